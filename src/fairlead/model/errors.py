@@ -1,0 +1,166 @@
+"""The errors of Fairlead, a kind for each thing that a caller can do next.
+
+    FairleadError
+    ├─ TryAgain        the same call may work later
+    │  ├─ StorageUnavailable   the disk or object store did not answer as it should
+    │  ├─ StorageFull          the reserve of free space is reached; control rows still go through
+    │  ├─ Unreachable          another cluster's gateway or server does not answer
+    │  └─ Busy                 a limit on concurrent work is reached
+    ├─ BadRequest      the call must change
+    │  ├─ InvalidName · InvalidValue · NotImplementedYet
+    │  ├─ NotFound             UnknownCluster · UnknownStream · UnknownTopic · UnknownPartition · UnknownGroup
+    │  ├─ AlreadyExists        a stream, topic, replica or upstream of that name is there
+    │  ├─ NotAllowed           NotOwner(owner) · NotAgreed (one side of the two-way agreement is missing)
+    │  ├─ OffsetOutOfRange(start, end)
+    │  ├─ CorruptBatch · BatchTooLarge
+    │  └─ OutOfOrderSequence · StaleProducerEpoch
+    ├─ Fenced          someone newer owns this; stop
+    ├─ Damaged         stored bytes are not what was written; stop this shard, by name
+    └─ Closed          this process is stopping
+
+The numbers are attributes of the leaf. `broker/errors.py` maps the kinds to Kafka's codes, `gateway/errors.py`
+to HTTP status and the REST envelope; nothing else maps them. Every message is one line, names the thing and says
+what to do.
+"""
+
+from __future__ import annotations
+
+
+class FairleadError(Exception):
+    """Root of all errors that a user can meet."""
+
+
+class TryAgain(FairleadError):
+    """The same call may succeed later; nothing of it was done or its outcome is known to be nothing."""
+
+
+class StorageUnavailable(TryAgain):
+    """Storage failed or did not answer; the shard that met it stops or retries the same bytes."""
+
+
+class StorageFull(TryAgain):
+    """Free space is below the reserve: batches are refused, control rows and deletions still go through."""
+
+    def __init__(self, where: str, free_bytes: int, reserve_bytes: int) -> None:
+        super().__init__(
+            f"{where}: {free_bytes:,} bytes are free and {reserve_bytes:,} are kept in reserve; "
+            "delete topics, lower the time-to-live or add space"
+        )
+        self.free_bytes = free_bytes
+        self.reserve_bytes = reserve_bytes
+
+
+class Unreachable(TryAgain):
+    """Another cluster does not answer."""
+
+
+class Busy(TryAgain):
+    """A limit on concurrent work is reached."""
+
+
+class BadRequest(FairleadError):
+    """The call must change before it can succeed."""
+
+
+class InvalidName(BadRequest):
+    """A path, topic or cluster name breaks its rule."""
+
+
+class InvalidValue(BadRequest):
+    """An option or setting has a value outside its range."""
+
+
+class NotImplementedYet(BadRequest):
+    """An option of the original, or an API, that is planned but not built; refused, never ignored."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: not implemented yet")
+        self.what = what
+
+
+class NotFound(BadRequest):
+    """The thing that was named does not exist."""
+
+
+class UnknownCluster(NotFound):
+    """No cluster of that name in the address book."""
+
+
+class UnknownStream(NotFound):
+    """No stream at that path."""
+
+
+class UnknownTopic(NotFound):
+    """No topic of that name, number or id."""
+
+
+class UnknownPartition(NotFound):
+    """The topic exists and has fewer partitions."""
+
+
+class UnknownGroup(NotFound):
+    """No consumer group or cursor of that name."""
+
+
+class AlreadyExists(BadRequest):
+    """Something of that name is there already."""
+
+
+class NotAllowed(BadRequest):
+    """The caller may not do this here."""
+
+
+class NotOwner(NotAllowed):
+    """Another stream gives the offsets of this topic."""
+
+    def __init__(self, topic: str, owner: str) -> None:
+        super().__init__(f"topic {topic} is owned by {owner}; produce there, this copy is read-only")
+        self.topic = topic
+        self.owner = owner
+
+
+class NotAgreed(NotAllowed):
+    """One side of the two-way agreement of a link is missing."""
+
+
+class OffsetOutOfRange(BadRequest):
+    """The offset lies outside [start, end]."""
+
+    def __init__(self, offset: int, start: int, end: int) -> None:
+        super().__init__(f"offset {offset} is outside [{start}, {end}]")
+        self.offset = offset
+        self.start = start
+        self.end = end
+
+
+class CorruptBatch(BadRequest):
+    """A record batch does not hold together: header, count or CRC."""
+
+
+class BatchTooLarge(BadRequest):
+    """A record batch is larger than the message size limit."""
+
+
+class OutOfOrderSequence(BadRequest):
+    """An idempotent producer's sequence does not follow its last one."""
+
+
+class StaleProducerEpoch(BadRequest):
+    """An idempotent producer uses an epoch below the newest one seen."""
+
+
+class Fenced(FairleadError):
+    """A newer writer owns the shard; this one must stop."""
+
+
+class Damaged(FairleadError):
+    """Stored bytes are missing or are not what was written."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}; run `fairlead fsck --data DIR` and restore the object from a copy")
+        self.name = name
+        self.why = why
+
+
+class Closed(FairleadError):
+    """The log or server is stopping."""

@@ -1,0 +1,122 @@
+"""Names and paths: what is legal, how they are written, which shard and slice a topic belongs to.
+
+    /ships/log                    a stream of the local cluster
+    /mapr/newyork/ships/log       the same path in the cluster newyork (the original's form, leading slash optional)
+    newyork:/ships/log            short form of the same
+    /ships/log:positions          topic `positions` of the stream /ships/log
+
+Rules: seed document 001, `docs.ezmeral.hpe.com … stream_create`, and Kafka's `Topic.validate`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import crc32c
+
+from fairlead.model.errors import InvalidName
+
+SLICES = 16
+TOPIC_NAME_LENGTH_MAX = 249
+STREAM_PATH_LENGTH_MAX = 1024
+GROUP_ID_BYTES_MAX = 2457
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_CLUSTER = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}\Z")
+_SEGMENT = re.compile(r"[^/\x00-\x1f\x7f]{1,255}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPath:
+    """A stream's path, with the cluster it was named in (None: the local one)."""
+
+    path: str
+    cluster: str | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.cluster is None else f"/mapr/{self.cluster}{self.path}"
+
+
+def check_topic_name(name: str) -> str:
+    """Return `name` if Kafka would accept it as a topic name.
+
+    Raises:
+        InvalidName: it is empty, `.`, `..`, longer than 249 or has another character than letters, digits, `.`, `_`, `-`.
+    """
+    if name in {".", ".."} or not _TOPIC.match(name):
+        raise InvalidName(
+            f"topic name {name!r}: use 1 to {TOPIC_NAME_LENGTH_MAX} of letters, digits, '.', '_' and '-', not '.' or '..'"
+        )
+    return name
+
+
+def check_cluster_name(name: str) -> str:
+    """Return `name` if it may name a cluster: letters, digits, `.`, `_`, `-`, at most 100.
+
+    Raises:
+        InvalidName: it does not.
+    """
+    if not _CLUSTER.match(name):
+        raise InvalidName(f"cluster name {name!r}: use 1 to 100 of letters, digits, '.', '_' and '-'")
+    return name
+
+
+def parse_stream_path(text: str) -> StreamPath:
+    """Read any of the three forms of a stream's path.
+
+    Raises:
+        InvalidName: not absolute, an empty or dotted part, `:` in the last part, or too long.
+    """
+    cluster: str | None = None
+    path = text
+    if text.startswith("mapr/"):
+        path = "/" + text
+    elif not text.startswith("/") and ":/" in text:
+        cluster, _, rest = text.partition(":")
+        path = rest
+        check_cluster_name(cluster)
+    if cluster is None and path.startswith("/mapr/"):
+        cluster, slash, rest = path[len("/mapr/") :].partition("/")
+        if not slash:
+            raise InvalidName(f"path {text!r}: a global path is /mapr/<cluster>/<path of the stream>")
+        check_cluster_name(cluster)
+        path = "/" + rest
+    return StreamPath(_check_path(path, text), cluster)
+
+
+def _check_path(path: str, text: str) -> str:
+    if not path.startswith("/"):
+        raise InvalidName(f"path {text!r}: a stream's path starts with '/', for example /ships")
+    if len(path) > STREAM_PATH_LENGTH_MAX:
+        raise InvalidName(f"path {text[:60]!r}…: longer than {STREAM_PATH_LENGTH_MAX} characters")
+    parts = path[1:].split("/")
+    for part in parts:
+        if part in {".", ".."} or not _SEGMENT.match(part):
+            raise InvalidName(f"path {text!r}: empty, dotted or unprintable part {part!r}")
+    if ":" in parts[-1]:
+        raise InvalidName(f"path {text!r}: the last part of a stream's path has no ':'")
+    return path
+
+
+def split_topic(name: str) -> tuple[str | None, str]:
+    """Split `<stream path>:<topic>` into both parts; a bare topic name has None for its stream."""
+    if not name.startswith("/") and ":" not in name:
+        return None, name
+    stream, _, topic = name.rpartition(":")
+    return stream, topic
+
+
+def name_hash(topic: str) -> int:
+    """crc32c of the topic's name: its lower bits choose the shard, its upper 16 the slice."""
+    return int(crc32c.crc32c(topic.encode()))
+
+
+def shard_of(topic: str, shards: int) -> int:
+    """The shard in which a topic of this name is created."""
+    return name_hash(topic) % shards
+
+
+def slice_of(topic: str) -> int:
+    """The slice (0 to 15) of a topic, by its name at the source."""
+    return (name_hash(topic) >> 16) % SLICES

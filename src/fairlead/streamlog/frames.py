@@ -1,0 +1,54 @@
+"""Frames: the rows of one slice of a shard for a range of commits, in commit order, as sent over a link.
+
+A frame stands alone: it carries name and incarnation of every topic whose number its rows use, so that it means the
+same on any connection, in any order, sent twice or by a zombie (`docs/decisions/`, frames that stand alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairlead.streamlog.rows import Row
+from fairlead.streamlog.values import Run
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTopic:
+    """What a topic number of the source means."""
+
+    incarnation: bytes
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Marks a frame that brings one partition that was behind; such a frame moves no position."""
+
+    number: int
+    partition: int
+    read_to: int
+    """Commits below this one have been read for the partition; the note is cleared only if that is not before the
+    slice's recorded position."""
+    last: bool
+    """No further rows of this repair follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame. Commits are the source's: [from_commit, to_commit)."""
+
+    link: bytes
+    """Id of the link, 16 bytes."""
+    run: Run
+    source: bytes
+    """Id of the source stream; becomes `via` of the rows here."""
+    shard: int
+    slice: int
+    from_commit: int
+    to_commit: int
+    epoch_id: bytes
+    """Random id of the source's writer epoch in which to_commit - 1 lies."""
+    topics: Mapping[int, FrameTopic]
+    rows: Sequence[Row]
+    repair: Repair | None = None

@@ -1,0 +1,98 @@
+"""What a row of the log is: record batches, and the control rows by which everything else is remembered.
+
+A commit, a segment and a frame hold the same rows. `ROW_SCHEMA` is their Arrow form, `Row` the same as a Python value
+where a row is built or replayed one at a time. Payloads of control rows are small JSON objects with a version `v`,
+in the column `batch`; `docs/formats/stream-log.md` lists their fields.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import pyarrow as pa
+
+FORMAT_VERSION = 1
+
+NO_OFFSET = -1
+NO_EPOCH = -1
+NO_TOPIC = 0xFFFFFFFF
+"""Topic number of rows that speak of no topic: positions and settings."""
+
+
+class Kind(IntEnum):
+    """What a row says. The numbers are stored: never change one, never use one again."""
+
+    BATCH = 1
+    """A Kafka v2 record batch, as produced."""
+    START = 2
+    """Everything of this partition below `base_offset` is gone; payload: reason, log end, epoch history."""
+    TOPIC = 3
+    """A topic as it now is: name, incarnation, partitions, owner, topic epoch, configs. The first one creates it."""
+    TOPIC_DELETED = 4
+    """The tombstone of an incarnation."""
+    CURSOR = 5
+    """Committed offset of a group in a partition, or its deletion."""
+    POSITION = 6
+    """Local: how far a link's frames have been applied here, by shard and slice of the source."""
+    BEHIND = 7
+    """Local: a partition that a link must bring again, or that is set aside; or that it no longer is."""
+    ENTRY = 8
+    """Local: a key and its value in `meta/`: streams, settings, links, upstreams; or its deletion."""
+
+
+LOCAL_KINDS = frozenset({Kind.POSITION, Kind.BEHIND, Kind.ENTRY})
+"""Never sent over a link; a commit of only these wakes no link."""
+
+NOT_YET_SENT_KINDS = frozenset({Kind.CURSOR})
+"""Replicated in a later version."""
+
+ROW_SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.uint8(), nullable=False),
+        pa.field("topic", pa.uint32(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("base_offset", pa.int64(), nullable=False),
+        pa.field("last_offset", pa.int64(), nullable=False),
+        pa.field("epoch", pa.int32(), nullable=False),
+        pa.field("previous_end", pa.int64(), nullable=False),
+        pa.field("previous_epoch", pa.int32(), nullable=False),
+        pa.field("origin", pa.binary(16)),
+        pa.field("via", pa.binary(16)),
+        pa.field("appended_at", pa.int64(), nullable=False),
+        pa.field("max_timestamp", pa.int64(), nullable=False),
+        pa.field("commit", pa.int64(), nullable=False),
+        pa.field("row", pa.int32(), nullable=False),
+        pa.field("size", pa.uint32(), nullable=False),
+        pa.field("batch", pa.large_binary(), nullable=False),
+    ]
+)
+"""Columns of a commit, segment or frame; see design note in `docs/formats/stream-log.md`.
+
+`size` is the length of `batch` in bytes, so that a reader finds a batch in the file without reading that column.
+`via` is the id of the stream that this copy came from, null for our own; `origin` the stream where it was first
+written. Both are null in local rows.
+"""
+
+
+class Row(NamedTuple):
+    """One row; the fields are the columns of `ROW_SCHEMA` without `size`.
+
+    For BATCH, offsets are inclusive: [base_offset, last_offset]. `appended_at` and `max_timestamp` are milliseconds.
+    """
+
+    kind: int
+    topic: int
+    partition: int
+    base_offset: int
+    last_offset: int
+    epoch: int
+    previous_end: int
+    previous_epoch: int
+    origin: bytes | None
+    via: bytes | None
+    appended_at: int
+    max_timestamp: int
+    commit: int
+    row: int
+    batch: bytes | memoryview

@@ -1,0 +1,140 @@
+"""The frozen values that the stream log hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One incarnation of a topic, as the newest TOPIC row says."""
+
+    number: int
+    name: str
+    incarnation: bytes
+    """16 random bytes, the same in every cluster."""
+    partitions: int
+    owner: bytes
+    """Id of the one stream that may give offsets to it."""
+    epoch: int = 0
+    """Topic epoch: Kafka's leader epoch."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Kafka topic settings that are honoured and differ from the stream's: cleanup.policy, message.timestamp.type."""
+    version: int = 0
+    """Grows by one with each TOPIC row of this incarnation; a lower or equal one that arrives changes nothing."""
+
+
+class PartitionState(NamedTuple):
+    """Where one partition's log stands: offsets [start, end) exist or are gaps, everything below `start` is gone."""
+
+    start: int
+    end: int
+    epoch: int
+    """Topic epoch of the newest row; -1 if none was ever appended."""
+    history: tuple[tuple[int, int], ...]
+    """(topic epoch, first offset of it), in order; the epoch history that OffsetForLeaderEpoch answers from."""
+
+    def epoch_before(self, offset: int) -> int:
+        """Topic epoch of the record just before `offset`; -1 if there is none."""
+        found = -1
+        for epoch, first in self.history:
+            if first >= offset:
+                break
+            found = epoch
+        return found
+
+
+EMPTY_PARTITION = PartitionState(0, 0, -1, ())
+
+
+@dataclass(frozen=True, slots=True)
+class WriterEpoch:
+    """Fence of a shard. `id` is random: two logs that share a number (a restored copy) still differ in it."""
+
+    number: int
+    id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRange:
+    """The commits that count of one writer epoch: [first, end); `end` is None while the epoch is the ruling one."""
+
+    number: int
+    id: bytes
+    first: int
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Number of a grant: (writer epoch of the source's shard, counter). Grows across restarts."""
+
+    epoch: int
+    counter: int
+
+    def __lt__(self, other: Run) -> bool:
+        return (self.epoch, self.counter) < (other.epoch, other.counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a link has been applied: every commit of the source's shard below `commit`, in one slice."""
+
+    commit: int
+    epoch_id: bytes
+    """Random id of the source's writer epoch in which commit - 1 lies (of the first epoch where commit is 0)."""
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A partition that a link must bring again from `end` by a repair, or that waits for a decision (a conflict)."""
+
+    topic: str
+    incarnation: bytes
+    partition: int
+    end: int
+    reason: str
+    """`gap`, `crc`, `unknown-topic`, `name` or `conflict: …`."""
+    noted_at: int
+    """Milliseconds since 1970."""
+
+    @property
+    def conflict(self) -> bool:
+        """Set aside until `topic resolve` (a later version); a repair is not tried."""
+        return self.reason.startswith("conflict")
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Committed offset of a group in a partition: the next record to read."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_at: int
+    version: int
+    """Highest seen + 1; no clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets [start, end) of a partition that are in the source's history and never reached this copy."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogObject:
+    """An object that a reader may open now: commits [first, end) of a shard, or the segment that stands for a run."""
+
+    name: str
+    first: int
+    end: int
+    segment: bool
