@@ -1,0 +1,23 @@
+"""Limits that are part of what Fairlead is: no setting changes them. What a site may change is in `settings.py`."""
+
+from __future__ import annotations
+
+FORMAT_VERSION = 1
+"""Version of the data directory; an unknown one is refused, naming both."""
+
+GATEWAY_PROTOCOL_VERSION = 1
+
+REPLICAS_PER_STREAM_MAX = 64
+UPSTREAMS_PER_STREAM_MAX = 64
+PARTITIONS_PER_TOPIC_MAX = 4096
+SHARDS_PER_STREAM_MAX = 256
+
+OFFSET_METADATA_BYTES_MAX = 4096
+"""Kafka's `offset.metadata.max.bytes`."""
+
+ACCESS_EXPRESSION_BYTES_MAX = 64 * 1024
+TTL_SECONDS_MAX = 100 * 365 * 86_400
+CONTROL_ROW_BYTES_MAX = 1024 * 1024
+
+FRAME_BYTES_MAX = 64 * 1024 * 1024
+"""One WebSocket message: a frame is cut near `frame_bytes`, yet one batch may be as large as a request."""

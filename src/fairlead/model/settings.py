@@ -1,0 +1,160 @@
+"""Settings: everything with a default that a site may change, with its unit in its name and its range.
+
+A settings file (TOML, `--settings FILE` or `FAIRLEAD_SETTINGS`) gives `name = value` lines; a variable
+`FAIRLEAD_<NAME>` stands above the file, an option of the command line above both. `docs/guides/settings.md` lists them all.
+What belongs to one stream (time-to-live, compression …) is set with `fairlead stream create`, not here.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from fairlead.model.errors import InvalidValue
+
+PREFIX = "FAIRLEAD_"
+OTHER_VARIABLES = frozenset({"FAIRLEAD_CLUSTERS", "FAIRLEAD_SETTINGS"})
+"""Variables that are no settings; those that start with FAIRLEAD_TEST_ are none either."""
+
+MB = 1_000_000
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+Value = int | float | str
+
+
+def _setting(default: Any, what: str, low: float = 0, high: float = 2**62, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"what": what, "low": low, "high": high, "choices": choices})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of one cluster's processes, checked."""
+
+    kafka_address: str = _setting("127.0.0.1:9092", "where the Kafka listener listens, HOST:PORT (port 0: any)")
+    http_address: str = _setting("127.0.0.1:7660", "where the HTTP listener listens, HOST:PORT (port 0: any)")
+    log_level: str = _setting("info", "debug, info, warning or error", choices=LOG_LEVELS)
+
+    max_connections: int = _setting(10_000, "Kafka connections at one time", 1, 1_000_000)
+    request_bytes_max: int = _setting(100 * MB, "largest Kafka request; a larger one is refused unread", 1000)
+    message_bytes_max: int = _setting(10 * MB, "largest record batch of a producer", 100)
+    fetch_bytes_max: int = _setting(55 * MB, "largest answer to a fetch, beside its first batch", 1000)
+    connection_idle_seconds: float = _setting(600.0, "an idle Kafka connection is closed after this", 1)
+
+    linger_ms: int = _setting(0, "how long a commit waits for more (a local disk needs none)", 0, 60_000)
+    linger_busy_ms: int = _setting(20, "linger while 10,000 or more commits wait for merging", 0, 60_000)
+    commit_bytes_max: int = _setting(32 * MB, "a commit is closed at this size", 1000)
+    commit_queue_bytes_max: int = _setting(256 * MB, "bytes that may wait for commits of one shard", 1000)
+    cache_bytes: int = _setting(256 * MB, "newest batches kept in memory, for all streams together")
+    reserve_bytes: int = _setting(320 * MB, "free space kept for control rows and merging")
+    reserve_ratio: float = _setting(0.01, "free space kept beside `reserve_bytes`, as a part of the disk", 0, 0.9)
+
+    merge_interval_seconds: float = _setting(10.0, "how often a shard looks for something to merge", 0.01)
+    merge_commits_min: int = _setting(500, "commits that wait before a shard merges them", 1)
+    merge_idle_seconds: float = _setting(600.0, "fewer commits than that are merged after this", 0.01)
+    segment_bytes_max: int = _setting(256 * MB, "largest merged segment", 1000)
+    checkpoint_interval_seconds: float = _setting(600.0, "least time between two checkpoints of a shard", 0)
+    delete_grace_seconds: float = _setting(600.0, "merged inputs are deleted this long after their manifest")
+    tombstone_seconds: float = _setting(30 * 86_400.0, "a deletion is remembered at least this long")
+    clock_step_seconds: float = _setting(3600.0, "a larger jump of the clock stops expiry", 1)
+    clock_settle_seconds: float = _setting(86_400.0, "expiry goes on after the clock has kept step for this long")
+
+    initial_rebalance_delay_ms: int = _setting(500, "a new consumer group waits this long for members", 0, 600_000)
+    session_timeout_min_ms: int = _setting(1000, "shortest session timeout of a group member", 1)
+    session_timeout_max_ms: int = _setting(1_800_000, "longest session timeout of a group member", 1)
+    group_size_max: int = _setting(10_000, "members of one consumer group", 1)
+
+    round_seconds: float = _setting(120.0, "length of a round of the replicator", 0.5)
+    replicator_workers: int = _setting(2, "reading tasks of the replicator", 1, 64)
+    frame_bytes: int = _setting(4 * MB, "a frame is cut near this size", 1000, 32 * MB)
+    window_bytes: int = _setting(32 * MB, "bytes in flight to one destination", 1000)
+    position_bytes: int = _setting(64 * MB, "an empty frame moves a position after so much that is not sent", 1000)
+    spark_memory_mb: int = _setting(1024, "memory of the replicator's JVM", 256)
+
+
+def load(file: Path | None, variables: Mapping[str, str]) -> Settings:
+    """The settings of a file (if any) with the FAIRLEAD_ variables above it.
+
+    Raises:
+        InvalidValue: the file cannot be read, a name is unknown or a value is outside its range; the message names it.
+    """
+    changes = {} if file is None else _from_file(file)
+    return changed(Settings(), changes | _from_variables(variables))
+
+
+def changed(settings: Settings, changes: Mapping[str, object]) -> Settings:
+    """A copy with other values, checked.
+
+    Raises:
+        InvalidValue: a name is unknown or a value is not of its kind or range.
+    """
+    checked: dict[str, Any] = {name: _checked(name, value) for name, value in changes.items()}
+    return replace(settings, **checked)
+
+
+def explain() -> list[tuple[str, Value, str]]:
+    """Name, default and meaning of every setting, in order."""
+    return [(f.name, f.default, f.metadata["what"]) for f in fields(Settings)]  # type: ignore[misc]
+
+
+def _from_file(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        raise InvalidValue(f"settings file {file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue(f"settings file {file}: {error}") from error
+
+
+def _from_variables(variables: Mapping[str, str]) -> dict[str, object]:
+    return {
+        name.removeprefix(PREFIX).lower(): _parsed(name, value)
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and name not in OTHER_VARIABLES and not name.startswith("FAIRLEAD_TEST_")
+    }
+
+
+def _parsed(variable: str, text: str) -> object:
+    """The text of a variable as the kind its setting has."""
+    setting = _field(variable.removeprefix(PREFIX).lower(), variable)
+    kind = _kind(setting)
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise InvalidValue(f"{variable}={text!r}: give {_kind_name(kind)}") from error
+
+
+def _checked(name: str, value: object) -> Value:
+    setting = _field(name, name)
+    kind = _kind(setting)
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise InvalidValue(f"setting {name} = {value!r}: give {_kind_name(kind)}")
+    choices = setting.metadata["choices"]
+    if isinstance(value, str):
+        if choices and value not in choices:
+            raise InvalidValue(f"setting {name} = {value!r}: one of {', '.join(choices)}")
+        return value
+    assert isinstance(value, int | float)
+    low, high = setting.metadata["low"], setting.metadata["high"]
+    if not low <= value <= high:
+        raise InvalidValue(f"setting {name} = {value}: between {low:,} and {high:,}")
+    return value
+
+
+def _field(name: str, shown: str) -> Field[Any]:
+    for setting in fields(Settings):
+        if setting.name == name:
+            return setting
+    raise InvalidValue(f"unknown setting {shown}; `fairlead server --help` and docs/guides/settings.md list them")
+
+
+def _kind(setting: Field[Any]) -> type[int | float | str]:
+    return type(setting.default)  # type: ignore[arg-type]
+
+
+def _kind_name(kind: type) -> str:
+    return {int: "a whole number", float: "a number", str: "a text"}[kind]
