@@ -1,0 +1,225 @@
+"""The records inside a v2 batch: decompress and iterate, for look-ups by time, tools and tests.
+
+Layout of a record (Kafka `DefaultRecord`; all varints are zigzag):
+
+    length varint | attributes int8 | timestamp delta varint | offset delta varint
+    | key length varint, key | value length varint, value | header count varint, (key, value)*
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from fairlead.model.errors import CorruptBatch
+
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
+"""Records of one batch, decompressed: what is larger is refused, so that a few hostile bytes cannot fill memory."""
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Names by the number in the lowest three bits of a batch's attributes."""
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES = 16
+_CHUNK_BYTES = 1 << 20
+
+
+class Record(NamedTuple):
+    """One record with its absolute offset and timestamp (milliseconds)."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def decompress(codec: int, data: bytes | memoryview) -> bytes:
+    """The records' bytes of a batch whose attributes name `codec` (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).
+
+    Snappy is read in both forms in use: xerial's framing (Java) and one raw block (librdkafka).
+
+    Raises:
+        CorruptBatch: unknown codec, bytes that do not decompress, or more than `DECOMPRESSED_BYTES_MAX`.
+    """
+    if codec == 0:
+        return bytes(data)
+    if codec >= len(CODECS):
+        raise CorruptBatch(f"compression codec {codec} is not known; known are 0 to {len(CODECS) - 1}")
+    try:
+        return _snappy(bytes(data)) if codec == 2 else _stream(CODECS[codec], data)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise CorruptBatch(f"records do not decompress with {CODECS[codec]}: {error}") from error
+
+
+def _stream(codec: str, data: bytes | memoryview) -> bytes:
+    parts: list[bytes] = []
+    room = DECOMPRESSED_BYTES_MAX
+    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), codec) as stream:
+        while part := stream.read(_CHUNK_BYTES):
+            parts.append(part)
+            room -= len(part)
+            if room < 0:
+                raise CorruptBatch(f"records decompress to more than {DECOMPRESSED_BYTES_MAX:,} bytes")
+    return b"".join(parts)
+
+
+def _snappy(data: bytes) -> bytes:
+    if not data.startswith(_XERIAL_MAGIC):
+        return _snappy_block(data, DECOMPRESSED_BYTES_MAX)
+    parts: list[bytes] = []
+    position = _XERIAL_HEADER_BYTES
+    room = DECOMPRESSED_BYTES_MAX
+    while position < len(data):
+        if position + 4 > len(data):
+            raise CorruptBatch("snappy frame is cut")
+        (length,) = struct.unpack_from(">i", data, position)
+        position += 4
+        if length < 0 or position + length > len(data):
+            raise CorruptBatch("snappy frame is cut")
+        parts.append(_snappy_block(data[position : position + length], room))
+        room -= len(parts[-1])
+        position += length
+    return b"".join(parts)
+
+
+def _snappy_block(data: bytes, room_bytes: int) -> bytes:
+    size = _unsigned_varint(data)
+    if size > room_bytes:
+        raise CorruptBatch(f"records decompress to more than {DECOMPRESSED_BYTES_MAX:,} bytes")
+    return bytes(pa.decompress(data, decompressed_size=size, codec="snappy", asbytes=True))
+
+
+def _unsigned_varint(data: bytes) -> int:
+    value = 0
+    for index, byte in enumerate(data[:5]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value
+    raise CorruptBatch("snappy block has no length")
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """The opposite of `decompress`, for tests and tools; snappy as one raw block."""
+    if codec == 0:
+        return data
+    if codec == 2:
+        return bytes(pa.compress(data, codec="snappy", asbytes=True))
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, CODECS[codec]) as stream:
+        stream.write(data)
+    return bytes(sink.getvalue())
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint of up to 64 bits and the position after it.
+
+    Raises:
+        CorruptBatch: cut off, or longer than ten bytes.
+    """
+    value = shift = 0
+    try:
+        while True:
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1), position
+            shift += 7
+            if shift > 63:
+                raise CorruptBatch("a varint in a record is longer than ten bytes")
+    except IndexError:
+        raise CorruptBatch("a record is cut") from None
+
+
+def write_varint(value: int) -> bytes:
+    """`value` as a zigzag varint."""
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append((rest & 0x7F) | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def read_record(data: bytes, position: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
+    """The record at `position` of a batch's decompressed records, and the position after it.
+
+    Raises:
+        CorruptBatch: the record does not hold together.
+    """
+    length, position = read_varint(data, position)
+    end = position + length
+    if length < 1 or end > len(data):
+        raise CorruptBatch("a record is cut")
+    timestamp, at = read_varint(data, position + 1)
+    offset, at = read_varint(data, at)
+    key, at = _read_bytes(data, at, end)
+    value, at = _read_bytes(data, at, end)
+    headers, at = _read_headers(data, at, end)
+    if at != end:
+        raise CorruptBatch("a record's length does not fit its fields")
+    return Record(base_offset + offset, base_timestamp + timestamp, key, value, headers), end
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(data, position)
+    if length < 0:
+        return None, position
+    if position + length > end:
+        raise CorruptBatch("a record is cut")
+    return data[position : position + length], position + length
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, position = read_varint(data, position)
+    if count < 0 or count > end - position:
+        raise CorruptBatch("a record's header count does not fit its length")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        key, position = _read_bytes(data, position, end)
+        value, position = _read_bytes(data, position, end)
+        headers.append(((key or b"").decode(errors="replace"), value))
+    return tuple(headers), position
+
+
+def write_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
+    """The records of a batch, uncompressed."""
+    return b"".join(_write_record(record, base_offset, base_timestamp) for record in records)
+
+
+def _write_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    body = b"".join(
+        [
+            b"\x00",
+            write_varint(record.timestamp - base_timestamp),
+            write_varint(record.offset - base_offset),
+            _write_bytes(record.key),
+            _write_bytes(record.value),
+            write_varint(len(record.headers)),
+            *(_write_bytes(key.encode()) + _write_bytes(value) for key, value in record.headers),
+        ]
+    )
+    return write_varint(len(body)) + body
+
+
+def _write_bytes(value: bytes | None) -> bytes:
+    return write_varint(-1) if value is None else write_varint(len(value)) + value
+
+
+def iterate(data: bytes, count: int, base_offset: int, base_timestamp: int) -> Iterator[Record]:
+    """Each of `count` records in decompressed `data`.
+
+    Raises:
+        CorruptBatch: `data` does not hold exactly that many.
+    """
+    position = 0
+    for _ in range(count):
+        record, position = read_record(data, position, base_offset, base_timestamp)
+        yield record
+    if position != len(data):
+        raise CorruptBatch(f"{len(data) - position} bytes follow the last record of a batch")
