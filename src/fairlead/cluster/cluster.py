@@ -1,0 +1,312 @@
+"""One cluster: opened from its storage, it gives out streams and keeps their settings.
+
+The cluster's own log lies under `meta/`. An entry `stream/<id>` makes a stream; `gone/<id>` says that a deleted
+stream's objects are to be removed, so that a restored, older `meta/` never deletes a stream that it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+from fairlead.cluster.links import Links
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import StreamRecord, StreamSettings, stream_from_json, stream_json
+from fairlead.model.clock import Clock, Randomness
+from fairlead.model.errors import AlreadyExists, BadRequest, Damaged, InvalidValue, UnknownStream
+from fairlead.model.names import check_cluster_name, parse_stream_path
+from fairlead.model.settings import Settings
+from fairlead.storage import names
+from fairlead.storage.interface import Put, Storage
+from fairlead.streamlog.draft import Draft
+from fairlead.streamlog.entries import delete_entry, put_entry
+from fairlead.streamlog.shard import Shard
+
+CLUSTER_FORMAT_VERSION = 1
+DEFAULT_STREAM = "/default"
+
+
+def identify(storage: Storage, name: str, randomness: Randomness) -> bytes:
+    """The cluster's id; on empty storage a new one is made and recorded with the name.
+
+    Raises:
+        BadRequest: the storage is another cluster's, or of a version that this program does not know.
+    """
+    fresh = {"version": CLUSTER_FORMAT_VERSION, "name": check_cluster_name(name), "id": randomness.id16().hex()}
+    if storage.size(names.CLUSTER) is None:
+        outcome = storage.put_if_absent(names.CLUSTER, json.dumps(fresh).encode())
+        if outcome is Put.UNKNOWN:
+            storage.put_if_absent(names.CLUSTER, json.dumps(fresh).encode())
+    return _check_identity(storage.get(names.CLUSTER), name)
+
+
+def _check_identity(data: bytes, name: str) -> bytes:
+    try:
+        found = json.loads(data)
+        version, owner, id_hex = found["version"], found["name"], found["id"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Damaged(names.CLUSTER, f"not the description of a cluster ({error})") from error
+    if version != CLUSTER_FORMAT_VERSION:
+        raise BadRequest(
+            f"the data directory has format version {version}; this program knows version {CLUSTER_FORMAT_VERSION}"
+        )
+    if owner != name:
+        raise BadRequest(f"the data directory belongs to cluster {owner}, not {name}; start it with --name {owner}")
+    return bytes.fromhex(id_hex)
+
+
+class Cluster:
+    """All streams of one site. Made by `open`; every method runs on one event loop."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        id: bytes,
+        storage: Storage,
+        settings: Settings,
+        clock: Clock,
+        randomness: Randomness,
+        executor: Executor,
+        meta: Shard,
+    ) -> None:
+        self.name = name
+        self.id = id
+        self.storage = storage
+        self.settings = settings
+        self.clock = clock
+        self.randomness = randomness
+        self.executor = executor
+        self.default_stream = DEFAULT_STREAM
+        self.urls: tuple[str, ...] = ()
+        """This cluster's own HTTP addresses, set by the server once it listens."""
+        self.meta = meta
+        self.links = Links(meta)
+        self.links.listen(self._note_upstreams)
+        self._streams: dict[str, Stream] = {}
+        self._changing = asyncio.Lock()
+        self._stream_listeners: list[Callable[[], None]] = []
+        self._removals: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def open(
+        cls,
+        storage: Storage,
+        *,
+        name: str,
+        settings: Settings,
+        clock: Clock,
+        randomness: Randomness,
+        executor: Executor,
+    ) -> Cluster:
+        """Open the cluster on its storage, or make it there; the default stream is made with it.
+
+        The caller holds the directory's lock, where the storage is a directory, and ends `executor`.
+
+        Raises:
+            BadRequest: the storage is another cluster's or of an unknown version.
+            Damaged: the cluster's own log cannot be read.
+        """
+        loop = asyncio.get_running_loop()
+        cluster_id = await loop.run_in_executor(executor, identify, storage, name, randomness)
+        meta = await Shard.open(
+            storage,
+            names.META,
+            stream_id=cluster_id,
+            clock=clock,
+            randomness=randomness,
+            executor=executor,
+            settings=settings,
+        )
+        cluster = cls(
+            name=name,
+            id=cluster_id,
+            storage=storage,
+            settings=settings,
+            clock=clock,
+            randomness=randomness,
+            executor=executor,
+            meta=meta,
+        )
+        await cluster._open_streams()
+        return cluster
+
+    async def close(self) -> None:
+        """Finish what is being written and stop."""
+        await asyncio.gather(*self._removals, return_exceptions=True)
+        shards = [shard for stream in self._streams.values() for shard in stream.shards]
+        await asyncio.gather(*(shard.close() for shard in [*shards, self.meta]))
+
+    def stream(self, path: str) -> Stream:
+        """The stream at a local path.
+
+        Raises:
+            UnknownStream: there is none.
+        """
+        found = self._streams.get(path)
+        if found is None:
+            raise UnknownStream(f"stream {path} does not exist in cluster {self.name}")
+        return found
+
+    def stream_by_id(self, id: bytes) -> Stream | None:
+        """The stream with that id."""
+        return next((stream for stream in self._streams.values() if stream.id == id), None)
+
+    def streams(self) -> list[Stream]:
+        """All streams, by path."""
+        return [self._streams[path] for path in sorted(self._streams)]
+
+    def global_path(self, path: str) -> str:
+        """The path as other clusters name it: /mapr/<cluster>/<path>."""
+        return f"/mapr/{self.name}{path}"
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after a stream was made, edited or deleted."""
+        self._stream_listeners.append(listener)
+
+    async def create_stream(self, path: str, settings: StreamSettings) -> Stream:
+        """Make an empty stream.
+
+        Raises:
+            InvalidName: the path breaks its rule.
+            AlreadyExists: there is a stream at the path.
+        """
+        path = parse_stream_path(path).path
+        async with self._changing:
+            if path in self._streams:
+                raise AlreadyExists(f"stream {path} exists in cluster {self.name}")
+            stamped = replace(settings, created_at=self.clock.wall_ms())
+            record = StreamRecord(self.randomness.id16(), path, stamped)
+            await self._put_stream(record)
+            stream = await self._open_stream(record)
+        self._changed()
+        return stream
+
+    async def edit_stream(self, path: str, **changes: Any) -> Stream:
+        """Change settings of a stream: fields of `StreamSettings` except `shards` and `created_at`.
+
+        Raises:
+            UnknownStream, InvalidValue.
+        """
+        fixed = {"shards", "created_at"} & changes.keys()
+        if fixed:
+            raise InvalidValue(f"{', '.join(sorted(fixed))} cannot be changed after creation")
+        async with self._changing:
+            stream = self.stream(path)
+            record = replace(stream.record, settings=replace(stream.settings, **changes))
+            await self._put_stream(record)
+            self._apply(stream, record)
+        self._changed()
+        return stream
+
+    async def delete_stream(self, path: str) -> None:
+        """Delete a stream with its topics, links and upstreams; its objects are removed in the background.
+
+        Raises:
+            UnknownStream.
+        """
+        async with self._changing:
+            stream = self.stream(path)
+            await self.links.forget_stream(stream.id)
+
+            def request(draft: Draft) -> None:
+                put_entry(draft, f"gone/{stream.id.hex()}", {"v": 1, "path": path})
+                delete_entry(draft, f"stream/{stream.id.hex()}")
+                delete_entry(draft, f"listener/{stream.id.hex()}")
+
+            await self.meta.submit(request)
+            del self._streams[path]
+        self._changed()
+        await asyncio.gather(*(shard.close() for shard in stream.shards))
+        self._remove_objects(stream.id)
+
+    def listeners(self) -> dict[bytes, int]:
+        """Stream listeners that start with the server: stream id to port."""
+        found = ((key, entry) for key, entry in self.meta.state.entries.items() if key.startswith("listener/"))
+        return {bytes.fromhex(key.removeprefix("listener/")): entry["port"] for key, entry in found}
+
+    async def set_listener(self, path: str, port: int | None) -> None:
+        """Remember that a stream is exposed on a port of its own, or with None that it is no more.
+
+        Raises:
+            UnknownStream.
+        """
+        key = f"listener/{self.stream(path).id.hex()}"
+
+        def request(draft: Draft) -> None:
+            if port is None:
+                delete_entry(draft, key)
+            else:
+                put_entry(draft, key, {"v": 1, "port": port})
+
+        await self.meta.submit(request)
+
+    async def _open_streams(self) -> None:
+        entries = dict(self.meta.state.entries)
+        records = [
+            stream_from_json(bytes.fromhex(key.removeprefix("stream/")), entry)
+            for key, entry in entries.items()
+            if key.startswith("stream/")
+        ]
+        await asyncio.gather(*map(self._open_stream, records))
+        for key in entries:
+            if key.startswith("gone/"):
+                self._remove_objects(bytes.fromhex(key.removeprefix("gone/")))
+        if self.default_stream not in self._streams:
+            await self.create_stream(self.default_stream, StreamSettings())
+
+    async def _open_stream(self, record: StreamRecord) -> Stream:
+        shards = await asyncio.gather(*(self._open_shard(record, n) for n in range(record.settings.shards)))
+        stream = Stream(record, shards)
+        self._streams[record.path] = stream
+        self._apply(stream, record)
+        self._note_upstreams()
+        return stream
+
+    async def _open_shard(self, record: StreamRecord, number: int) -> Shard:
+        return await Shard.open(
+            self.storage,
+            names.shard_prefix(record.id, number),
+            stream_id=record.id,
+            clock=self.clock,
+            randomness=self.randomness,
+            executor=self.executor,
+            settings=self.settings,
+        )
+
+    def _apply(self, stream: Stream, record: StreamRecord) -> None:
+        stream.record = record
+        for shard in stream.shards:
+            shard.set_retention(
+                ttl_ms=record.settings.ttl_seconds * 1000,
+                producer_expiry_ms=record.settings.pid_expiry_seconds * 1000,
+            )
+
+    def _note_upstreams(self) -> None:
+        for stream in self._streams.values():
+            stream.has_upstreams = bool(self.links.upstreams(stream.id))
+
+    def _changed(self) -> None:
+        for listener in self._stream_listeners:
+            listener()
+
+    async def _put_stream(self, record: StreamRecord) -> None:
+        await self.meta.submit(lambda draft: put_entry(draft, f"stream/{record.id.hex()}", stream_json(record)))
+
+    def _remove_objects(self, stream_id: bytes) -> None:
+        task = asyncio.get_running_loop().create_task(self._remove(stream_id))
+        self._removals.add(task)
+        task.add_done_callback(self._removals.discard)
+
+    async def _remove(self, stream_id: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self.executor, self._delete_objects, names.stream_prefix(stream_id))
+        await self.meta.submit(lambda draft: delete_entry(draft, f"gone/{stream_id.hex()}"))
+
+    def _delete_objects(self, prefix: str) -> None:
+        for name in list(self.storage.list(prefix + "/")):
+            self.storage.delete(name)

@@ -1,0 +1,184 @@
+"""Links and upstreams as this cluster records them: both halves of the two-way agreement.
+
+Data flows only if the source's cluster has a link and the replica's cluster an upstream. Only records are kept here;
+`gateway/links.py` acts on them and is told of each change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from fairlead.cluster.values import (
+    LinkRecord,
+    UpstreamRecord,
+    link_from_json,
+    link_json,
+    upstream_from_json,
+    upstream_json,
+)
+from fairlead.model.errors import AlreadyExists, InvalidValue, NotFound
+from fairlead.streamlog.draft import Draft
+from fairlead.streamlog.entries import delete_entry, put_entry
+from fairlead.streamlog.shard import Shard
+
+LINKS_PER_STREAM_MAX = 64
+"""Replicas of one source, and upstreams of one replica (seed document 001)."""
+
+Listener = Callable[[], None]
+
+
+class Links:
+    """The link and upstream entries of `meta/`."""
+
+    def __init__(self, meta: Shard) -> None:
+        self._meta = meta
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` after every change."""
+        self._listeners.append(listener)
+
+    def all(self) -> list[LinkRecord]:
+        """Every link whose source is here, oldest first."""
+        links = [
+            link_from_json(bytes.fromhex(key.removeprefix("link/")), entry)
+            for key, entry in self._meta.state.entries.items()
+            if key.startswith("link/")
+        ]
+        return sorted(links, key=lambda link: (link.created_at, link.id))
+
+    def of(self, stream: bytes) -> list[LinkRecord]:
+        """The links of one source stream, oldest first."""
+        return [link for link in self.all() if link.source == stream]
+
+    def get(self, link: bytes) -> LinkRecord | None:
+        """The link with that id."""
+        entry = self._meta.state.entries.get(f"link/{link.hex()}")
+        return None if entry is None else link_from_json(link, entry)
+
+    def find(self, stream: bytes, replica_path: str) -> LinkRecord:
+        """The standing link of a source to that replica.
+
+        Raises:
+            NotFound: there is none.
+        """
+        for link in self.of(stream):
+            if link.replica_path == replica_path and link.once is None:
+                return link
+        raise NotFound(f"{replica_path} is not a replica; `fairlead stream replica list` shows those there are")
+
+    async def add(self, link: LinkRecord) -> LinkRecord:
+        """Record a link.
+
+        Raises:
+            AlreadyExists: the source has that replica.
+            InvalidValue: it has 64 already.
+        """
+
+        def request(draft: Draft) -> LinkRecord:
+            others = [entry for _, entry in _entries(draft, "link/") if entry["source"] == link.source.hex()]
+            if any(other["replica_path"] == link.replica_path and other["once"] is None for other in others):
+                raise AlreadyExists(f"{link.replica_path} is a replica of {link.source_path} already")
+            if len(others) >= LINKS_PER_STREAM_MAX:
+                raise InvalidValue(f"{link.source_path} has {len(others)} replicas; {LINKS_PER_STREAM_MAX} is the most")
+            put_entry(draft, f"link/{link.id.hex()}", link_json(link))
+            return link
+
+        return await self._submit(request)
+
+    async def edit(self, link: bytes, **changes: Any) -> LinkRecord:
+        """Change fields of a link: `paused`, `replica_stream`, `replica_urls`, `rescan`.
+
+        Raises:
+            NotFound: the link was removed.
+        """
+
+        def request(draft: Draft) -> LinkRecord:
+            key = f"link/{link.hex()}"
+            entry = draft.entry(key)
+            if entry is None:
+                raise NotFound(f"link {link.hex()} was removed")
+            changed = replace(link_from_json(link, entry), **changes)
+            put_entry(draft, key, link_json(changed))
+            return changed
+
+        return await self._submit(request)
+
+    async def remove(self, link: bytes) -> None:
+        """Forget a link; nothing if it is not there."""
+        await self._submit(lambda draft: delete_entry(draft, f"link/{link.hex()}"))
+
+    def upstreams(self, stream: bytes) -> list[UpstreamRecord]:
+        """What a replica stream accepts, by path; copies that are under way included."""
+        prefix = f"upstream/{stream.hex()}/"
+        found = [(key, entry) for key, entry in self._meta.state.entries.items() if key.startswith(prefix)]
+        return [upstream_from_json(stream, entry) for _, entry in sorted(found)]
+
+    async def add_upstream(self, upstream: UpstreamRecord) -> UpstreamRecord:
+        """Accept a source.
+
+        Raises:
+            AlreadyExists: it is accepted already.
+            InvalidValue: there are 64 already.
+        """
+        prefix = f"upstream/{upstream.stream.hex()}/"
+
+        def request(draft: Draft) -> UpstreamRecord:
+            others = [entry for _, entry in _entries(draft, prefix) if entry["once_link"] is None]
+            if upstream.once_link is None and any(other["path"] == upstream.path for other in others):
+                raise AlreadyExists(f"{upstream.path} is an upstream already")
+            if len(others) >= LINKS_PER_STREAM_MAX:
+                raise InvalidValue(f"the stream has {len(others)} upstreams; {LINKS_PER_STREAM_MAX} is the most")
+            put_entry(draft, _upstream_key(upstream), upstream_json(upstream))
+            return upstream
+
+        return await self._submit(request)
+
+    async def bind_upstream(self, upstream: UpstreamRecord, source_stream: bytes) -> UpstreamRecord:
+        """Record the id of the source stream, learned at first contact."""
+        bound = replace(upstream, source_stream=source_stream)
+        await self._submit(lambda draft: put_entry(draft, _upstream_key(bound), upstream_json(bound)))
+        return bound
+
+    async def remove_upstream(self, upstream: UpstreamRecord) -> None:
+        """Accept a source no more.
+
+        Raises:
+            NotFound: it was not accepted.
+        """
+
+        def request(draft: Draft) -> None:
+            if draft.entry(_upstream_key(upstream)) is None:
+                raise NotFound(f"{upstream.path} is not an upstream; `fairlead stream upstream list` shows those there are")
+            delete_entry(draft, _upstream_key(upstream))
+
+        await self._submit(request)
+
+    async def forget_stream(self, stream: bytes) -> None:
+        """Remove the links and upstreams of a stream that is deleted."""
+        marks = (f"upstream/{stream.hex()}/",)
+        keys = [key for key in self._meta.state.entries if key.startswith(marks)]
+        keys += [f"link/{link.id.hex()}" for link in self.of(stream)]
+
+        def request(draft: Draft) -> None:
+            for key in keys:
+                delete_entry(draft, key)
+
+        await self._submit(request)
+
+    async def _submit(self, request: Callable[[Draft], Any]) -> Any:
+        answer = await self._meta.submit(request)
+        for listener in self._listeners:
+            listener()
+        return answer
+
+
+def _upstream_key(upstream: UpstreamRecord) -> str:
+    once = "" if upstream.once_link is None else f"#{upstream.once_link.hex()}"
+    return f"upstream/{upstream.stream.hex()}/{upstream.path}{once}"
+
+
+def _entries(draft: Draft, prefix: str) -> list[tuple[str, Any]]:
+    return [(key, entry) for key, entry in draft.entries() if key.startswith(prefix)]

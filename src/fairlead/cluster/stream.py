@@ -1,0 +1,213 @@
+"""One stream: its shards, and what can be done to its topics and cursors.
+
+A stream gives each topic to the shard chosen by its name; every method is one request to that shard's group commit,
+and returns when the commit is durable.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fairlead.cluster.values import StreamRecord, StreamSettings
+from fairlead.model.errors import UnknownPartition, UnknownTopic
+from fairlead.model.names import check_topic_name, shard_of
+from fairlead.streamlog import cursors, topics
+from fairlead.streamlog.draft import Draft
+from fairlead.streamlog.produce import ProduceResult, produce
+from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.values import Cursor, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """What a consumer group commits for one partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class Stream:
+    """A stream of this cluster; made by `Cluster`, one object for the whole life of the stream in this process."""
+
+    def __init__(self, record: StreamRecord, shards: Sequence[Shard]) -> None:
+        self.record = record
+        self.shards = tuple(shards)
+        self.has_upstreams = False
+        self._by_topic_id: dict[bytes, tuple[Shard, int]] = {}
+
+    @property
+    def id(self) -> bytes:
+        return self.record.id
+
+    @property
+    def path(self) -> str:
+        return self.record.path
+
+    @property
+    def settings(self) -> StreamSettings:
+        return self.record.settings
+
+    @property
+    def may_autocreate(self) -> bool:
+        """Asking for a topic makes it: never in a stream with upstreams, where it would be a second topic of that name
+        at a second site (why-the-rules, S8)."""
+        return self.settings.autocreate and not self.has_upstreams
+
+    def shard_for(self, topic: str) -> Shard:
+        """The shard in which a topic of this name lives, or would."""
+        return self.shards[shard_of(topic, len(self.shards))]
+
+    def find_topic(self, name: str) -> tuple[Shard, Topic] | None:
+        """The topic of that name and its shard, None if there is none."""
+        shard = self.shard_for(name)
+        topic = shard.state.by_name(name)
+        return None if topic is None else (shard, topic)
+
+    def topic(self, name: str) -> tuple[Shard, Topic]:
+        """The topic of that name and its shard.
+
+        Raises:
+            UnknownTopic: there is none.
+        """
+        found = self.find_topic(name)
+        if found is None:
+            raise UnknownTopic(f"topic {name} does not exist in stream {self.path}")
+        return found
+
+    def topics(self) -> Iterator[Topic]:
+        """All topics, by shard, in no particular order."""
+        for shard in self.shards:
+            yield from shard.state.topics()
+
+    @property
+    def topic_count(self) -> int:
+        return sum(shard.state.topic_count for shard in self.shards)
+
+    def topic_id(self, shard: Shard, topic: Topic) -> bytes:
+        """Kafka's id of the topic here: UUIDv5 of stream id and incarnation, so copies of one topic differ in it."""
+        topic_id = uuid.uuid5(uuid.UUID(bytes=self.id), topic.incarnation.hex()).bytes
+        self._by_topic_id[topic_id] = (shard, topic.number)
+        return topic_id
+
+    def topic_by_id(self, topic_id: bytes) -> tuple[Shard, Topic] | None:
+        """The topic whose id a Metadata answer of this process has named; None sends the client to ask again."""
+        found = self._by_topic_id.get(topic_id)
+        if found is None:
+            return None
+        shard, number = found
+        topic = shard.state.topic(number)
+        if topic is None:
+            del self._by_topic_id[topic_id]
+            return None
+        return shard, topic
+
+    async def create_topic(
+        self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None
+    ) -> Topic:
+        """Make a topic owned by this stream.
+
+        Raises:
+            InvalidName, InvalidValue, AlreadyExists.
+        """
+        check_topic_name(name)
+        count = self.settings.default_partitions if partitions is None else partitions
+
+        def request(draft: Draft) -> Topic:
+            return topics.create_topic(draft, name, count, dict(configs or {}))
+
+        return await self.shard_for(name).submit(request)
+
+    async def delete_topic(self, name: str) -> Topic:
+        """Delete a topic with its records and cursors; only at its owner.
+
+        Raises:
+            UnknownTopic, NotOwner.
+        """
+        return await self.shard_for(name).submit(lambda draft: topics.delete_topic(draft, name))
+
+    async def set_partitions(self, name: str, partitions: int) -> Topic:
+        """Raise the number of partitions; only at the owner.
+
+        Raises:
+            UnknownTopic, NotOwner, InvalidValue: not more than now, or above the limit.
+        """
+        return await self.shard_for(name).submit(lambda draft: topics.set_partitions(draft, name, partitions))
+
+    async def set_configs(self, name: str, configs: Mapping[str, str | None]) -> Topic:
+        """Set topic settings, or with None take them back to the stream's; only at the owner.
+
+        Raises:
+            UnknownTopic, NotOwner, InvalidValue.
+        """
+        changes = dict(configs)
+        return await self.shard_for(name).submit(lambda draft: topics.set_configs(draft, name, changes))
+
+    async def produce(self, shard: Shard, number: int, partition: int, batch: bytes) -> ProduceResult:
+        """Append one checked record batch.
+
+        Raises:
+            UnknownTopic, UnknownPartition, NotOwner, StorageFull, OutOfOrderSequence, StaleProducerEpoch.
+        """
+        return await shard.submit(lambda draft: produce(draft, number, partition, batch), len(batch))
+
+    async def commit_cursors(self, group: str, offsets: Sequence[CommittedOffset]) -> list[Exception | None]:
+        """Commit offsets of a group; the answer has None or the reason of refusal for each, in order."""
+        outcomes: list[Exception | None] = [None] * len(offsets)
+        by_shard: dict[int, list[int]] = {}
+        for index, offset in enumerate(offsets):
+            by_shard.setdefault(shard_of(offset.topic, len(self.shards)), []).append(index)
+        for number, indexes in by_shard.items():
+            shard = self.shards[number]
+            chosen = [offsets[index] for index in indexes]
+            answers = await shard.submit(lambda draft, chosen=chosen: _commit_each(draft, group, chosen))  # type: ignore[misc]
+            for index, answer in zip(indexes, answers, strict=True):
+                outcomes[index] = answer
+        return outcomes
+
+    def cursors(self, group: str | None = None) -> Iterator[tuple[str, Topic, int, Cursor]]:
+        """(group, topic, partition, cursor) of one group or of all."""
+        for shard in self.shards:
+            for name in shard.state.groups() if group is None else (group,):
+                for (number, partition), cursor in shard.state.cursors_of(name).items():
+                    topic = shard.state.topic(number)
+                    if topic is not None:
+                        yield name, topic, partition, cursor
+
+    async def delete_cursors(
+        self, group: str | None = None, topic: str | None = None, partition: int | None = None
+    ) -> int:
+        """Delete the chosen cursors, all of them without a choice; answers how many there were."""
+        chosen: dict[int, list[tuple[str, int, int]]] = {}
+        for name, found, number, _ in self.cursors(group):
+            if topic in {None, found.name} and partition in {None, number}:
+                shard = shard_of(found.name, len(self.shards))
+                chosen.setdefault(shard, []).append((name, found.number, number))
+        for shard_number, keys in chosen.items():
+            await self.shards[shard_number].submit(lambda draft, keys=keys: _delete_each(draft, keys))  # type: ignore[misc]
+        return sum(map(len, chosen.values()))
+
+
+def _commit_each(draft: Draft, group: str, offsets: Iterable[CommittedOffset]) -> list[Exception | None]:
+    outcomes: list[Exception | None] = []
+    for offset in offsets:
+        topic = draft.by_name(offset.topic)
+        if topic is None:
+            outcomes.append(UnknownTopic(f"topic {offset.topic} does not exist"))
+        elif not 0 <= offset.partition < topic.partitions:
+            outcomes.append(UnknownPartition(f"topic {offset.topic} has no partition {offset.partition}"))
+        else:
+            cursors.commit_cursor(
+                draft, group, topic.number, offset.partition, offset.offset, offset.leader_epoch, offset.metadata
+            )
+            outcomes.append(None)
+    return outcomes
+
+
+def _delete_each(draft: Draft, keys: Iterable[tuple[str, int, int]]) -> None:
+    for group, number, partition in keys:
+        cursors.delete_cursor(draft, group, number, partition)

@@ -1,0 +1,184 @@
+"""Frozen values of a cluster's own log, and their JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from fairlead.model.errors import InvalidValue
+
+COMPRESSIONS = ("off", "lz4", "lzf", "zlib")
+TIMESTAMP_TYPES = ("createtime", "logappendtime")
+PARTITIONS_MAX = 4096
+TTL_SECONDS_DEFAULT = 604_800
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """Settings of one stream; names, defaults and ranges are those of `stream create` of the original."""
+
+    ttl_seconds: int = TTL_SECONDS_DEFAULT
+    """Life of a record after its append in this cluster; 0 keeps it for ever."""
+    autocreate: bool = True
+    """A topic is made when it is first asked for (never in a stream that has upstreams)."""
+    default_partitions: int = 1
+    compression: str = "off"
+    """Stored and shown; batches stay as their producers made them."""
+    timestamp_type: str = "createtime"
+    pid_expiry_seconds: int = 604_800
+    produceperm: str = ""
+    consumeperm: str = ""
+    topicperm: str = ""
+    copyperm: str = ""
+    adminperm: str = ""
+    shards: int = 1
+    """Fixed at creation."""
+    created_at: int = 0
+    """Milliseconds since 1970."""
+
+    def __post_init__(self) -> None:
+        _in_range("ttl", self.ttl_seconds, 0, 2**31 - 1)
+        _in_range("defaultpartitions", self.default_partitions, 1, PARTITIONS_MAX)
+        _in_range("pidexpirysecs", self.pid_expiry_seconds, 1, 2**31 - 1)
+        _in_range("shards", self.shards, 1, 64)
+        _one_of("compression", self.compression, COMPRESSIONS)
+        _one_of("defaulttimestamptype", self.timestamp_type, TIMESTAMP_TYPES)
+
+    def owned_by(self, user: str) -> StreamSettings:
+        """The same with every empty permission set to its default, `u:<creator>`."""
+        empty = {name: f"u:{user}" for name in PERMISSIONS if not getattr(self, name)}
+        return replace(self, **empty)
+
+
+PERMISSIONS = ("produceperm", "consumeperm", "topicperm", "copyperm", "adminperm")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """A stream as the cluster's log names it."""
+
+    id: bytes
+    path: str
+    settings: StreamSettings
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """One source stream of this cluster to one replica stream, with its options."""
+
+    id: bytes
+    source: bytes
+    """Id of the source stream, here."""
+    source_path: str
+    replica_path: str
+    """Global: /mapr/<cluster>/<path>."""
+    replica_urls: tuple[str, ...]
+    """HTTP addresses of the replica's cluster, tried in turn."""
+    paused: bool
+    created_at: int
+    """Milliseconds since 1970."""
+    forward: str = "all"
+    """`all`: what this stream received is sent on; `own`: only what was first written here."""
+    replica_stream: bytes | None = None
+    """Id of the replica stream, bound at first contact."""
+    once: tuple[int, ...] | None = None
+    """For `copystream`: the end of each shard when it began; the link is removed when they are reached."""
+    rescan: int = 0
+    """How many times the whole log was to be read again; grows with each `resume -rescan`."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamRecord:
+    """One source that a replica stream of this cluster accepts."""
+
+    stream: bytes
+    """Id of the replica stream, here."""
+    path: str
+    """Global path of the source: /mapr/<cluster>/<path>."""
+    source_stream: bytes | None = None
+    """Id of the source stream, bound at first contact."""
+    once_link: bytes | None = None
+    """For `copystream`: the link that is allowed, and no other."""
+
+
+def _in_range(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise InvalidValue(f"{name} {value}: use a number from {low:,} to {high:,}")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidValue(f"{name} {value!r}: use one of {', '.join(allowed)}")
+
+
+def stream_json(record: StreamRecord) -> dict[str, Any]:
+    """The entry `stream/<id>`."""
+    return {"v": 1, "path": record.path, **asdict(record.settings)}
+
+
+def stream_from_json(id: bytes, entry: Mapping[str, Any]) -> StreamRecord:
+    """The inverse of `stream_json`; a field that a later version added is left out."""
+    known = {field.name for field in fields(StreamSettings)}
+    settings = StreamSettings(**{name: value for name, value in entry.items() if name in known})
+    return StreamRecord(id, entry["path"], settings)
+
+
+def link_json(link: LinkRecord) -> dict[str, Any]:
+    """The entry `link/<id>`."""
+    return {
+        "v": 1,
+        "source": link.source.hex(),
+        "source_path": link.source_path,
+        "replica_path": link.replica_path,
+        "replica_urls": list(link.replica_urls),
+        "paused": link.paused,
+        "created_at": link.created_at,
+        "forward": link.forward,
+        "replica_stream": _hex(link.replica_stream),
+        "once": None if link.once is None else list(link.once),
+        "rescan": link.rescan,
+    }
+
+
+def link_from_json(id: bytes, entry: Mapping[str, Any]) -> LinkRecord:
+    """The inverse of `link_json`."""
+    once = entry.get("once")
+    return LinkRecord(
+        id=id,
+        source=bytes.fromhex(entry["source"]),
+        source_path=entry["source_path"],
+        replica_path=entry["replica_path"],
+        replica_urls=tuple(entry["replica_urls"]),
+        paused=entry["paused"],
+        created_at=entry["created_at"],
+        forward=entry.get("forward", "all"),
+        replica_stream=_bytes(entry.get("replica_stream")),
+        once=None if once is None else tuple(once),
+        rescan=entry.get("rescan", 0),
+    )
+
+
+def upstream_json(upstream: UpstreamRecord) -> dict[str, Any]:
+    """The entry `upstream/<stream id>/<global path of the source>`."""
+    return {
+        "v": 1,
+        "path": upstream.path,
+        "source_stream": _hex(upstream.source_stream),
+        "once_link": _hex(upstream.once_link),
+    }
+
+
+def upstream_from_json(stream: bytes, entry: Mapping[str, Any]) -> UpstreamRecord:
+    """The inverse of `upstream_json`."""
+    return UpstreamRecord(
+        stream, entry["path"], _bytes(entry.get("source_stream")), _bytes(entry.get("once_link"))
+    )
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()
+
+
+def _bytes(value: str | None) -> bytes | None:
+    return None if value is None else bytes.fromhex(value)
