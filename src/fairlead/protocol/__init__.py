@@ -6,6 +6,6 @@
     messages.py  versions of each API that are served, and kio's codec for the cold ones
     produce.py, fetch.py, metadata.py   hot answers and requests, packed by hand
 
-Always true: record bytes are carried, never rewritten, except for the fields outside the CRC (base offset, leader epoch)
-and the two that `LogAppendTime` asks for.
+Always true: record bytes are carried, never rewritten, except for the fields outside the CRC (base offset, leader
+epoch) and the two that `LogAppendTime` asks for.
 """

@@ -65,7 +65,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    record_count: int
 
     @property
     def size_bytes(self) -> int:
@@ -133,8 +133,8 @@ def _fault(header: BatchHeader, size_bytes: int) -> str | None:
         return f"format v{header.magic} is not served, only v2"
     if header.size_bytes != size_bytes:
         return f"its header says {header.size_bytes} bytes"
-    if header.count < 1 or header.count != header.last_offset_delta + 1:
-        return f"{header.count} records for {header.last_offset_delta + 1} offsets"
+    if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
+        return f"{header.record_count} records for {header.last_offset_delta + 1} offsets"
     if header.attributes & (TRANSACTIONAL | CONTROL):
         return "transactional and control batches are not served"
     if header.codec >= len(_records.CODECS):
@@ -202,7 +202,7 @@ def records_of(batch: bytes | memoryview, header: BatchHeader | None = None) -> 
     """
     head = header or read_header(batch)
     data = _records.decompress(head.codec, memoryview(batch)[HEADER_BYTES:])
-    for record in _records.iterate(data, head.count, head.base_offset, head.base_timestamp):
+    for record in _records.iterate(data, head.record_count, head.base_offset, head.base_timestamp):
         yield record._replace(timestamp=head.max_timestamp) if head.log_append_time else record
 
 
@@ -219,7 +219,7 @@ def first_at_or_after(batch: bytes | memoryview, timestamp_ms: int) -> tuple[int
 
 
 def build_batch(
-    records: Sequence[Record] | Sequence[tuple[bytes | None, bytes | None]],
+    records: Sequence[Record | tuple[bytes | None, bytes | None]],
     *,
     base_offset: int = 0,
     leader_epoch: int = 0,
@@ -245,7 +245,10 @@ def build_batch(
 
 
 def _as_record(item: Record | tuple[bytes | None, bytes | None], offset: int, timestamp_ms: int) -> Record:
-    return item if isinstance(item, Record) else Record(offset, timestamp_ms, item[0], item[1])
+    if isinstance(item, Record):
+        return item
+    key, value = item
+    return Record(offset, timestamp_ms, key, value)
 
 
 def _build(
