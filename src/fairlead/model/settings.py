@@ -1,8 +1,8 @@
 """Settings: everything with a default that a site may change, with its unit in its name and its range.
 
 A settings file (TOML, `--settings FILE` or `FAIRLEAD_SETTINGS`) gives `name = value` lines; a variable
-`FAIRLEAD_<NAME>` stands above the file, an option of the command line above both. `docs/guides/settings.md` lists them all.
-What belongs to one stream (time-to-live, compression …) is set with `fairlead stream create`, not here.
+`FAIRLEAD_<NAME>` stands above the file, an option of the command line above both. `docs/guides/settings.md` lists
+them all. What belongs to one stream (time-to-live, compression …) is set with `fairlead stream create`, not here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from fairlead.model.errors import InvalidValue
 
 PREFIX = "FAIRLEAD_"
-OTHER_VARIABLES = frozenset({"FAIRLEAD_CLUSTERS", "FAIRLEAD_SETTINGS"})
+OTHER_VARIABLES = frozenset({"FAIRLEAD_CLUSTERS", "FAIRLEAD_CLUSTER", "FAIRLEAD_SETTINGS"})
 """Variables that are no settings; those that start with FAIRLEAD_TEST_ are none either."""
 
 MB = 1_000_000
@@ -153,7 +153,9 @@ def _field(name: str, shown: str) -> Field[Any]:
 
 
 def _kind(setting: Field[Any]) -> type[int | float | str]:
-    return type(setting.default)  # type: ignore[arg-type]
+    default: Any = setting.default
+    kind: type[int | float | str] = type(default)
+    return kind
 
 
 def _kind_name(kind: type) -> str:
