@@ -18,6 +18,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamRecord, StreamSettings, stream_from_json, stream_json
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import AlreadyExists, BadRequest, Damaged, InvalidValue, UnknownStream
+from fairlead.model.limits import FORMAT_VERSION
 from fairlead.model.names import check_cluster_name, parse_stream_path
 from fairlead.model.settings import Settings
 from fairlead.storage import names
@@ -26,7 +27,6 @@ from fairlead.streamlog.draft import Draft
 from fairlead.streamlog.entries import delete_entry, put_entry
 from fairlead.streamlog.shard import Shard
 
-CLUSTER_FORMAT_VERSION = 1
 DEFAULT_STREAM = "/default"
 
 
@@ -36,7 +36,7 @@ def identify(storage: Storage, name: str, randomness: Randomness) -> bytes:
     Raises:
         BadRequest: the storage is another cluster's, or of a version that this program does not know.
     """
-    fresh = {"version": CLUSTER_FORMAT_VERSION, "name": check_cluster_name(name), "id": randomness.id16().hex()}
+    fresh = {"version": FORMAT_VERSION, "name": check_cluster_name(name), "id": randomness.id16().hex()}
     if storage.size(names.CLUSTER) is None:
         outcome = storage.put_if_absent(names.CLUSTER, json.dumps(fresh).encode())
         if outcome is Put.UNKNOWN:
@@ -50,9 +50,9 @@ def _check_identity(data: bytes, name: str) -> bytes:
         version, owner, id_hex = found["version"], found["name"], found["id"]
     except (ValueError, KeyError, TypeError) as error:
         raise Damaged(names.CLUSTER, f"not the description of a cluster ({error})") from error
-    if version != CLUSTER_FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise BadRequest(
-            f"the data directory has format version {version}; this program knows version {CLUSTER_FORMAT_VERSION}"
+            f"the data directory has format version {version}; this program knows version {FORMAT_VERSION}"
         )
     if owner != name:
         raise BadRequest(f"the data directory belongs to cluster {owner}, not {name}; start it with --name {owner}")

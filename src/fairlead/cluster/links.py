@@ -19,12 +19,10 @@ from fairlead.cluster.values import (
     upstream_json,
 )
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotFound
+from fairlead.model.limits import REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
 from fairlead.streamlog.draft import Draft
 from fairlead.streamlog.entries import delete_entry, put_entry
 from fairlead.streamlog.shard import Shard
-
-LINKS_PER_STREAM_MAX = 64
-"""Replicas of one source, and upstreams of one replica (seed document 001)."""
 
 Listener = Callable[[], None]
 
@@ -67,7 +65,7 @@ class Links:
         for link in self.of(stream):
             if link.replica_path == replica_path and link.once is None:
                 return link
-        raise NotFound(f"{replica_path} is not a replica; `fairlead stream replica list` shows those there are")
+        raise NotFound(f"{replica_path} is not a replica; see `fairlead stream replica list`")
 
     async def add(self, link: LinkRecord) -> LinkRecord:
         """Record a link.
@@ -81,8 +79,10 @@ class Links:
             others = [entry for _, entry in _entries(draft, "link/") if entry["source"] == link.source.hex()]
             if any(other["replica_path"] == link.replica_path and other["once"] is None for other in others):
                 raise AlreadyExists(f"{link.replica_path} is a replica of {link.source_path} already")
-            if len(others) >= LINKS_PER_STREAM_MAX:
-                raise InvalidValue(f"{link.source_path} has {len(others)} replicas; {LINKS_PER_STREAM_MAX} is the most")
+            if len(others) >= REPLICAS_PER_STREAM_MAX:
+                raise InvalidValue(
+                    f"{link.source_path} has {len(others)} replicas; {REPLICAS_PER_STREAM_MAX} is the most"
+                )
             put_entry(draft, f"link/{link.id.hex()}", link_json(link))
             return link
 
@@ -129,8 +129,8 @@ class Links:
             others = [entry for _, entry in _entries(draft, prefix) if entry["once_link"] is None]
             if upstream.once_link is None and any(other["path"] == upstream.path for other in others):
                 raise AlreadyExists(f"{upstream.path} is an upstream already")
-            if len(others) >= LINKS_PER_STREAM_MAX:
-                raise InvalidValue(f"the stream has {len(others)} upstreams; {LINKS_PER_STREAM_MAX} is the most")
+            if len(others) >= UPSTREAMS_PER_STREAM_MAX:
+                raise InvalidValue(f"the stream has {len(others)} upstreams, and no more are allowed")
             put_entry(draft, _upstream_key(upstream), upstream_json(upstream))
             return upstream
 
@@ -151,7 +151,9 @@ class Links:
 
         def request(draft: Draft) -> None:
             if draft.entry(_upstream_key(upstream)) is None:
-                raise NotFound(f"{upstream.path} is not an upstream; `fairlead stream upstream list` shows those there are")
+                raise NotFound(
+                    f"{upstream.path} is not an upstream; `fairlead stream upstream list` shows those there are"
+                )
             delete_entry(draft, _upstream_key(upstream))
 
         await self._submit(request)

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from fairlead.model.errors import InvalidValue
+from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
 
 COMPRESSIONS = ("off", "lz4", "lzf", "zlib")
 TIMESTAMP_TYPES = ("createtime", "logappendtime")
-PARTITIONS_MAX = 4096
 TTL_SECONDS_DEFAULT = 604_800
 
 
@@ -38,10 +38,10 @@ class StreamSettings:
     """Milliseconds since 1970."""
 
     def __post_init__(self) -> None:
-        _in_range("ttl", self.ttl_seconds, 0, 2**31 - 1)
-        _in_range("defaultpartitions", self.default_partitions, 1, PARTITIONS_MAX)
+        _in_range("ttl", self.ttl_seconds, 0, TTL_SECONDS_MAX)
+        _in_range("defaultpartitions", self.default_partitions, 1, PARTITIONS_PER_TOPIC_MAX)
         _in_range("pidexpirysecs", self.pid_expiry_seconds, 1, 2**31 - 1)
-        _in_range("shards", self.shards, 1, 64)
+        _in_range("shards", self.shards, 1, SHARDS_PER_STREAM_MAX)
         _one_of("compression", self.compression, COMPRESSIONS)
         _one_of("defaulttimestamptype", self.timestamp_type, TIMESTAMP_TYPES)
 
@@ -171,9 +171,7 @@ def upstream_json(upstream: UpstreamRecord) -> dict[str, Any]:
 
 def upstream_from_json(stream: bytes, entry: Mapping[str, Any]) -> UpstreamRecord:
     """The inverse of `upstream_json`."""
-    return UpstreamRecord(
-        stream, entry["path"], _bytes(entry.get("source_stream")), _bytes(entry.get("once_link"))
-    )
+    return UpstreamRecord(stream, entry["path"], _bytes(entry.get("source_stream")), _bytes(entry.get("once_link")))
 
 
 def _hex(value: bytes | None) -> str | None:
