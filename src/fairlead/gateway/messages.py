@@ -206,6 +206,17 @@ class Withdraw:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """How much of what this grant has handed on its destination has answered, in all since the grant began: what the
+    Progress messages of its run add up to, passed on as they come. The reader stays within a bound of it, so that a
+    thin link neither fills memory nor makes its neighbours wait."""
+
+    grant: int
+    frames: int
+    size_bytes: int
+
+
 # ---------------------------------------------------------------- sink task ⇄ source server
 
 
@@ -226,8 +237,10 @@ class Progress:
     slices: Mapping[int, int]
     """Recorded positions by slice, those that changed."""
     frames: int = 0
+    """Frames answered: applied or refused."""
     records: int = 0
     size_bytes: int = 0
+    """Length of the frames answered."""
     behind: int = 0
     """Partitions newly noted behind."""
     duplicates: int = 0
@@ -422,6 +435,7 @@ READER_HEARS: Kinds = {
     "topics": Topics,
     "located": Located,
     "withdraw": Withdraw,
+    "credit": Credit,
 }
 SINK_SAYS: Kinds = {"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SliceRefused}
 SINK_HEARS: Kinds = {"withdraw": WithdrawRun}
