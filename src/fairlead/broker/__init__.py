@@ -1,0 +1,14 @@
+"""Kafka's behaviour over a cluster's streams.
+
+    server.py      listeners: the main one and one per exposed stream; bounds and closes connections
+    connection.py  one client: frames in, answers out in order, garbage disconnects
+    dispatch.py    API key and version → the handler's module, and back to bytes
+    apis.py        the list of all handlers: what is not in it is not offered
+    context.py     what a handler is given
+    topics.py      the names a listener shows ⇄ streams and topics
+    errors.py      our errors → Kafka's codes, the only place
+    handlers/      a file per API; groups/ the coordinator of consumer groups
+
+In: bytes of clients that may be slow, dead or hostile. Out: answers in the order of the requests. Always true: an
+answer is sent after the commit it speaks of is durable; a client holds nobody up but itself. It never opens a record.
+"""

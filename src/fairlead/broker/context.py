@@ -1,0 +1,58 @@
+"""What a handler is given beside the request itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairlead.broker.topics import Listener
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.clock import Clock, Randomness
+from fairlead.model.settings import Settings
+
+if TYPE_CHECKING:
+    from fairlead.broker.groups.coordinator import Coordinator
+
+NODE_ID = 1
+"""The one node of a cluster, in every answer that names nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionInfo:
+    """Who is at the other end."""
+
+    id: str
+    """For logs and member ids: the client's address and port."""
+    client_host: str
+    advertised: tuple[str, int]
+    """Host and port that Metadata and FindCoordinator answer: `--advertise`, or what the client came in on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """One request's surroundings."""
+
+    cluster: Cluster
+    listener: Listener
+    """Names: `listener.find("/ships:a")` → stream, shard, topic; `listener.name_of(stream, topic.name)`."""
+    groups: Coordinator
+    """Consumer groups of this listener."""
+    connection: ConnectionInfo
+    api_key: int
+    version: int
+    client_id: str
+    offered: Mapping[int, range]
+    """Versions of every API that is served, by key."""
+
+    @property
+    def settings(self) -> Settings:
+        return self.cluster.settings
+
+    @property
+    def clock(self) -> Clock:
+        return self.cluster.clock
+
+    @property
+    def randomness(self) -> Randomness:
+        return self.cluster.randomness

@@ -1,0 +1,116 @@
+"""API key and version → the handler, and its answer → bytes.
+
+The table is the explicit list in `apis.py`; what is not in it is not offered by ApiVersions, and closes the connection that
+asks for it, as Kafka does. ApiVersions alone answers a version that is too new, in the form of version 0 (KIP-511).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from fairlead.broker.context import RequestContext
+from fairlead.protocol.messages import (
+    api_name,
+    known_versions,
+    read_request,
+    request_header_flexible,
+    response_header_flexible,
+    write_response,
+)
+from fairlead.protocol.wire import Malformed, Reader
+
+API_VERSIONS = 18
+PRODUCE = 0
+
+Part = bytes | bytearray | memoryview
+
+
+class Packed(NamedTuple):
+    """An answer's body in pieces, already of the version in use; sent in order without being joined."""
+
+    parts: Sequence[Part]
+
+
+Answer = Mapping[str, Any] | Packed | None
+Handle = Callable[[RequestContext, Any], Awaitable[Answer]]
+
+
+class Header(NamedTuple):
+    """The beginning of every request."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API that is served."""
+
+    key: int
+    name: str
+    versions: range
+    raw: bool
+    handle: Handle
+
+
+def api_of(module: ModuleType) -> Api:
+    """The API that a handler module serves: the versions it names, of those that kio knows."""
+    key: int = module.API_KEY
+    known = known_versions(key)
+    wanted: range = getattr(module, "VERSIONS", known)
+    versions = range(max(known.start, wanted.start), min(known.stop, wanted.stop))
+    return Api(key, api_name(key), versions, getattr(module, "RAW", False), module.handle)
+
+
+def table_of(modules: Sequence[ModuleType]) -> dict[int, Api]:
+    """The APIs of handler modules by key."""
+    apis = {api.key: api for api in map(api_of, modules)}
+    assert len(apis) == len(modules), "two handlers have one API key"
+    return apis
+
+
+def read_header(frame: memoryview, table: Mapping[int, Api]) -> tuple[Header, memoryview]:
+    """The header of a request, and its body.
+
+    Raises:
+        Malformed: not a request, or of an API or version that is not served.
+    """
+    reader = Reader(frame)
+    key, version, correlation_id = reader.int16(), reader.int16(), reader.int32()
+    api = table.get(key)
+    if api is None:
+        raise Malformed(f"API {key} ({api_name(key)}) is not served")
+    if version not in api.versions and key != API_VERSIONS:
+        raise Malformed(f"{api.name} v{version} is not served, only v{api.versions[0]} to v{api.versions[-1]}")
+    client_id = reader.legacy_nullable_string() or ""
+    header = Header(key, version, correlation_id, client_id)
+    if version in api.versions:
+        reader.flexible = request_header_flexible(key, version)
+        reader.skip_tags()
+    return header, reader.buffer[reader.position :]
+
+
+async def answer(api: Api, ctx: RequestContext, correlation_id: int, body: memoryview) -> list[Part] | None:
+    """Handle one request: the whole answer with its length and header in front, in pieces; None if there is none.
+
+    Raises:
+        Malformed: the body cannot be read. Whatever else leaves the handler is a fault and closes the connection.
+    """
+    request: Any = body if api.raw else read_request(api.key, ctx.version, body)
+    made = await api.handle(ctx, request)
+    if made is None:
+        return None
+    parts: Sequence[Part] = made.parts if isinstance(made, Packed) else [write_response(api.key, ctx.version, made)]
+    return framed(parts, correlation_id, response_header_flexible(api.key, ctx.version))
+
+
+def framed(parts: Sequence[Part], correlation_id: int, flexible: bool) -> list[Part]:
+    """An answer's pieces with length and header in front."""
+    header = correlation_id.to_bytes(4, "big", signed=True) + (b"\x00" if flexible else b"")
+    length = len(header) + sum(map(len, parts))
+    return [length.to_bytes(4, "big") + header, *parts]

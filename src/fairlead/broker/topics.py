@@ -1,0 +1,107 @@
+"""The names that a listener shows, and the streams and topics behind them.
+
+The main listener knows every stream: `<stream path>:<topic>`, and bare names for topics of the default stream. A stream
+listener shows one stream as a whole Kafka cluster, with plain names only, for clients that refuse `/` and `:`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.model.errors import InvalidName, UnknownStream, UnknownTopic
+from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
+from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.values import Topic
+
+_IDS_REMEMBERED_MAX = 200_000
+
+
+class Found(NamedTuple):
+    """A topic that exists, and where."""
+
+    stream: Stream
+    shard: Shard
+    topic: Topic
+
+
+class Listener:
+    """One Kafka listener's view of the cluster: all streams, or only one."""
+
+    def __init__(self, cluster: Cluster, stream: str | None = None) -> None:
+        self.cluster = cluster
+        self.stream_path = stream
+        """Path of the one stream that is shown; None on the main listener."""
+        self._stream_of_id: dict[bytes, Stream] = {}
+
+    @property
+    def home(self) -> Stream:
+        """The stream whose topics have bare names.
+
+        Raises:
+            UnknownStream: it was deleted.
+        """
+        return self.cluster.stream(self.stream_path or self.cluster.default_stream)
+
+    def streams(self) -> list[Stream]:
+        """Every stream that can be named here."""
+        return self.cluster.streams() if self.stream_path is None else [self.home]
+
+    def resolve(self, name: str) -> tuple[Stream, str]:
+        """The stream and the plain name of a topic that may or may not exist.
+
+        Raises:
+            InvalidName: the name breaks its rule, or names a stream on a stream listener, or another cluster.
+            UnknownStream: its stream does not exist.
+        """
+        path, topic = (None, name) if self.stream_path is not None else split_topic(name)
+        stream = self.home if path is None else self._stream(path, name)
+        return stream, check_topic_name(topic)
+
+    def _stream(self, path: str, name: str) -> Stream:
+        found = parse_stream_path(path)
+        if found.cluster not in {None, self.cluster.name}:
+            raise InvalidName(f"topic {name}: this is cluster {self.cluster.name}, not {found.cluster}")
+        return self.cluster.stream(found.path)
+
+    def find(self, name: str) -> Found:
+        """The topic that a client calls `name`.
+
+        Raises:
+            InvalidName, UnknownStream, UnknownTopic.
+        """
+        stream, topic = self.resolve(name)
+        return Found(stream, *stream.topic(topic))
+
+    def find_id(self, topic_id: bytes) -> Found:
+        """The topic with this Kafka id, if an answer of this process has named it.
+
+        Raises:
+            UnknownTopic: ask for metadata again.
+        """
+        stream = self._stream_of_id.get(topic_id)
+        found = stream.topic_by_id(topic_id) if stream is not None else None
+        if stream is not None and found is not None:
+            return Found(stream, *found)
+        for stream in self.streams():
+            found = stream.topic_by_id(topic_id)
+            if found is not None:
+                if len(self._stream_of_id) >= _IDS_REMEMBERED_MAX:
+                    self._stream_of_id.clear()
+                self._stream_of_id[topic_id] = stream
+                return Found(stream, *found)
+        raise UnknownTopic(f"no topic has the id {topic_id.hex()}")
+
+    def name_of(self, stream: Stream, topic: str) -> str:
+        """How a client of this listener may call a topic of that stream."""
+        home = self.stream_path or self.cluster.default_stream
+        return topic if stream.path == home else f"{stream.path}:{topic}"
+
+    def home_topics(self) -> Iterator[Topic]:
+        """Topics that a request for all of them answers: those with bare names."""
+        try:
+            return self.home.topics()
+        except UnknownStream:
+            return iter(())

@@ -1,0 +1,168 @@
+"""The primitive types of Kafka's messages, read from and written to bytes by hand where that pays.
+
+Every read is bounded by the bytes that are there: a hostile length raises, it neither allocates nor loops.
+Types: https://kafka.apache.org/protocol#protocol_types; compact forms and tagged fields: KIP-482.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from fairlead.model.errors import BadRequest
+
+_I8 = struct.Struct(">b")
+_I16 = struct.Struct(">h")
+_I32 = struct.Struct(">i")
+_I64 = struct.Struct(">q")
+
+ZERO_UUID = bytes(16)
+
+
+class Malformed(BadRequest):
+    """A client sent bytes that are not the message they claim to be; its connection is closed."""
+
+
+class Reader:
+    """Reads one message from its beginning; `flexible` chooses the compact forms of strings, bytes and arrays."""
+
+    __slots__ = ("buffer", "flexible", "position")
+
+    def __init__(self, buffer: memoryview | bytes, flexible: bool = False, position: int = 0) -> None:
+        self.buffer = memoryview(buffer)
+        self.flexible = flexible
+        self.position = position
+
+    @property
+    def remaining(self) -> int:
+        """Bytes not yet read."""
+        return len(self.buffer) - self.position
+
+    def _number(self, form: struct.Struct) -> int:
+        try:
+            (value,) = form.unpack_from(self.buffer, self.position)
+        except struct.error:
+            raise Malformed("the message is cut") from None
+        self.position += form.size
+        return int(value)
+
+    def int8(self) -> int:
+        return self._number(_I8)
+
+    def int16(self) -> int:
+        return self._number(_I16)
+
+    def int32(self) -> int:
+        return self._number(_I32)
+
+    def int64(self) -> int:
+        return self._number(_I64)
+
+    def boolean(self) -> bool:
+        return self.int8() != 0
+
+    def uvarint(self) -> int:
+        """An unsigned varint of at most five bytes."""
+        value = shift = 0
+        while shift < 35:
+            if self.position >= len(self.buffer):
+                raise Malformed("the message is cut")
+            byte = self.buffer[self.position]
+            self.position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+        raise Malformed("a varint is longer than five bytes")
+
+    def take(self, length: int) -> memoryview:
+        """The next `length` bytes, not copied."""
+        end = self.position + length
+        if length < 0 or end > len(self.buffer):
+            raise Malformed(f"a field of {length} bytes is longer than the message")
+        piece = self.buffer[self.position : end]
+        self.position = end
+        return piece
+
+    def uuid(self) -> bytes:
+        """16 bytes; `ZERO_UUID` stands for none."""
+        return bytes(self.take(16))
+
+    def nullable_string(self) -> str | None:
+        length = self.uvarint() - 1 if self.flexible else self.int16()
+        return None if length < 0 else self._text(length)
+
+    def legacy_nullable_string(self) -> str | None:
+        """The old form whatever the message: the client id in a header of version 2."""
+        length = self.int16()
+        return None if length < 0 else self._text(length)
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise Malformed("a string that must be there is null")
+        return text
+
+    def _text(self, length: int) -> str:
+        try:
+            return str(self.take(length), "utf-8")
+        except UnicodeDecodeError:
+            raise Malformed("a string is not UTF-8") from None
+
+    def nullable_bytes(self) -> memoryview | None:
+        """Bytes or records, not copied."""
+        length = self.uvarint() - 1 if self.flexible else self.int32()
+        return None if length < 0 else self.take(length)
+
+    def array_length(self, item_bytes_min: int = 1) -> int:
+        """Number of items of an array, -1 for null; refused if they cannot fit the bytes that are left."""
+        length = self.uvarint() - 1 if self.flexible else self.int32()
+        if length < -1 or length * item_bytes_min > self.remaining:
+            raise Malformed(f"an array of {length} items is longer than the message")
+        return length
+
+    def items(self, item_bytes_min: int = 1) -> range:
+        """A range over an array's items; null counts as empty."""
+        return range(max(0, self.array_length(item_bytes_min)))
+
+    def skip_tags(self) -> None:
+        """Pass over tagged fields; nothing in messages of the old form."""
+        if not self.flexible:
+            return
+        for _ in range(self.uvarint()):
+            self.uvarint()
+            self.take(self.uvarint())
+
+
+def uvarint(value: int) -> bytes:
+    """`value` >= 0 as an unsigned varint."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def string(text: str | None, flexible: bool) -> bytes:
+    """A nullable string."""
+    if text is None:
+        return b"\x00" if flexible else b"\xff\xff"
+    data = text.encode()
+    return (uvarint(len(data) + 1) if flexible else _I16.pack(len(data))) + data
+
+
+def array_length(length: int, flexible: bool) -> bytes:
+    """The length before an array's items; -1 is null."""
+    return uvarint(length + 1) if flexible else _I32.pack(length)
+
+
+def bytes_length(length: int, flexible: bool) -> bytes:
+    """The length before bytes or records; -1 is null."""
+    return uvarint(length + 1) if flexible else _I32.pack(length)
+
+
+def no_tags(flexible: bool) -> bytes:
+    """The end of a structure: no tagged fields, or nothing in messages of the old form."""
+    return b"\x00" if flexible else b""
