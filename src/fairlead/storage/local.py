@@ -1,0 +1,365 @@
+"""Objects as files of a local directory, durable when `put_if_absent` says so.
+
+A put is: temporary file in `.tmp`, write, `fdatasync`, `link` to the name, `fsync` of the directory and, where this
+process has not used the directory before, of every parent up to the root. `link` refuses a taken name, so two writers
+never overwrite each other. What failed to sync is never synced again: the kernel reports such a failure once and
+forgets it (fsyncgate), so a second success would mean nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from typing_extensions import Buffer
+
+from fairlead.model.errors import Busy, Damaged, InvalidValue, StorageFull, StorageUnavailable
+from fairlead.storage.interface import Put
+
+LOCK: Final = "lock"
+_TEMPORARY: Final = ".tmp"
+_IOV_MAX: Final = 1024
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+class LocalStorage:
+    """Storage in the directory `root`, which is made if it is not there.
+
+    Raises:
+        StorageUnavailable: the directory cannot be made or written, or its file system has no hard links.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.fspath(root)
+        self._temporary = os.path.join(self._root, _TEMPORARY)
+        self._numbers = itertools.count()
+        self._durable: set[str] = set()
+        self._failed: set[str] = set()
+        self._open()
+
+    @property
+    def root(self) -> Path:
+        """The data directory; readers on the same host open its files themselves."""
+        return Path(self._root)
+
+    def _open(self) -> None:
+        try:
+            os.makedirs(self._temporary, exist_ok=True)
+            for name in os.listdir(self._temporary):
+                self._remove_left_over(os.path.join(self._temporary, name))
+        except OSError as error:
+            raise StorageUnavailable(f"data directory {self._root}: {_why(error)}") from error
+        self.probe()
+
+    @staticmethod
+    def _remove_left_over(path: str) -> None:
+        """Remove a temporary file, unless the process that made it lives: it may be putting just now."""
+        maker = os.path.basename(path).partition("-")[0]
+        if maker.isdigit() and int(maker) != os.getpid() and os.path.exists(f"/proc/{maker}"):
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def probe(self) -> None:
+        """Try in the root what every put needs: a file, `link`, `fsync` of a directory.
+
+        Raises:
+            StorageUnavailable: it does not work here; the message says what.
+        """
+        made = self._temporary_name()
+        linked = made + "-link"
+        try:
+            os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            self._probe_link(made, linked)
+            _fsync_directory(self._root)
+        except OSError as error:
+            raise StorageUnavailable(f"data directory {self._root} cannot be written: {_why(error)}") from error
+        finally:
+            for path in (made, linked):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+
+    def _probe_link(self, made: str, linked: str) -> None:
+        try:
+            os.link(made, linked)
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                raise StorageUnavailable(
+                    f"data directory {self._root} is on a file system without hard links ({_why(error)}); "
+                    "use another, for example ext4 or xfs"
+                ) from error
+            raise
+
+    def get(self, name: str) -> bytes:
+        """The whole object."""
+        descriptor = self._open_object(name)
+        try:
+            return self._pread(descriptor, name, 0, os.fstat(descriptor).st_size)
+        finally:
+            os.close(descriptor)
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        """Bytes [start, start + length) of the object, by `pread`."""
+        descriptor = self._open_object(name)
+        try:
+            return self._pread(descriptor, name, start, length)
+        finally:
+            os.close(descriptor)
+
+    def _open_object(self, name: str) -> int:
+        try:
+            return os.open(self._path(name), os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise Damaged(name, "the object is missing") from error
+        except OSError as error:
+            raise self._unavailable("read", name, error) from error
+
+    def _pread(self, descriptor: int, name: str, start: int, length: int) -> bytes:
+        try:
+            data = os.pread(descriptor, length, start)
+            while len(data) < length:
+                more = os.pread(descriptor, length - len(data), start + len(data))
+                if not more:
+                    raise Damaged(name, f"ends at {start + len(data)} bytes, {start + length} were expected")
+                data += more
+        except OSError as error:
+            raise self._unavailable("read", name, error) from error
+        return data
+
+    def size(self, name: str) -> int | None:
+        """Length of the object in bytes, None if there is no such object."""
+        try:
+            return os.stat(self._path(name)).st_size
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unavailable("read", name, error) from error
+
+    def put_if_absent(self, name: str, data: Buffer | Sequence[Buffer]) -> Put:
+        """Store the object durably, unless the name is taken.
+
+        `UNKNOWN`: the file has its name and the directory could not be synced; that stays so until the directory is
+        opened anew.
+
+        Raises:
+            StorageFull: no room; nothing was stored.
+            StorageUnavailable: any other error; nothing was stored.
+        """
+        path = self._path(name)
+        parts = _parts(data)
+        temporary = self._temporary_name()
+        try:
+            self._write(temporary, parts)
+            linked = self._link(temporary, path)
+        except OSError as error:
+            if error.errno in _FULL:
+                raise StorageFull(f"data directory {self._root}", self.free_bytes(), 0) from error
+            raise self._unavailable("write", name, error) from error
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        if linked:
+            return Put.WRITTEN if self._sync_upwards(os.path.dirname(path)) else Put.UNKNOWN
+        return self._compare(path, name, parts)
+
+    @staticmethod
+    def _write(temporary: str, parts: list[memoryview]) -> None:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        try:
+            _write_all(descriptor, parts)
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _link(temporary: str, path: str) -> bool:
+        """Give the file its name; False if another file has it."""
+        try:
+            try:
+                os.link(temporary, path)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.link(temporary, path)
+        except FileExistsError:
+            return False
+        return True
+
+    def _compare(self, path: str, name: str, parts: list[memoryview]) -> Put:
+        """Whose the object is that has the name; ours is made durable before we say so."""
+        descriptor = self._open_object(name)
+        try:
+            length = os.fstat(descriptor).st_size
+            if length != sum(part.nbytes for part in parts):
+                return Put.ANOTHER
+            if self._pread(descriptor, name, 0, length) != b"".join(parts):
+                return Put.ANOTHER
+            if path in self._failed:
+                return Put.UNKNOWN
+            os.fdatasync(descriptor)
+        except OSError:
+            self._failed.add(path)
+            return Put.UNKNOWN
+        finally:
+            os.close(descriptor)
+        return Put.MINE if self._sync_upwards(os.path.dirname(path)) else Put.UNKNOWN
+
+    def _sync_upwards(self, directory: str) -> bool:
+        """Sync the directory, and its parents if this process has not done so; False if that failed, now or before.
+
+        Parents are synced on first use and not only when we made them: another thread, or a process that was killed,
+        may have made them and not come to it.
+        """
+        if directory in self._failed:
+            return False
+        try:
+            _fsync_directory(directory)
+        except OSError:
+            self._failed.add(directory)
+            return False
+        if directory in self._durable or directory == self._root:
+            return True
+        if not self._sync_upwards(os.path.dirname(directory)):
+            return False
+        self._durable.add(directory)
+        return True
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Names that start with `prefix`, in order, at any depth."""
+        top = os.path.join(self._root, prefix.rstrip("/")) if prefix else self._root
+        yield from self._list(top, prefix)
+
+    def _list(self, directory: str, prefix: str) -> Iterator[str]:
+        try:
+            with os.scandir(directory) as found:
+                entries = sorted((entry.name + "/" if entry.is_dir() else entry.name) for entry in found)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._unavailable("list", prefix, error) from error
+        for entry in entries:
+            if prefix == "" and entry in {LOCK, _TEMPORARY + "/"}:
+                continue
+            if entry.endswith("/"):
+                yield from self._list(os.path.join(directory, entry[:-1]), prefix + entry)
+            else:
+                yield prefix + entry
+
+    def delete(self, name: str) -> None:
+        """Remove the object if it is there."""
+        try:
+            os.unlink(self._path(name))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise self._unavailable("delete", name, error) from error
+
+    def sync(self, prefix: str) -> None:
+        """Sync every directory below `prefix` and its parents.
+
+        The files themselves were synced before they got their names.
+        """
+        top = os.path.join(self._root, prefix.rstrip("/")) if prefix else self._root
+        for directory, _, _ in os.walk(top):
+            if not self._sync_upwards(directory):
+                raise StorageUnavailable(
+                    f"{directory}: the directory could not be synced; check the disk, then restart"
+                )
+
+    def free_bytes(self) -> int:
+        """Free space for this user on the file system of the root."""
+        found = os.statvfs(self._root)
+        return found.f_bavail * found.f_frsize
+
+    def total_bytes(self) -> int:
+        """Size of the file system of the root."""
+        found = os.statvfs(self._root)
+        return found.f_blocks * found.f_frsize
+
+    def _path(self, name: str) -> str:
+        if name.startswith("/") or any(part in {"", ".", "..", _TEMPORARY} for part in name.split("/")):
+            raise InvalidValue(f"object name {name!r}: parts between '/' must not be empty, '.' or '..'")
+        return os.path.join(self._root, name)
+
+    def _temporary_name(self) -> str:
+        return os.path.join(self._temporary, f"{os.getpid()}-{id(self):x}-{next(self._numbers)}")
+
+    def _unavailable(self, what: str, name: str, error: OSError) -> StorageUnavailable:
+        return StorageUnavailable(f"data directory {self._root}: cannot {what} {name}: {_why(error)}")
+
+
+class DirectoryLock:
+    """The lock of a data directory, held until `close` or the end of the process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def close(self) -> None:
+        """Give the directory free."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def lock_directory(root: Path) -> DirectoryLock:
+    """Take the data directory for this process; the lock goes with the process, however it ends.
+
+    Raises:
+        Busy: another process holds it; the message says which.
+        StorageUnavailable: the lock file cannot be opened or locked.
+    """
+    path = root / LOCK
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StorageUnavailable(f"data directory {root}: cannot open {LOCK}: {_why(error)}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError as error:
+        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise Busy(f"data directory {root} is in use by the process with pid {holder}; stop it first") from error
+    except OSError as error:
+        os.close(descriptor)
+        raise StorageUnavailable(f"data directory {root}: cannot lock it: {_why(error)}") from error
+    return DirectoryLock(descriptor)
+
+
+def _parts(data: Buffer | Sequence[Buffer]) -> list[memoryview]:
+    if isinstance(data, list | tuple):
+        return [memoryview(part).cast("B") for part in data]
+    return [memoryview(data).cast("B")]  # type: ignore[arg-type]
+
+
+def _write_all(descriptor: int, parts: list[memoryview]) -> None:
+    """Write every part, however little the kernel takes at a time."""
+    waiting = [part for part in parts if part.nbytes]
+    place = 0
+    while place < len(waiting):
+        written = os.writev(descriptor, waiting[place : place + _IOV_MAX])
+        while place < len(waiting) and written >= waiting[place].nbytes:
+            written -= waiting[place].nbytes
+            place += 1
+        if written:
+            waiting[place] = waiting[place][written:]
+
+
+def _fsync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,225 @@
+"""Storage in memory for tests, with every fault that a disk or an object store has shown.
+
+`crash()` is a power failure: what was visible and not yet synced may be gone, what was deleted may be back. A fault is
+chosen for the n-th put, or by a hook that sees each call before it is done; a hook may let another writer run in the
+middle of a put, which is a writer that slept there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Literal
+
+from typing_extensions import Buffer
+
+from fairlead.model.errors import Damaged, StorageFull, StorageUnavailable
+from fairlead.storage.interface import Put
+
+Call = Literal["get", "get_range", "size", "put", "list", "delete", "sync"]
+Hook = Callable[[Call, str], None]
+NO_LIMIT_BYTES = 1 << 50
+
+
+class Fault(Enum):
+    """What goes wrong with one call."""
+
+    FAIL = "fail"
+    """`StorageUnavailable`; nothing was done."""
+    FULL = "full"
+    """`StorageFull`; nothing was done."""
+    UNKNOWN_LANDED = "unknown, landed"
+    """`Put.UNKNOWN`; the object is visible, and lost by a power failure unless it is put or synced again."""
+    UNKNOWN_LATE = "unknown, late"
+    """`Put.UNKNOWN`; the object lands when the test calls `land`, whatever happened meanwhile."""
+    UNKNOWN_LOST = "unknown, lost"
+    """`Put.UNKNOWN`; the object never lands."""
+    CRASH_BEFORE = "crash before"
+    """`Crashed` before the call is done; every later call fails so too, until `restart` or `crash`."""
+    CRASH_AFTER = "crash after"
+    """`Crashed` after the call was done."""
+
+
+class Crashed(BaseException):
+    """The process that called is dead; not an `Exception`, so that no handler of ours goes on after it."""
+
+
+class MemoryStorage:
+    """A dict with the faults of a disk; safe to use from several threads."""
+
+    def __init__(self, *, capacity_bytes: int = NO_LIMIT_BYTES) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.hook: Hook | None = None
+        self.calls: dict[Call, int] = {}
+        self.late: list[tuple[str, bytes]] = []
+        """Puts of unknown outcome that have not landed, oldest first."""
+        self._objects: dict[str, bytes] = {}
+        self._unsynced: set[str] = set()
+        self._deleted: dict[str, bytes] = {}
+        self._faults: dict[tuple[Call, int], Fault] = {}
+        self._dead = False
+        self._lock = threading.RLock()
+
+    def fail(self, fault: Fault, *, call: Call = "put", nth: int = 1) -> None:
+        """Let the `nth` call of that kind from now on (1: the next) meet the fault."""
+        self._faults[call, self.calls.get(call, 0) + nth] = fault
+
+    def crash(self, survives: Callable[[str], bool] = lambda name: False) -> None:
+        """Power fails: objects that were never synced go, deletions come undone, except where `survives(name)`.
+
+        Puts that are under way land no more. The storage works again afterwards.
+        """
+        with self._lock:
+            for name in self._unsynced:
+                if not survives(name):
+                    self._objects.pop(name, None)
+            for name, data in self._deleted.items():
+                if not survives(name):
+                    self._objects.setdefault(name, data)
+            self._unsynced.clear()
+            self._deleted.clear()
+            self.late.clear()
+            self.restart()
+
+    def restart(self) -> None:
+        """The process died and a new one starts; the machine lived on, so nothing visible is lost."""
+        self._dead = False
+        self._faults.clear()
+
+    def land(self, place: int = 0) -> str:
+        """Let a late put land, unless its name was taken meanwhile; its name."""
+        with self._lock:
+            name, data = self.late.pop(place)
+            if name not in self._objects:
+                self._objects[name] = data
+                self._unsynced.add(name)
+            return name
+
+    def damage(self, name: str, change: Callable[[bytes], bytes]) -> None:
+        """Change the stored bytes of an object, as a bad disk does."""
+        with self._lock:
+            self._objects[name] = change(self._objects[name])
+
+    def snapshot(self) -> dict[str, bytes]:
+        """All objects as a reader sees them, for a copy that a test restores later."""
+        with self._lock:
+            return dict(self._objects)
+
+    def replace(self, objects: dict[str, bytes]) -> None:
+        """Put the storage back to a snapshot, all of it durable."""
+        with self._lock:
+            self._objects = dict(objects)
+            self._unsynced.clear()
+            self._deleted.clear()
+
+    def get(self, name: str) -> bytes:
+        with self._called("get", name):
+            return self._object(name)
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        with self._called("get_range", name):
+            data = self._object(name)[start : start + length]
+            if len(data) < length:
+                raise Damaged(name, f"ends at {start + len(data)} bytes, {start + length} were expected")
+            return data
+
+    def _object(self, name: str) -> bytes:
+        found = self._objects.get(name)
+        if found is None:
+            raise Damaged(name, "the object is missing")
+        return found
+
+    def size(self, name: str) -> int | None:
+        with self._called("size", name):
+            found = self._objects.get(name)
+            return None if found is None else len(found)
+
+    def put_if_absent(self, name: str, data: Buffer | Sequence[Buffer]) -> Put:
+        content = b"".join(data) if isinstance(data, list | tuple) else bytes(data)  # type: ignore[arg-type]
+        with self._called("put", name) as outcome:
+            fault = outcome.fault
+            if fault is Fault.FULL or (name not in self._objects and len(content) > self._free()):
+                raise StorageFull("memory", self._free(), 0)
+            if fault is Fault.UNKNOWN_LATE:
+                self.late.append((name, content))
+                return Put.UNKNOWN
+            if fault is Fault.UNKNOWN_LOST:
+                return Put.UNKNOWN
+            return self._put(name, content, landed_only=fault is Fault.UNKNOWN_LANDED)
+
+    def _put(self, name: str, content: bytes, *, landed_only: bool) -> Put:
+        found = self._objects.get(name)
+        if found is not None and found != content:
+            return Put.ANOTHER
+        if found is None:
+            self._objects[name] = content
+        if landed_only:
+            if found is None:
+                self._unsynced.add(name)
+            return Put.UNKNOWN
+        self._unsynced.discard(name)
+        return Put.WRITTEN if found is None else Put.MINE
+
+    def list(self, prefix: str) -> Iterator[str]:
+        with self._called("list", prefix):
+            return iter(sorted(name for name in self._objects if name.startswith(prefix)))
+
+    def delete(self, name: str) -> None:
+        with self._called("delete", name):
+            found = self._objects.pop(name, None)
+            if found is not None and name not in self._unsynced:
+                self._deleted[name] = found
+            self._unsynced.discard(name)
+
+    def sync(self, prefix: str) -> None:
+        with self._called("sync", prefix):
+            self._unsynced = {name for name in self._unsynced if not name.startswith(prefix)}
+            self._deleted = {name: data for name, data in self._deleted.items() if not name.startswith(prefix)}
+
+    def free_bytes(self) -> int:
+        with self._lock:
+            return self._free()
+
+    def _free(self) -> int:
+        return max(0, self.capacity_bytes - sum(map(len, self._objects.values())))
+
+    def total_bytes(self) -> int:
+        return self.capacity_bytes
+
+    def _called(self, call: Call, name: str) -> _Called:
+        if self._dead:
+            raise Crashed(f"{call} {name}")
+        if self.hook is not None:
+            self.hook(call, name)
+        with self._lock:
+            nth = self.calls[call] = self.calls.get(call, 0) + 1
+            fault = self._faults.pop((call, nth), None)
+        if fault is Fault.FAIL:
+            raise StorageUnavailable(f"memory: cannot {call} {name}: input/output error")
+        if fault is Fault.CRASH_BEFORE:
+            self._dead = True
+            raise Crashed(f"{call} {name}")
+        return _Called(self, fault, f"{call} {name}")
+
+    def _die(self, what: str) -> None:
+        self._dead = True
+        raise Crashed(what)
+
+
+class _Called:
+    """One call under the lock, with its fault."""
+
+    def __init__(self, storage: MemoryStorage, fault: Fault | None, what: str) -> None:
+        self.fault = fault
+        self._storage = storage
+        self._what = what
+
+    def __enter__(self) -> _Called:
+        self._storage._lock.acquire()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._storage._lock.release()
+        if self.fault is Fault.CRASH_AFTER and kind is None:
+            self._storage._die(self._what)
