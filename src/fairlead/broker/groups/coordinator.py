@@ -1,0 +1,181 @@
+"""All groups of a server: the async side that handlers call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.groups.group import Group
+from fairlead.broker.groups.joining import join
+from fairlead.broker.groups.values import (
+    GroupDescription,
+    GroupKey,
+    GroupState,
+    Identity,
+    JoinAnswer,
+    JoinRequest,
+    Refused,
+    Scheduler,
+    SyncAnswer,
+    SyncRequest,
+)
+from fairlead.model.clock import Randomness
+from fairlead.model.names import GROUP_ID_BYTES_MAX
+from fairlead.model.settings import Settings
+
+T = TypeVar("T")
+
+
+class Coordinator:
+    """Groups by (listener namespace, group id). Only groups with members, or with ids given out, are here."""
+
+    def __init__(self, settings: Settings, randomness: Randomness, scheduler: Scheduler | None = None) -> None:
+        self._settings = settings
+        self._randomness = randomness
+        self._scheduler = scheduler
+        self._groups: dict[GroupKey, Group] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    async def join(self, key: GroupKey, request: JoinRequest) -> JoinAnswer:
+        """Join, waiting for the generation to begin. Refusals come as answers."""
+        future: asyncio.Future[JoinAnswer] = asyncio.get_running_loop().create_future()
+        answer = _resolve(future)
+        try:
+            self._check_join(key, request)
+            group = self._groups.get(key) or self._create(key)
+            try:
+                join(group, request, self._new_id, answer)
+            finally:
+                group.release_if_unused()
+        except Refused as refused:
+            return JoinAnswer(request.identity.member_id, refused.code)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            for member in group.members:
+                member.gave_up(answer)
+            raise
+
+    async def sync(self, key: GroupKey, request: SyncRequest) -> SyncAnswer:
+        """The member's assignment, waiting for the leader. Refusals come as answers."""
+        future: asyncio.Future[SyncAnswer] = asyncio.get_running_loop().create_future()
+        answer = _resolve(future)
+        try:
+            group = self._group(key)
+            group.sync(request, answer)
+        except Refused as refused:
+            return SyncAnswer(refused.code)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            for member in group.members:
+                member.gave_up(answer)
+            raise
+
+    def heartbeat(self, key: GroupKey, identity: Identity, generation: int) -> ErrorCode:
+        """Begin the member's session anew."""
+        return _code(lambda: self._group(key).heartbeat(identity, generation))
+
+    def leave(self, key: GroupKey, identity: Identity) -> ErrorCode:
+        """Take a member out."""
+        return _code(lambda: self._group(key).leave(identity))
+
+    def check_commit(self, key: GroupKey, identity: Identity, generation: int) -> ErrorCode:
+        """May offsets be committed by this member, or by somebody who is none (generation -1)?"""
+        return _code(lambda: self._check_commit(key, identity, generation))
+
+    def describe(self, key: GroupKey) -> GroupDescription:
+        """The group as it stands; Dead if nobody is in it."""
+        group = self._groups.get(key)
+        return GroupDescription(key.group, GroupState.DEAD) if group is None else group.description()
+
+    def active(self, namespace: str) -> list[GroupDescription]:
+        """Every group of a listener that has members or waits for some, without its members."""
+        return [
+            replace(group.description(), members=())
+            for key, group in self._groups.items()
+            if key.namespace == namespace
+        ]
+
+    def has_members(self, group_id: str) -> bool:
+        """Is anybody in this group, through whichever listener?"""
+        return any(key.group == group_id and len(group.members) for key, group in self._groups.items())
+
+    def subscriptions(self, group_id: str) -> list[tuple[str, bytes]]:
+        """(protocol type, subscription) of each member, through whichever listener."""
+        return [
+            (group.protocol_type, member.subscription(group.protocol))
+            for key, group in self._groups.items()
+            if key.group == group_id
+            for member in group.members
+        ]
+
+    def close(self) -> None:
+        """Stop every timer and answer whoever waits."""
+        groups, self._groups = self._groups, {}
+        for group in groups.values():
+            group.close()
+
+    def _check_join(self, key: GroupKey, request: JoinRequest) -> None:
+        check_group_id(key.group)
+        low, high = self._settings.session_timeout_min_ms, self._settings.session_timeout_max_ms
+        if not low <= request.session_timeout_ms <= high:
+            raise Refused(ErrorCode.invalid_session_timeout)
+
+    def _check_commit(self, key: GroupKey, identity: Identity, generation: int) -> None:
+        check_group_id(key.group)
+        group = self._groups.get(key)
+        if group is not None:
+            group.check_commit(identity, generation)
+        elif generation >= 0:
+            raise Refused(ErrorCode.illegal_generation)
+
+    def _group(self, key: GroupKey) -> Group:
+        check_group_id(key.group)
+        group = self._groups.get(key)
+        if group is None:
+            raise Refused(ErrorCode.unknown_member_id)
+        return group
+
+    def _create(self, key: GroupKey) -> Group:
+        scheduler = self._scheduler or asyncio.get_running_loop()
+        group = self._groups[key] = Group(key, self._settings, scheduler, self._forget)
+        return group
+
+    def _forget(self, group: Group) -> None:
+        if self._groups.get(group.key) is group:
+            del self._groups[group.key]
+
+    def _new_id(self, name: str) -> str:
+        return f"{name}-{self._randomness.id16().hex()}"
+
+
+def check_group_id(group_id: str) -> None:
+    """
+    Raises:
+        Refused: INVALID_GROUP_ID, it is empty or too long.
+    """
+    if not group_id or len(group_id.encode()) > GROUP_ID_BYTES_MAX:
+        raise Refused(ErrorCode.invalid_group_id)
+
+
+def _resolve(future: asyncio.Future[T]) -> Callable[[T], None]:
+    def resolve(answer: T) -> None:
+        if not future.done():
+            future.set_result(answer)
+
+    return resolve
+
+
+def _code(step: Callable[[], None]) -> ErrorCode:
+    try:
+        step()
+    except Refused as refused:
+        return refused.code
+    return ErrorCode.none

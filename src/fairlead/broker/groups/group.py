@@ -1,0 +1,306 @@
+"""The state machine of one group.
+
+    EMPTY ──join──► PREPARING ──all joined, or time is up──► COMPLETING ──leader's sync──► STABLE
+      ▲                ▲  │ nobody came                          │                           │
+      └────────────────┼──┘                                      │                           │
+                       └────── join, leave or expiry ────────────┴───────────────────────────┘
+
+At most one timer of the group itself runs: the initial delay or the deadline of the joins in PREPARING, the deadline
+of the syncs in COMPLETING and STABLE. Joins are in `joining.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.groups.member import Member
+from fairlead.broker.groups.members import Members
+from fairlead.broker.groups.values import (
+    GroupDescription,
+    GroupKey,
+    GroupState,
+    Identity,
+    JoinAnswer,
+    Refused,
+    Scheduler,
+    SyncAnswer,
+    SyncCallback,
+    SyncRequest,
+    Timer,
+)
+from fairlead.model.settings import Settings
+
+
+class Group:
+    """One group of one listener; every method runs on the event loop and returns at once."""
+
+    def __init__(
+        self, key: GroupKey, settings: Settings, scheduler: Scheduler, on_unused: Callable[[Group], None]
+    ) -> None:
+        self.key = key
+        self.settings = settings
+        self.scheduler = scheduler
+        self.state = GroupState.EMPTY
+        self.generation = 0
+        self.protocol_type = ""
+        self.protocol: str | None = None
+        self.members = Members()
+        self._on_unused = on_unused
+        self._timer: Timer | None = None
+        self._delaying = False
+        """The initial delay runs (KIP-134): nobody's join ends it early."""
+        self._came_in_delay = False
+
+    # members
+
+    def add(self, member: Member) -> None:
+        """Let a member in; the caller then rebalances."""
+        self.members.add(member)
+        self._came_in_delay = True
+
+    def expire(self, member: Member) -> None:
+        """A member was not heard of in time."""
+        if self.members.get(member.id) is member:
+            self.remove(member)
+
+    def remove(self, member: Member, error: ErrorCode = ErrorCode.unknown_member_id) -> None:
+        """Take a member out and let the others share its part."""
+        member.refuse_all(error)
+        self.members.remove(member)
+        self.rebalance()
+        self.release_if_unused()
+
+    def give_id(self, member_id: str, session_timeout_ms: int) -> None:
+        """Remember an id that a client was told to come back with, for one session timeout (KIP-394)."""
+        self.members.pending[member_id] = self.scheduler.call_later(
+            session_timeout_ms / 1000, lambda: self.forget_id(member_id)
+        )
+
+    def forget_id(self, member_id: str) -> bool:
+        """The client with this id will not come; False if no such id waits."""
+        known = self.members.forget_pending(member_id)
+        self.complete_join_if_all_came()
+        self.release_if_unused()
+        return known
+
+    # rebalance
+
+    def rebalance(self) -> None:
+        """Begin a new generation, or see whether the one that is being gathered is complete."""
+        if self.state is GroupState.PREPARING:
+            self.complete_join_if_all_came()
+        elif self.state is GroupState.EMPTY:
+            self._begin_first()
+        else:
+            self._drop_assignments()
+            self.state = GroupState.PREPARING
+            self._start_join_deadline()
+            self.complete_join_if_all_came()
+
+    def complete_join_if_all_came(self) -> None:
+        """End PREPARING early if every member has joined and no given id is still out."""
+        if self.state is not GroupState.PREPARING or self._delaying or self.members.pending:
+            return
+        if all(member.awaits_join for member in self.members):
+            self._complete_join()
+
+    def _begin_first(self) -> None:
+        if not len(self.members):
+            return
+        self.state = GroupState.PREPARING
+        if self.settings.initial_rebalance_delay_ms == 0:
+            self._start_join_deadline()
+            self.complete_join_if_all_came()
+            return
+        self._delay(self._rebalance_timeout_ms())
+
+    def _delay(self, left_ms: int) -> None:
+        """Wait for members that start at the same time, again while some come, at most `left_ms` in all."""
+        step_ms = min(self.settings.initial_rebalance_delay_ms, left_ms)
+        self._delaying, self._came_in_delay = True, False
+        self._start_timer(step_ms, lambda: self._end_delay(left_ms - step_ms))
+
+    def _end_delay(self, left_ms: int) -> None:
+        if self._came_in_delay and left_ms > 0:
+            self._delay(left_ms)
+        else:
+            self._delaying = False
+            self._complete_join()
+
+    def _start_join_deadline(self) -> None:
+        self._start_timer(self._rebalance_timeout_ms(), self._complete_join)
+
+    def _complete_join(self) -> None:
+        """The joins are in, or their time is up: those who did not come are out, static members excepted (KIP-345)."""
+        self._stop_timer()
+        for member in self.members:
+            if not member.awaits_join and not member.is_static:
+                self.members.remove(member)
+        if not len(self.members):
+            self._become_empty()
+        elif not self.members.elect_joined_leader():
+            self._start_join_deadline()
+        else:
+            self._begin_generation()
+
+    def _become_empty(self) -> None:
+        self._stop_timer()
+        self.state = GroupState.EMPTY
+        self.generation += 1
+        self.protocol = None
+        self.release_if_unused()
+
+    def _begin_generation(self) -> None:
+        self.generation += 1
+        self.protocol = self.members.select_protocol()
+        self.state = GroupState.COMPLETING
+        for member in self.members:
+            member.synced = False
+            member.assignment = b""
+        self._start_timer(self._rebalance_timeout_ms(), self._drop_unsynced)
+        for member in self.members:
+            member.answer_join(self.join_answer(member))
+
+    def join_answer(self, member: Member) -> JoinAnswer:
+        """What a member is told of the running generation."""
+        leads = member.id == self.members.leader
+        return JoinAnswer(
+            member_id=member.id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.members.leader or "",
+            members=tuple(m.joined(self.protocol) for m in self.members) if leads else (),
+        )
+
+    def _drop_assignments(self) -> None:
+        for member in self.members:
+            if self.state is GroupState.COMPLETING:
+                member.assignment = b""
+            member.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
+
+    def _drop_unsynced(self) -> None:
+        """Members that joined and sent no sync within the rebalance timeout are gone."""
+        for member in self.members:
+            if not member.synced:
+                member.refuse_all(ErrorCode.unknown_member_id)
+                self.members.remove(member)
+        self.rebalance()
+
+    def _rebalance_timeout_ms(self) -> int:
+        return max((member.request.rebalance_timeout_ms for member in self.members), default=0)
+
+    # what members ask
+
+    def sync(self, request: SyncRequest, answer: SyncCallback) -> None:
+        """Answer with the member's assignment, when the leader has given it.
+
+        Raises:
+            Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL or
+                REBALANCE_IN_PROGRESS; then `answer` is not called.
+        """
+        member = self._check(request.identity, request.generation)
+        if request.protocol_type not in {None, self.protocol_type} or request.protocol not in {None, self.protocol}:
+            raise Refused(ErrorCode.inconsistent_group_protocol)
+        if self.state is GroupState.PREPARING:
+            raise Refused(ErrorCode.rebalance_in_progress)
+        member.synced = True
+        member.wait_sync(answer)
+        if self.state is GroupState.COMPLETING and member.id == self.members.leader:
+            self._assign(request)
+        elif self.state is GroupState.STABLE:
+            member.answer_sync(self._sync_answer(member))
+        if all(m.synced for m in self.members):
+            self._stop_timer()
+
+    def _assign(self, request: SyncRequest) -> None:
+        self.state = GroupState.STABLE
+        for member in self.members:
+            member.assignment = request.assignments.get(member.id, b"")
+            member.answer_sync(self._sync_answer(member))
+
+    def _sync_answer(self, member: Member) -> SyncAnswer:
+        return SyncAnswer(ErrorCode.none, self.protocol_type, self.protocol, member.assignment)
+
+    def heartbeat(self, identity: Identity, generation: int) -> None:
+        """Begin the member's session anew.
+
+        Raises:
+            Refused: REBALANCE_IN_PROGRESS (it must join), or it is not a member of this generation.
+        """
+        self._check(identity, generation).beat()
+        if self.state is GroupState.PREPARING:
+            raise Refused(ErrorCode.rebalance_in_progress)
+
+    def leave(self, identity: Identity) -> None:
+        """Take a member out; a static one may be named by its instance id alone.
+
+        Raises:
+            Refused: no such member.
+        """
+        if identity.instance_id is not None and not identity.member_id:
+            member = self.members.of_instance(identity.instance_id)
+            if member is None:
+                raise Refused(ErrorCode.unknown_member_id)
+            self.remove(member)
+        elif identity.member_id in self.members.pending:
+            self.forget_id(identity.member_id)
+        else:
+            self.remove(self.members.check(identity))
+
+    def check_commit(self, identity: Identity, generation: int) -> None:
+        """May offsets be committed so? A commit is a sign of life as well.
+
+        Raises:
+            Refused: the group is active and the committer is not a member of its generation, or REBALANCE_IN_PROGRESS.
+        """
+        if generation < 0 and self.state is GroupState.EMPTY:
+            return
+        if generation < 0 and not identity.member_id and identity.instance_id is None:
+            raise Refused(ErrorCode.unknown_member_id)
+        self._check(identity, generation).beat()
+        if self.state is GroupState.COMPLETING:
+            raise Refused(ErrorCode.rebalance_in_progress)
+
+    def _check(self, identity: Identity, generation: int) -> Member:
+        member = self.members.check(identity)
+        if generation != self.generation:
+            raise Refused(ErrorCode.illegal_generation)
+        return member
+
+    def description(self) -> GroupDescription:
+        """How ListGroups and DescribeGroups show it."""
+        return GroupDescription(
+            self.key.group,
+            self.state,
+            self.protocol_type,
+            (self.protocol or "") if self.state is GroupState.STABLE else "",
+            tuple(member.description(self.protocol) for member in self.members),
+        )
+
+    # ends
+
+    def release_if_unused(self) -> None:
+        """Let the coordinator forget a group that nobody is in."""
+        if self.state is GroupState.EMPTY and self.members.unused:
+            self._on_unused(self)
+
+    def close(self) -> None:
+        """Stop all timers; whoever waits is told to look for the coordinator again."""
+        self._stop_timer()
+        for member_id in tuple(self.members.pending):
+            self.members.forget_pending(member_id)
+        for member in self.members:
+            member.refuse_all(ErrorCode.not_coordinator)
+            member.stop_timer()
+
+    def _start_timer(self, delay_ms: int, callback: Callable[[], None]) -> None:
+        self._stop_timer()
+        self._timer = self.scheduler.call_later(delay_ms / 1000, callback)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,159 @@
+"""A group on a stage: a scheduler whose clock the test turns, and members that write down what they are told."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.groups.group import Group
+from fairlead.broker.groups.joining import join
+from fairlead.broker.groups.values import (
+    GroupKey,
+    Identity,
+    JoinAnswer,
+    JoinRequest,
+    Refused,
+    SyncAnswer,
+    SyncRequest,
+)
+from fairlead.model.settings import Settings
+
+
+class Handle:
+    def __init__(self, at_s: float, callback: Callable[[], object]) -> None:
+        self.at_s = at_s
+        self.callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class HandTurned:
+    """A scheduler that runs what is due when the test turns its clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._order = count()
+        self._due: list[tuple[float, int, Handle]] = []
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> Handle:
+        handle = Handle(self.now_s + delay, callback)
+        heapq.heappush(self._due, (handle.at_s, next(self._order), handle))
+        return handle
+
+    def turn(self, seconds: float) -> None:
+        until_s = self.now_s + seconds
+        while self._due and self._due[0][0] <= until_s:
+            at_s, _, handle = heapq.heappop(self._due)
+            self.now_s = at_s
+            if handle.callback is not None:
+                handle.callback()
+        self.now_s = until_s
+
+    @property
+    def timers(self) -> int:
+        return sum(handle.callback is not None for _, _, handle in self._due)
+
+
+REQUEST = JoinRequest(
+    Identity(""), "client", "127.0.0.1", 10_000, 30_000, "consumer", (("range", b"sub"),), id_required=False
+)
+
+
+@dataclass
+class Actor:
+    """A client as the group sees it."""
+
+    stage: Stage
+    request: JoinRequest
+    joins: list[JoinAnswer] = field(default_factory=list)
+    syncs: list[SyncAnswer] = field(default_factory=list)
+
+    @property
+    def identity(self) -> Identity:
+        return self.request.identity
+
+    @property
+    def generation(self) -> int:
+        return self.joins[-1].generation
+
+    @property
+    def leads(self) -> bool:
+        return self.joins[-1].leader == self.identity.member_id
+
+    def join(self, **changes: object) -> Actor:
+        self.request = replace(self.request, **changes)
+        try:
+            join(self.stage.group, self.request, self.stage.new_id, self.hear)
+        except Refused as refused:
+            self.hear(JoinAnswer(self.identity.member_id, refused.code))
+        return self
+
+    def hear(self, answer: JoinAnswer) -> None:
+        self.joins.append(answer)
+        if answer.error in {ErrorCode.none, ErrorCode.member_id_required}:
+            self.request = replace(self.request, identity=replace(self.identity, member_id=answer.member_id))
+
+    def sync(self, assignments: dict[str, bytes] | None = None, generation: int | None = None) -> Actor:
+        generation = self.generation if generation is None else generation
+        request = SyncRequest(self.identity, generation, assignments=assignments or {})
+        try:
+            self.stage.group.sync(request, self.syncs.append)
+        except Refused as refused:
+            self.syncs.append(SyncAnswer(refused.code))
+        return self
+
+    def beat(self, generation: int | None = None) -> ErrorCode:
+        return code(
+            lambda: self.stage.group.heartbeat(self.identity, self.generation if generation is None else generation)
+        )
+
+    def leave(self) -> ErrorCode:
+        return code(lambda: self.stage.group.leave(self.identity))
+
+
+def code(step: Callable[[], None]) -> ErrorCode:
+    try:
+        step()
+    except Refused as refused:
+        return refused.code
+    return ErrorCode.none
+
+
+class Stage:
+    """One group, its scheduler, and who was forgotten."""
+
+    def __init__(self, **settings: int) -> None:
+        self.scheduler = HandTurned()
+        self.forgotten: list[Group] = []
+        self.group = Group(
+            GroupKey("", "g"),
+            Settings(**({"initial_rebalance_delay_ms": 0} | settings)),
+            self.scheduler,
+            self.forgotten.append,
+        )
+        self._ids = count(1)
+
+    def new_id(self, name: str) -> str:
+        return f"{name}-{next(self._ids)}"
+
+    def actor(self, **changes: object) -> Actor:
+        return Actor(self, replace(REQUEST, **changes))
+
+    def static(self, instance: str, **changes: object) -> Actor:
+        return self.actor(identity=Identity("", instance), **changes)
+
+    def running(self, *actors: Actor) -> tuple[Actor, ...]:
+        """Bring actors into one stable generation; the first one leads, each is assigned its own member id."""
+        for place, actor in enumerate(actors):
+            actor.join()
+            for earlier in actors[:place]:
+                earlier.join()
+        assignments = {actor.identity.member_id: actor.identity.member_id.encode() for actor in actors}
+        for actor in actors:
+            actor.sync(assignments if actor.leads else None)
+        return actors
