@@ -57,7 +57,9 @@ class AdminClient:
         if self._owned:
             await self._http.aclose()
 
-    async def get(self, path: str, params: Mapping[str, Any] | None = None) -> Answer:
+    async def get(
+        self, path: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
         """Ask, for example `/rest/stream/info`; None values are left out, a mapping travels as JSON.
 
         Raises:
@@ -65,7 +67,7 @@ class AdminClient:
             FairleadError: the error that the server answered.
         """
         query = {name: _text(value) for name, value in (params or {}).items() if value is not None}
-        return _answer(await self._send("GET", path, params=query))
+        return _answer(await self._send("GET", path, params=query, headers=dict(headers or {})))
 
     async def post(
         self, path: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
