@@ -1,7 +1,8 @@
 """API key and version → the handler, and its answer → bytes.
 
-The table is the explicit list in `apis.py`; what is not in it is not offered by ApiVersions, and closes the connection that
-asks for it, as Kafka does. ApiVersions alone answers a version that is too new, in the form of version 0 (KIP-511).
+The table is the explicit list in `apis.py`; what is not in it is not offered by ApiVersions, and closes the
+connection that asks for it, as Kafka does. ApiVersions alone answers a version that is too new, in the form of
+version 0 (KIP-511).
 """
 
 from __future__ import annotations

@@ -45,6 +45,11 @@ class Listener:
         """
         return self.cluster.stream(self.stream_path or self.cluster.default_stream)
 
+    @property
+    def namespace(self) -> str:
+        """Group membership is counted per listener, under this name; empty for the main one."""
+        return self.stream_path or ""
+
     def streams(self) -> list[Stream]:
         """Every stream that can be named here."""
         return self.cluster.streams() if self.stream_path is None else [self.home]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -17,7 +18,7 @@ async def handle(ctx: RequestContext, request: Any) -> Answer:
     return {"error_code": ErrorCode.none, "api_keys": [_range(key, vs) for key, vs in sorted(ctx.offered.items())]}
 
 
-def unsupported(offered: range) -> Answer:
+def unsupported(offered: range) -> Mapping[str, Any]:
     """The answer, in the form of version 0, to a version that is not served: which versions of this API are."""
     return {"error_code": ErrorCode.unsupported_version, "api_keys": [_range(API_KEY, offered)]}
 

@@ -1,0 +1,273 @@
+"""One client: requests in, answers out in the order of the requests.
+
+As in Kafka a connection's requests are handled one after the other; only Produce requests that follow one another run
+together, at most `PRODUCE_IN_FLIGHT_MAX` of them: each is submitted before the next one begins, and answered in order.
+Reading stops while requests wait, writing waits for the client, and an idle connection owns no task. Bytes that are no
+request end the connection with one line in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import Protocol
+
+import structlog
+
+from fairlead.broker.context import ConnectionInfo
+from fairlead.broker.dispatch import PRODUCE, Header, Part
+from fairlead.model.errors import FairleadError
+from fairlead.protocol.framing import Framing
+from fairlead.protocol.wire import Malformed
+
+log = structlog.get_logger(__name__)
+
+PRODUCE_IN_FLIGHT_MAX = 16
+_WAITING_MAX = 16
+"""Whole requests that may wait before reading stops."""
+_WRITE_BYTES = 256 * 1024
+"""Written before the client's pace is asked for."""
+
+
+class Service(Protocol):
+    """What a connection needs of the server."""
+
+    request_bytes_max: int
+    idle_seconds: float
+
+    def scratch(self) -> memoryview:
+        """The buffer that all connections read into."""
+        ...
+
+    def admit(self, connection: Connection) -> bool:
+        """Count a new connection; False if there are too many."""
+        ...
+
+    def forget(self, connection: Connection) -> None:
+        """The connection has ended."""
+        ...
+
+    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Awaitable[list[Part] | None]]:
+        """Read a request's header; the awaitable is its answer, with its length in front.
+
+        Raises:
+            Malformed: not a request that is served.
+        """
+        ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A client's connection."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._framing = Framing(service.scratch(), service.request_bytes_max)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[memoryview] = deque()
+        self._waiting_bytes = 0
+        self._running: deque[Awaitable[list[Part] | None]] = deque()
+        self._only_produce = True
+        self._answering: asyncio.Task[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._paused_writing = False
+        self._paused_reading = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._active_at = self._loop.time()
+        self.ended = asyncio.Event()
+        self.info: ConnectionInfo | None = None
+        """What handlers are told of this connection; made by the service at its first request."""
+        self.client = ("?", 0)
+        self.local = ("?", 0)
+
+    # From the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.client = _address(transport.get_extra_info("peername"))
+        self.local = _address(transport.get_extra_info("sockname"))
+        if not self.service.admit(self):
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=2 * _WRITE_BYTES)
+        self._watch_idleness(self.service.idle_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._waiting.clear()
+        self.service.forget(self)
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._answering is not None:
+            self._answering.cancel()
+        self.resume_writing()
+        self.ended.set()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._framing.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._active_at = self._loop.time()
+        try:
+            frames = self._framing.received(nbytes)
+        except Malformed as error:
+            self._refuse(error)
+            return
+        self._waiting.extend(frames)
+        self._waiting_bytes += sum(map(len, frames))
+        self._start_what_may()
+
+    def pause_writing(self) -> None:
+        self._paused_writing = True
+
+    def resume_writing(self) -> None:
+        self._paused_writing = False
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+    # Requests.
+
+    def close(self) -> None:
+        """End the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _start_what_may(self) -> None:
+        try:
+            while self._waiting and self._may_start(self._waiting[0]):
+                self._start(self._waiting.popleft())
+        except Malformed as error:
+            self._refuse(error)
+            return
+        self._pace_reading()
+        if self._running and self._answering is None and self._transport is not None:
+            self._answering = self._loop.create_task(self._answer())
+            self._answering.add_done_callback(self._abandon)
+
+    def _may_start(self, frame: memoryview) -> bool:
+        if not self._running:
+            return True
+        return self._only_produce and _is_produce(frame) and len(self._running) < PRODUCE_IN_FLIGHT_MAX
+
+    def _start(self, frame: memoryview) -> None:
+        self._waiting_bytes -= len(frame)
+        header, answer = self.service.begin(self, frame)
+        self._only_produce = header.api_key == PRODUCE
+        # Tasks take their first step in the order in which they are made, and a produce is submitted in its first
+        # step: so batches keep the order of their requests.
+        self._running.append(self._loop.create_task(_run(answer)) if self._only_produce else answer)
+
+    def _pace_reading(self) -> None:
+        full = len(self._waiting) >= _WAITING_MAX or self._waiting_bytes >= self.service.request_bytes_max
+        if self._transport is None or full == self._paused_reading:
+            return
+        self._paused_reading = full
+        if full:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    async def _answer(self) -> None:
+        """Send the answers of what runs, in order, until nothing does."""
+        try:
+            while self._running:
+                parts = await self._running[0]
+                if parts is not None:
+                    await self._send(parts)
+                self._running.popleft()
+                self._active_at = self._loop.time()
+                self._start_what_may()
+        except Malformed as error:
+            self._refuse(error)
+        except FairleadError as error:
+            log.warning("a request could not be answered; client disconnected", client=self.name, why=str(error))
+            self.close()
+        except Exception:
+            log.exception("a request failed for a reason that was not foreseen; client disconnected", client=self.name)
+            self.close()
+
+    def _abandon(self, _: asyncio.Task[None]) -> None:
+        """Answering has ended: with nothing left to answer, or because the connection goes."""
+        self._answering = None
+        while self._running:
+            awaitable = self._running.popleft()
+            if isinstance(awaitable, asyncio.Task):
+                awaitable.cancel()
+            else:
+                awaitable.close()  # type: ignore[attr-defined]
+
+    async def _send(self, parts: Sequence[Part]) -> None:
+        for piece in _pieces(parts):
+            if self._transport is None:
+                return
+            self._transport.write(piece)
+            if self._paused_writing:
+                await self._wait_until_writable()
+
+    async def _wait_until_writable(self) -> None:
+        self._writable = self._loop.create_future()
+        try:
+            await asyncio.wait_for(self._writable, self.service.idle_seconds)
+        except TimeoutError:
+            raise Malformed("the client does not read its answers") from None
+
+    # The end.
+
+    @property
+    def name(self) -> str:
+        """The client, for the log."""
+        return f"{self.client[0]}:{self.client[1]}"
+
+    def _refuse(self, error: Malformed) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            log.warning("client disconnected", client=self.name, why=str(error))
+        self.close()
+
+    def _watch_idleness(self, delay_seconds: float) -> None:
+        self._idle_timer = self._loop.call_later(delay_seconds, self._check_idleness)
+
+    def _check_idleness(self) -> None:
+        rest = self._active_at + self.service.idle_seconds - self._loop.time()
+        if self._running:
+            self._watch_idleness(self.service.idle_seconds)
+        elif rest > 0:
+            self._watch_idleness(rest)
+        else:
+            self.close()
+
+
+async def _run(answer: Awaitable[list[Part] | None]) -> list[Part] | None:
+    return await answer
+
+
+def _is_produce(frame: memoryview) -> bool:
+    return frame[0] == 0 and frame[1] == PRODUCE
+
+
+def _pieces(parts: Sequence[Part]) -> Iterator[Part]:
+    """The parts in pieces near `_WRITE_BYTES`: small ones joined, large ones cut, both without needless copies."""
+    small: list[Part] = []
+    size = 0
+    for part in parts:
+        if len(part) >= _WRITE_BYTES:
+            if small:
+                yield b"".join(small)
+                small, size = [], 0
+            view = memoryview(part)
+            yield from (view[start : start + _WRITE_BYTES] for start in range(0, len(view), _WRITE_BYTES))
+            continue
+        small.append(part)
+        size += len(part)
+        if size >= _WRITE_BYTES:
+            yield b"".join(small)
+            small, size = [], 0
+    if small:
+        yield small[0] if len(small) == 1 else b"".join(small)
+
+
+def _address(name: Sequence[object] | str | None) -> tuple[str, int]:
+    if isinstance(name, tuple) and len(name) >= 2:
+        return str(name[0]), int(name[1])
+    return "?", 0

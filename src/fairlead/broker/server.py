@@ -1,0 +1,162 @@
+"""Kafka listeners of one server: the main one, and one for each stream that is exposed on a port of its own.
+
+All listeners share the bound on connections, the buffer they read into and the coordinator of consumer groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+import structlog
+
+from fairlead.broker.apis import APIS, OFFERED
+from fairlead.broker.connection import Connection
+from fairlead.broker.context import ConnectionInfo, RequestContext
+from fairlead.broker.dispatch import Header, Part, answer, framed, read_header
+from fairlead.broker.groups.coordinator import Coordinator
+from fairlead.broker.handlers import api_versions
+from fairlead.broker.topics import Listener
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.errors import AlreadyExists
+from fairlead.protocol.framing import SCRATCH_BYTES
+from fairlead.protocol.messages import write_response
+
+log = structlog.get_logger(__name__)
+
+_BACKLOG = 1024
+
+
+class KafkaServer:
+    """Serves a cluster to Kafka clients. One per process; every method runs on one event loop."""
+
+    def __init__(self, cluster: Cluster, *, advertise: tuple[str, int] | None = None) -> None:
+        """`advertise`: host and port that clients are told instead of the address they came in on."""
+        self.cluster = cluster
+        self.groups = Coordinator(cluster.settings, cluster.randomness)
+        self.advertise = advertise
+        self.connections: set[Connection] = set()
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._listening: dict[str | None, _Listening] = {}
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the main listener."""
+        return self._listening[None].address
+
+    def addresses(self) -> dict[str | None, tuple[str, int]]:
+        """Host and port by the stream that is exposed there; None is the main listener."""
+        return {stream: listening.address for stream, listening in self._listening.items()}
+
+    async def start(self, host: str, port: int, stream: str | None = None) -> tuple[str, int]:
+        """Listen, for one stream or with None for all; port 0 takes any free one. Answers the address.
+
+        Raises:
+            AlreadyExists: that stream, or the main listener, is listening already.
+            OSError: the port is taken or not allowed.
+        """
+        if stream in self._listening:
+            where = self._listening[stream].address
+            raise AlreadyExists(f"{stream or 'the cluster'} is exposed on {where[0]}:{where[1]} already")
+        listening = _Listening(self, Listener(self.cluster, stream))
+        await listening.start(host, port)
+        self._listening[stream] = listening
+        return listening.address
+
+    async def stop(self, stream: str | None) -> None:
+        """Stop one listener and close its connections; nothing if it does not listen."""
+        listening = self._listening.pop(stream, None)
+        if listening is not None:
+            await self._end(listening)
+
+    async def close(self) -> None:
+        """Stop all listeners, close every connection and forget the groups."""
+        self.groups.close()
+        for stream in list(self._listening):
+            await self.stop(stream)
+
+    async def _end(self, listening: _Listening) -> None:
+        listening.stop_accepting()
+        mine = [connection for connection in self.connections if connection.service is listening]
+        for connection in mine:
+            connection.close()
+        await asyncio.gather(*(connection.ended.wait() for connection in mine))
+        await listening.wait_closed()
+
+    def scratch(self) -> memoryview:
+        return self._scratch
+
+    def admit(self, connection: Connection) -> bool:
+        """Count a connection; False and one line in the log if there are too many."""
+        if len(self.connections) >= self.cluster.settings.max_connections:
+            log.warning("too many connections; client refused", client=connection.name, limit=len(self.connections))
+            return False
+        self.connections.add(connection)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+
+
+class _Listening:
+    """One listener: its socket, its names, and what its connections ask of the server."""
+
+    def __init__(self, server: KafkaServer, listener: Listener) -> None:
+        self._server = server
+        self._listener = listener
+        self._sockets: asyncio.Server | None = None
+        self.address = ("", 0)
+        self.request_bytes_max = server.cluster.settings.request_bytes_max
+        self.idle_seconds = server.cluster.settings.connection_idle_seconds
+        self.scratch = server.scratch
+        self.admit = server.admit
+        self.forget = server.forget
+
+    async def start(self, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._sockets = await loop.create_server(lambda: Connection(self), host, port, backlog=_BACKLOG)
+        name = self._sockets.sockets[0].getsockname()
+        self.address = (str(name[0]), int(name[1]))
+
+    def stop_accepting(self) -> None:
+        assert self._sockets is not None
+        self._sockets.close()
+
+    async def wait_closed(self) -> None:
+        assert self._sockets is not None
+        await self._sockets.wait_closed()
+
+    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Awaitable[list[Part] | None]]:
+        """Read a request's header; the awaitable is its answer."""
+        header, body = read_header(frame, APIS)
+        api = APIS[header.api_key]
+        if header.version not in api.versions:
+            return header, _unsupported(header.correlation_id)
+        return header, answer(api, self._context(connection, header), header.correlation_id, body)
+
+    def _context(self, connection: Connection, header: Header) -> RequestContext:
+        if connection.info is None:
+            connection.info = ConnectionInfo(connection.name, connection.client[0], self._advertised(connection))
+        return RequestContext(
+            cluster=self._server.cluster,
+            listener=self._listener,
+            groups=self._server.groups,
+            connection=connection.info,
+            api_key=header.api_key,
+            version=header.version,
+            client_id=header.client_id,
+            offered=OFFERED,
+        )
+
+    def _advertised(self, connection: Connection) -> tuple[str, int]:
+        advertise = self._server.advertise
+        if advertise is None:
+            return connection.local
+        # A stream's own port is not the one that was advertised for the cluster; its host is.
+        return advertise if self._listener.stream_path is None else (advertise[0], self.address[1])
+
+
+async def _unsupported(correlation_id: int) -> list[Part] | None:
+    """ApiVersions in a version that is not known is answered in the form of version 0 (KIP-511)."""
+    made = api_versions.unsupported(OFFERED[api_versions.API_KEY])
+    return framed([write_response(api_versions.API_KEY, 0, made)], correlation_id, flexible=False)

@@ -1,0 +1,220 @@
+"""Fetch, by hand: the answer is a list of pieces in which the record batches lie untouched and uncopied.
+
+Layout: Kafka `FetchRequest.json`, `FetchResponse.json`, versions 4 to 18. Version 12 is the first flexible one,
+version 13 names topics by id (KIP-516). Fetch sessions (KIP-227) are not kept: session id 0 tells a client to name
+all its partitions each time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fairlead.protocol.wire import Malformed, Reader, array_length, bytes_length, string
+
+FLEXIBLE_FROM = 12
+TOPIC_IDS_FROM = 13
+_SESSIONS_FROM = 7
+_LOG_START_FROM = 5
+_LEADER_EPOCH_FROM = 9
+_LAST_EPOCH_FROM = 12
+_READ_REPLICA_FROM = 11
+_REPLICA_STATE_FROM = 15
+
+READ_COMMITTED = 1
+
+Part = bytes | bytearray | memoryview
+
+
+class FetchPartition(NamedTuple):
+    """Where to read in one partition; epochs are -1 if the client does not say."""
+
+    partition: int
+    current_leader_epoch: int
+    offset: int
+    last_fetched_epoch: int
+    max_bytes: int
+
+
+class FetchTopic(NamedTuple):
+    """The partitions of one topic, named or by id."""
+
+    name: str | None
+    topic_id: bytes | None
+    partitions: list[FetchPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """A request to read."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: int
+    session_id: int
+    session_epoch: int
+    topics: list[FetchTopic]
+
+
+class Diverged(NamedTuple):
+    """The end of the newest topic epoch that client and log share (KIP-595), when the client read past it."""
+
+    epoch: int
+    end: int
+
+
+class PartitionAnswer(NamedTuple):
+    """One partition's part of the answer; with an error there are no records and the offsets are -1."""
+
+    partition: int
+    error: int
+    high_watermark: int = -1
+    log_start: int = -1
+    batches: Sequence[Part] = ()
+    diverged: Diverged | None = None
+
+
+class TopicAnswer(NamedTuple):
+    """The partitions of one topic of the request, named as there."""
+
+    name: str | None
+    topic_id: bytes | None
+    partitions: Sequence[PartitionAnswer]
+
+
+def read_request(body: memoryview | bytes, version: int) -> FetchRequest:
+    """The request in `body`.
+
+    Raises:
+        Malformed: it is not a Fetch request of that version.
+    """
+    reader = Reader(body, version >= FLEXIBLE_FROM)
+    if version < _REPLICA_STATE_FROM:
+        reader.int32()  # replica id
+    max_wait_ms, min_bytes, max_bytes, isolation = reader.int32(), reader.int32(), reader.int32(), reader.int8()
+    session_id, session_epoch = (reader.int32(), reader.int32()) if version >= _SESSIONS_FROM else (0, -1)
+    topics = [_read_topic(reader, version) for _ in reader.items()]
+    # Forgotten topics, the rack and tagged fields follow: they speak of sessions and followers, which are not kept.
+    return FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics)
+
+
+def _read_topic(reader: Reader, version: int) -> FetchTopic:
+    by_id = version >= TOPIC_IDS_FROM
+    name, topic_id = (None, reader.uuid()) if by_id else (reader.string(), None)
+    form = _partition_form(version)
+    count = len(reader.items(item_bytes_min=form.size))
+    if reader.flexible:
+        partitions = []
+        for _ in range(count):
+            partitions.append(_read_partition(reader.take(form.size), form, version))
+            reader.skip_tags()
+    else:
+        data = reader.take(form.size * count)
+        partitions = [_partition(values, version) for values in form.iter_unpack(data)]
+    reader.skip_tags()
+    return FetchTopic(name, topic_id, partitions)
+
+
+def _partition_form(version: int) -> struct.Struct:
+    if version < _LOG_START_FROM:
+        return _PARTITION_V4
+    if version < _LEADER_EPOCH_FROM:
+        return _PARTITION_V5
+    return _PARTITION_V9 if version < _LAST_EPOCH_FROM else _PARTITION_V12
+
+
+_PARTITION_V4 = struct.Struct(">iqi")
+_PARTITION_V5 = struct.Struct(">iqqi")
+_PARTITION_V9 = struct.Struct(">iiqqi")
+_PARTITION_V12 = struct.Struct(">iiqiqi")
+
+
+def _read_partition(data: memoryview, form: struct.Struct, version: int) -> FetchPartition:
+    return _partition(form.unpack(data), version)
+
+
+def _partition(values: tuple[int, ...], version: int) -> FetchPartition:
+    if version >= _LAST_EPOCH_FROM:
+        index, leader_epoch, offset, last_epoch, _, max_bytes = values
+        return FetchPartition(index, leader_epoch, offset, last_epoch, max_bytes)
+    if version >= _LEADER_EPOCH_FROM:
+        index, leader_epoch, offset, _, max_bytes = values
+        return FetchPartition(index, leader_epoch, offset, -1, max_bytes)
+    index, offset, max_bytes = values[0], values[1], values[-1]
+    return FetchPartition(index, -1, offset, -1, max_bytes)
+
+
+_HEAD = struct.Struct(">ihi")
+_PARTITION_HEAD = struct.Struct(">ihqq")
+_I64 = struct.Struct(">q")
+_NO_READ_REPLICA = b"\xff\xff\xff\xff"
+_DIVERGED = struct.Struct(">iq")
+
+
+def write_response(topics: Sequence[TopicAnswer], version: int, isolation: int = 0, error: int = 0) -> list[Part]:
+    """The answer's body in pieces; the batches among them are the objects that were given."""
+    flexible = version >= FLEXIBLE_FROM
+    out = _Pieces()
+    out.add(_HEAD.pack(0, error, 0) if version >= _SESSIONS_FROM else bytes(4))
+    out.add(array_length(len(topics), flexible))
+    aborted = array_length(0 if isolation == READ_COMMITTED else -1, flexible)
+    between = aborted + (_NO_READ_REPLICA if version >= _READ_REPLICA_FROM else b"")
+    for topic in topics:
+        out.add(_topic_key(topic, version) + array_length(len(topic.partitions), flexible))
+        for partition in topic.partitions:
+            _write_partition(out, partition, version, between)
+        out.add(b"\x00" if flexible else b"")
+    out.add(b"\x00" if flexible else b"")
+    return out.finish()
+
+
+def _write_partition(out: _Pieces, partition: PartitionAnswer, version: int, between: bytes) -> None:
+    end = partition.high_watermark
+    out.add(_PARTITION_HEAD.pack(partition.partition, partition.error, end, end))
+    if version >= _LOG_START_FROM:
+        out.add(_I64.pack(partition.log_start))
+    flexible = version >= FLEXIBLE_FROM
+    size = sum(map(len, partition.batches))
+    out.add(between + bytes_length(size, flexible))
+    out.carry(partition.batches)
+    if flexible:
+        out.add(_tags(partition.diverged))
+
+
+def _tags(diverged: Diverged | None) -> bytes:
+    if diverged is None:
+        return b"\x00"
+    body = _DIVERGED.pack(*diverged) + b"\x00"
+    return b"\x01\x00" + bytes((len(body),)) + body
+
+
+def _topic_key(topic: TopicAnswer, version: int) -> bytes:
+    if version >= TOPIC_IDS_FROM:
+        if topic.topic_id is None:
+            raise Malformed("a topic id is missing")
+        return topic.topic_id
+    return string(topic.name, version >= FLEXIBLE_FROM)
+
+
+class _Pieces:
+    """Small bytes are joined, batches are kept as they are."""
+
+    def __init__(self) -> None:
+        self._small: list[bytes] = []
+        self._out: list[Part] = []
+
+    def add(self, data: bytes) -> None:
+        self._small.append(data)
+
+    def carry(self, batches: Sequence[Part]) -> None:
+        if batches:
+            self._out.append(b"".join(self._small))
+            self._small = []
+            self._out.extend(batches)
+
+    def finish(self) -> list[Part]:
+        self._out.append(b"".join(self._small))
+        return self._out

@@ -1,0 +1,151 @@
+"""Metadata, by hand: the answer about many topics is built topic by topic, so that its maker can pause between them.
+
+Layout: Kafka `MetadataRequest.json`, `MetadataResponse.json`, versions 0 to 13. Version 9 is the first flexible one;
+topic ids come with version 10 (KIP-516), a topic asked for by id alone with version 12.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from fairlead.protocol.wire import ZERO_UUID, Reader, array_length, no_tags, string
+
+FLEXIBLE_FROM = 9
+TOPIC_IDS_FROM = 10
+_NULLABLE_NAME_FROM = 10
+_AUTO_CREATION_FROM = 4
+_LEADER_EPOCH_FROM = 7
+_OFFLINE_FROM = 5
+_AUTHORIZED_FROM = 8
+_CLUSTER_AUTHORIZED_LAST = 10
+_ERROR_FROM = 13
+NOT_ASKED = b"\x80\x00\x00\x00"
+"""Authorized operations of a client that did not ask, or of a cluster without users."""
+
+_I32 = struct.Struct(">i")
+_I16 = struct.Struct(">h")
+_PARTITION = struct.Struct(">hii")
+
+
+class Asked(NamedTuple):
+    """A topic that is asked for, by name or by id."""
+
+    name: str | None
+    topic_id: bytes | None
+
+
+class MetadataRequest:
+    """A request, read topic by topic: `topics()` may be left and taken up again."""
+
+    def __init__(self, body: memoryview | bytes, version: int) -> None:
+        """
+        Raises:
+            Malformed: the beginning is not that of a Metadata request.
+        """
+        self._reader = Reader(body, version >= FLEXIBLE_FROM)
+        self._version = version
+        self.count = self._reader.array_length(item_bytes_min=2 if version < FLEXIBLE_FROM else 1)
+        if version == 0 and self.count == 0:
+            self.count = -1
+
+    @property
+    def all_topics(self) -> bool:
+        """Every topic is asked for."""
+        return self.count < 0
+
+    def topics(self) -> Iterator[Asked]:
+        """Each topic asked for, in order.
+
+        Raises:
+            Malformed: one cannot be read.
+        """
+        for _ in range(self.count):
+            yield self._topic()
+
+    def _topic(self) -> Asked:
+        reader = self._reader
+        topic_id = reader.uuid() if self._version >= TOPIC_IDS_FROM else ZERO_UUID
+        name = reader.nullable_string() if self._version >= _NULLABLE_NAME_FROM else reader.string()
+        reader.skip_tags()
+        return Asked(name, None if topic_id == ZERO_UUID else topic_id)
+
+    def allow_auto_creation(self) -> bool:
+        """May topics that do not exist be made? Read after all topics were."""
+        return self._reader.boolean() if self._version >= _AUTO_CREATION_FROM else True
+
+
+def begin(version: int, *, node: int, host: str, port: int, cluster_id: str, topic_count: int) -> bytes:
+    """The answer up to its topics."""
+    flexible = version >= FLEXIBLE_FROM
+    out = [bytes(4) if version >= 3 else b"", array_length(1, flexible)]
+    out += [_I32.pack(node), string(host, flexible), _I32.pack(port)]
+    out.append(string(None, flexible) if version >= 1 else b"")  # rack
+    out.append(no_tags(flexible))
+    out.append(string(cluster_id, flexible) if version >= 2 else b"")
+    out.append(_I32.pack(node) if version >= 1 else b"")  # controller
+    out.append(array_length(topic_count, flexible))
+    return b"".join(out)
+
+
+def end(version: int) -> bytes:
+    """The answer after its topics."""
+    cluster_authorized = _AUTHORIZED_FROM <= version <= _CLUSTER_AUTHORIZED_LAST
+    out = NOT_ASKED if cluster_authorized else b""
+    out += b"\x00\x00" if version >= _ERROR_FROM else b""
+    return out + no_tags(version >= FLEXIBLE_FROM)
+
+
+def topic(version: int, node: int, name: str, topic_id: bytes, partitions: int, epoch: int) -> bytes:
+    """One topic that exists."""
+    flexible = version >= FLEXIBLE_FROM
+    known_id = topic_id if version >= TOPIC_IDS_FROM else b""
+    return b"".join((b"\x00\x00", string(name, flexible), known_id, _rest(version, node, partitions, epoch)))
+
+
+def missing(version: int, asked: Asked, error: int) -> bytes:
+    """One topic that cannot be answered, with the code why."""
+    flexible = version >= FLEXIBLE_FROM
+    # Before version 12 the name is not nullable: a client that asked by id gets its id and an empty name.
+    name = asked.name if asked.name is not None or version >= 12 else ""
+    known_id = (asked.topic_id or ZERO_UUID) if version >= TOPIC_IDS_FROM else b""
+    return b"".join((_I16.pack(error), string(name, flexible), known_id, _rest(version, 0, 0, 0)))
+
+
+@lru_cache(maxsize=4096)
+def _rest(version: int, node: int, partitions: int, epoch: int) -> bytes:
+    """A topic after its name and id: the same for all topics of so many partitions and that epoch."""
+    flexible = version >= FLEXIBLE_FROM
+    out = [b"\x00" if version >= 1 else b"", array_length(partitions, flexible)]
+    out += [_partition(version, node, index, epoch) for index in range(partitions)]
+    out.append(NOT_ASKED if version >= _AUTHORIZED_FROM else b"")
+    out.append(no_tags(flexible))
+    return b"".join(out)
+
+
+def _partition(version: int, node: int, index: int, epoch: int) -> bytes:
+    flexible = version >= FLEXIBLE_FROM
+    one_node = array_length(1, flexible) + _I32.pack(node)
+    out = [_PARTITION.pack(0, index, node)]
+    out.append(_I32.pack(epoch) if version >= _LEADER_EPOCH_FROM else b"")
+    out += [one_node, one_node]  # replicas, in-sync replicas
+    out.append(array_length(0, flexible) if version >= _OFFLINE_FROM else b"")
+    out.append(no_tags(flexible))
+    return b"".join(out)
+
+
+def write_request(topics: Sequence[Asked] | None, version: int, allow_auto_creation: bool = True) -> bytes:
+    """A request, for tests; None asks for all topics."""
+    flexible = version >= FLEXIBLE_FROM
+    none = 0 if version == 0 else -1
+    out = [array_length(none if topics is None else len(topics), flexible)]
+    for asked in topics or ():
+        out.append((asked.topic_id or ZERO_UUID) if version >= TOPIC_IDS_FROM else b"")
+        out += [string(asked.name, flexible), no_tags(flexible)]
+    out.append(bytes((allow_auto_creation,)) if version >= _AUTO_CREATION_FROM else b"")
+    out.append(b"\x00" if _AUTHORIZED_FROM <= version <= _CLUSTER_AUTHORIZED_LAST else b"")
+    out.append(b"\x00" if version >= _AUTHORIZED_FROM else b"")
+    out.append(no_tags(flexible))
+    return b"".join(out)

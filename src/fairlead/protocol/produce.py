@@ -1,0 +1,143 @@
+"""Produce, by hand: the request's record batches are views of its bytes, the answer is one piece.
+
+Layout: Kafka `ProduceRequest.json`, `ProduceResponse.json`, versions 3 to 13. Version 9 is the first flexible one,
+version 13 names topics by id (KIP-516).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fairlead.protocol.wire import Reader, array_length, string
+
+FLEXIBLE_FROM = 9
+TOPIC_IDS_FROM = 13
+_RECORD_ERRORS_FROM = 8
+_LOG_START_FROM = 5
+
+ACKS_NONE = 0
+
+_HEAD = struct.Struct(">hi")
+_PARTITION = struct.Struct(">ihqq")
+_I64 = struct.Struct(">q")
+
+
+class ProducePartition(NamedTuple):
+    """What is produced to one partition."""
+
+    partition: int
+    records: memoryview | None
+
+
+class ProduceTopic(NamedTuple):
+    """What is produced to one topic, named or by id."""
+
+    name: str | None
+    topic_id: bytes | None
+    partitions: list[ProducePartition]
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRequest:
+    """A request to append record batches."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[ProduceTopic]
+
+
+class PartitionAnswer(NamedTuple):
+    """What became of one partition's records; offsets -1 with an error, `append_time_ms` -1 with CreateTime."""
+
+    partition: int
+    error: int
+    base_offset: int = -1
+    append_time_ms: int = -1
+    log_start: int = -1
+    message: str | None = None
+
+
+class TopicAnswer(NamedTuple):
+    """The partitions of one topic of the request, named as there."""
+
+    name: str | None
+    topic_id: bytes | None
+    partitions: Sequence[PartitionAnswer]
+
+
+def read_request(body: memoryview | bytes, version: int) -> ProduceRequest:
+    """The request in `body`; records stay views of it.
+
+    Raises:
+        Malformed: it is not a Produce request of that version.
+    """
+    reader = Reader(body, version >= FLEXIBLE_FROM)
+    transactional_id = reader.nullable_string()
+    acks, timeout_ms = reader.int16(), reader.int32()
+    topics = [_read_topic(reader, version) for _ in reader.items()]
+    reader.skip_tags()
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _read_topic(reader: Reader, version: int) -> ProduceTopic:
+    by_id = version >= TOPIC_IDS_FROM
+    name, topic_id = (None, reader.uuid()) if by_id else (reader.string(), None)
+    partitions = [_read_partition(reader) for _ in reader.items(item_bytes_min=5)]
+    reader.skip_tags()
+    return ProduceTopic(name, topic_id, partitions)
+
+
+def _read_partition(reader: Reader) -> ProducePartition:
+    partition = ProducePartition(reader.int32(), reader.nullable_bytes())
+    reader.skip_tags()
+    return partition
+
+
+def write_request(request: ProduceRequest, version: int) -> bytes:
+    """The opposite of `read_request`, for tests and benchmarks."""
+    flexible = version >= FLEXIBLE_FROM
+    end = b"\x00" if flexible else b""
+    out = [string(request.transactional_id, flexible), _HEAD.pack(request.acks, request.timeout_ms)]
+    out.append(array_length(len(request.topics), flexible))
+    for topic in request.topics:
+        out += [_topic_key(topic.name, topic.topic_id, version), array_length(len(topic.partitions), flexible)]
+        for index, records in topic.partitions:
+            length = array_length(-1 if records is None else len(records), flexible)
+            out += [index.to_bytes(4, "big", signed=True), length, bytes(records or b""), end]
+        out.append(end)
+    return b"".join([*out, end])
+
+
+def write_response(topics: Sequence[TopicAnswer], version: int) -> bytes:
+    """The answer's body."""
+    flexible = version >= FLEXIBLE_FROM
+    end = b"\x00" if flexible else b""
+    out = [array_length(len(topics), flexible)]
+    for topic in topics:
+        out += [_topic_key(topic.name, topic.topic_id, version), array_length(len(topic.partitions), flexible)]
+        for partition in topic.partitions:
+            _write_partition(out, partition, version, flexible)
+        out.append(end)
+    out += [b"\x00\x00\x00\x00", end]  # throttle time
+    return b"".join(out)
+
+
+def _write_partition(out: list[bytes], partition: PartitionAnswer, version: int, flexible: bool) -> None:
+    out.append(_PARTITION.pack(partition.partition, partition.error, partition.base_offset, partition.append_time_ms))
+    if version >= _LOG_START_FROM:
+        out.append(_I64.pack(partition.log_start))
+    if version >= _RECORD_ERRORS_FROM:
+        out += [array_length(0, flexible), string(partition.message, flexible)]
+    if flexible:
+        out.append(b"\x00")
+
+
+def _topic_key(name: str | None, topic_id: bytes | None, version: int) -> bytes:
+    if version >= TOPIC_IDS_FROM:
+        assert topic_id is not None
+        return topic_id
+    return string(name, version >= FLEXIBLE_FROM)
