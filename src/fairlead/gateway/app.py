@@ -1,0 +1,75 @@
+"""The HTTP listener as one FastAPI application: admin interface, links, health, metrics, the page.
+
+In: an open cluster, its links and listeners. Out: answers in the original's envelope. A bug answers a one-line error
+and is written to the log; nothing here ever answers with a traceback.
+"""
+
+from __future__ import annotations
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from fairlead import __version__
+from fairlead.gateway import apply_socket, control, link_routes, metrics, routes
+from fairlead.gateway.errors import error_envelope, http_status
+from fairlead.gateway.rest.cluster import describe, stopped_shards
+from fairlead.gateway.rest.context import RestContext
+from fairlead.gateway.rest.stream import list_rows
+from fairlead.model.errors import FairleadError, NotFound
+from fairlead.web.page import render_page
+
+_log = structlog.get_logger(__name__)
+
+ABOUT = "Admin interface of one cluster. Parameters as in `fairlead stream …`; see docs/guides/rest.md."
+
+
+def build_app(context: RestContext) -> FastAPI:
+    """The whole application for one cluster."""
+    app = FastAPI(title="Fairlead", version=__version__, description=ABOUT, redoc_url=None)
+    app.state.cluster = context.cluster
+    app.state.links = context.links
+    app.include_router(routes.build(context))
+    for router in (control.router, apply_socket.router, link_routes.router):
+        app.include_router(router)
+    _add_pages(app, context)
+    _add_errors(app, context)
+    return app
+
+
+def _add_pages(app: FastAPI, context: RestContext) -> None:
+    @app.get("/health", tags=["server"], summary="ok, or 503 with the logs that have stopped")
+    async def health() -> JSONResponse:
+        stopped = stopped_shards(context)
+        body = {"status": "stopped" if stopped else "ok", "cluster": context.cluster.name, "stopped": stopped}
+        return JSONResponse(body, status_code=503 if stopped else 200)
+
+    @app.get("/metrics", tags=["server"], summary="Numbers for Prometheus")
+    async def numbers() -> Response:
+        return Response(metrics.render(context), media_type=metrics.CONTENT_TYPE)
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(render_page(describe(context), list_rows(context)))
+
+
+def _add_errors(app: FastAPI, context: RestContext) -> None:
+    clock = context.cluster.clock
+
+    @app.exception_handler(FairleadError)
+    async def known(request: Request, error: FairleadError) -> JSONResponse:
+        return JSONResponse(error_envelope(error, clock.wall_ms()), status_code=http_status(error))
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        what = NotFound(f"{request.method} {request.url.path}: {error.detail}; /docs lists what there is")
+        return JSONResponse(error_envelope(what, clock.wall_ms()), status_code=error.status_code)
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> JSONResponse:
+        _log.error("a bug in the admin interface", path=request.url.path, exc_info=error)
+        what = FairleadError(
+            f"{request.url.path}: a bug ({type(error).__name__}: {error}); the server's log tells more"
+        )
+        return JSONResponse(error_envelope(what, clock.wall_ms()), status_code=500)

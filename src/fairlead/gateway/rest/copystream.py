@@ -1,0 +1,19 @@
+"""`copystream`: a link that ends. The source's replicator carries it, so it goes on when the caller has left."""
+
+from __future__ import annotations
+
+from fairlead.gateway.command import Given
+from fairlead.gateway.rest.context import Handler, RestContext, Rows
+
+
+async def start(context: RestContext, given: Given) -> Rows:
+    source, copy = context.local(given["src"]), context.global_path(given["dst"])
+    await context.links.copystream(source, copy, urls=context.urls(given, given["dst"]))
+    return [context.links.copy_status(source, copy).row()]
+
+
+async def status(context: RestContext, given: Given) -> Rows:
+    return [context.links.copy_status(context.local(given["src"]), context.global_path(given["dst"])).row()]
+
+
+HANDLERS: dict[str, Handler] = {"/rest/copystream/start": start, "/rest/copystream/status": status}

@@ -1,0 +1,65 @@
+"""`stream cursor list` and `delete`. A committed offset is the next record to read, as in Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.command import Given
+from fairlead.gateway.rest.context import Handler, RestContext, Rows
+from fairlead.model.errors import InvalidValue, UnknownGroup
+from fairlead.streamlog.values import Cursor, Topic
+
+
+async def list_cursors(context: RestContext, given: Given) -> Rows:
+    stream = _chosen_stream(context, given)
+    now_ms = context.cluster.clock.wall_ms()
+    rows = [_row(stream, *found, now_ms=now_ms) for found in _chosen(stream, given)]
+    return sorted(rows, key=lambda row: (row["consumergroup"], row["topic"], row["partitionid"]))
+
+
+async def delete(context: RestContext, given: Given) -> Rows:
+    stream = _chosen_stream(context, given)
+    count = await stream.delete_cursors(given["consumergroup"], given["topic"], given["partition"])
+    if count == 0 and given["consumergroup"] is not None:
+        raise UnknownGroup(f"consumer group {given['consumergroup']} has no such cursor in {stream.path}")
+    return [{"deleted": count}]
+
+
+def _chosen_stream(context: RestContext, given: Given) -> Stream:
+    stream = context.stream(given)
+    if given["partition"] is not None and given["topic"] is None:
+        raise InvalidValue("-partition needs -topic")
+    if given["topic"] is not None:
+        stream.topic(given["topic"])
+    return stream
+
+
+def _chosen(stream: Stream, given: Given) -> Iterator[tuple[str, Topic, int, Cursor]]:
+    for group, topic, partition, cursor in stream.cursors(given["consumergroup"]):
+        if given["topic"] in {None, topic.name} and given["partition"] in {None, partition}:
+            yield group, topic, partition, cursor
+
+
+def _row(stream: Stream, group: str, topic: Topic, partition: int, cursor: Cursor, *, now_ms: int) -> dict[str, Any]:
+    state = stream.shard_for(topic.name).state.partition(topic.number, partition)
+    behind = state.end > cursor.offset
+    return {
+        "consumergroup": group,
+        "topic": topic.name,
+        "partitionid": partition,
+        "committedoffset": cursor.offset,
+        "produceroffset": state.end - 1,
+        "consumerlag": max(0, state.end - cursor.offset),
+        "consumerlagmillis": now_ms - cursor.committed_at if behind else 0,
+        "consumertimestamp": cursor.committed_at,
+        "topicepoch": cursor.leader_epoch,
+        "metadata": cursor.metadata,
+    }
+
+
+HANDLERS: dict[str, Handler] = {
+    "/rest/stream/cursor/list": list_cursors,
+    "/rest/stream/cursor/delete": delete,
+}

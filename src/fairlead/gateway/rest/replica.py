@@ -1,0 +1,49 @@
+"""`stream replica add`, `autosetup`, `list`, `pause`, `resume`, `remove`: the source's half of the agreement."""
+
+from __future__ import annotations
+
+from fairlead.gateway.command import Given
+from fairlead.gateway.rest.context import Handler, RestContext, Rows
+
+
+async def add(context: RestContext, given: Given) -> Rows:
+    path, replica = context.local(given["path"]), context.global_path(given["replica"])
+    urls = context.urls(given, given["replica"])
+    await context.links.add_replica(path, replica, paused=bool(given["paused"]), urls=urls)
+    return []
+
+
+async def autosetup(context: RestContext, given: Given) -> Rows:
+    path, replica = context.local(given["path"]), context.global_path(given["replica"])
+    await context.links.autosetup(path, replica, urls=context.urls(given, given["replica"]))
+    return []
+
+
+async def list_replicas(context: RestContext, given: Given) -> Rows:
+    return [status.row() for status in context.links.list(context.local(given["path"]))]
+
+
+async def pause(context: RestContext, given: Given) -> Rows:
+    await context.links.pause(context.local(given["path"]), context.global_path(given["replica"]))
+    return []
+
+
+async def resume(context: RestContext, given: Given) -> Rows:
+    path, replica = context.local(given["path"]), context.global_path(given["replica"])
+    await context.links.resume(path, replica, rescan=bool(given["rescan"]))
+    return []
+
+
+async def remove(context: RestContext, given: Given) -> Rows:
+    await context.links.remove(context.local(given["path"]), context.global_path(given["replica"]))
+    return []
+
+
+HANDLERS: dict[str, Handler] = {
+    "/rest/stream/replica/add": add,
+    "/rest/stream/replica/autosetup": autosetup,
+    "/rest/stream/replica/list": list_replicas,
+    "/rest/stream/replica/pause": pause,
+    "/rest/stream/replica/resume": resume,
+    "/rest/stream/replica/remove": remove,
+}

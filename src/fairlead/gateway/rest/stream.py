@@ -1,0 +1,130 @@
+"""`stream create`, `edit`, `info`, `list`, `delete`, `expose`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import PERMISSIONS, StreamSettings
+from fairlead.gateway.command import Given
+from fairlead.gateway.rest.context import Handler, RestContext, Rows, need
+from fairlead.model.errors import InvalidValue, NotImplementedYet
+from fairlead.model.names import StreamPath
+
+FIELDS = {
+    "ttl": "ttl_seconds",
+    "autocreate": "autocreate",
+    "defaultpartitions": "default_partitions",
+    "compression": "compression",
+    "defaulttimestamptype": "timestamp_type",
+    "pidexpirysecs": "pid_expiry_seconds",
+}
+"""The original's name of a setting, and ours; `-copymetafrom` takes all of them."""
+
+
+async def create(context: RestContext, given: Given) -> Rows:
+    path = context.local(given["path"])
+    source = given["copymetafrom"]
+    base = StreamSettings() if source is None else await _settings_of(context, given, source)
+    changes = _changes(context, given) | given.named(shards="shards")
+    stream = await context.cluster.create_stream(path, replace(base, **changes).owned_by(context.user))
+    return [{"path": stream.path, "id": stream.id.hex()}]
+
+
+async def edit(context: RestContext, given: Given) -> Rows:
+    stream = context.stream(given)
+    await context.cluster.edit_stream(stream.path, **_changes(context, given))
+    return []
+
+
+async def info(context: RestContext, given: Given) -> Rows:
+    return [_info(context, context.stream(given))]
+
+
+async def list_streams(context: RestContext, given: Given) -> Rows:
+    below = given["path"]
+    return list_rows(context, "" if below is None else context.local(below))
+
+
+def list_rows(context: RestContext, below: str = "") -> list[dict[str, Any]]:
+    """A row for every stream at or below a path."""
+    return [_info(context, stream) for stream in context.cluster.streams() if _is_below(stream.path, below)]
+
+
+async def delete(context: RestContext, given: Given) -> Rows:
+    stream = context.stream(given)
+    if stream.path == context.cluster.default_stream:
+        raise InvalidValue(
+            f"{stream.path} is the default stream, where bare topic names live; delete its topics instead"
+        )
+    if stream.path in context.listeners.addresses():
+        await context.listeners.conceal(stream.path)
+    await context.cluster.delete_stream(stream.path)
+    return []
+
+
+async def expose(context: RestContext, given: Given) -> Rows:
+    stream = context.stream(given)
+    if given["remove"]:
+        await context.listeners.conceal(stream.path)
+        return []
+    address = await context.listeners.expose(stream.path, _port(need(given, "port")))
+    return [{"path": stream.path, "kafka": address}]
+
+
+def _port(port: int) -> int:
+    if not 0 <= port <= 65_535:
+        raise InvalidValue(f"-port {port}: give a number from 0 to 65535")
+    return port
+
+
+def _changes(context: RestContext, given: Given) -> dict[str, Any]:
+    default = f"u:{context.user}"
+    for name in PERMISSIONS:
+        if given[name] not in {None, default}:
+            raise NotImplementedYet(f"-{name} {given[name]} (other than {default})")
+    return given.named(**FIELDS)
+
+
+async def _settings_of(context: RestContext, given: Given, source: StreamPath) -> StreamSettings:
+    """The settings that `-copymetafrom` names, from here or from another cluster."""
+    if context.is_local(source):
+        return replace(context.cluster.stream(source.path).settings, shards=1)
+    client = context.client(context.urls(given, source))
+    row = (await client.get("/rest/stream/info", {"path": str(source)})).first
+    return StreamSettings(**{ours: row[original] for original, ours in FIELDS.items()})
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return not prefix or path == prefix or path.startswith(prefix + "/")
+
+
+def _info(context: RestContext, stream: Stream) -> dict[str, Any]:
+    settings = stream.settings
+    links = context.cluster.links
+    return {
+        "path": stream.path,
+        "id": stream.id.hex(),
+        "numtopics": stream.topic_count,
+        **{original: getattr(settings, ours) for original, ours in FIELDS.items()},
+        **{name: getattr(settings, name) or f"u:{context.user}" for name in PERMISSIONS},
+        "compact": False,
+        "ischangelog": False,
+        "shards": settings.shards,
+        "createdat": settings.created_at,
+        "numreplicas": len(links.of(stream.id)),
+        "numupstreams": len(links.upstreams(stream.id)),
+        "kafka": context.listeners.addresses().get(stream.path, ""),
+        "stopped": "; ".join(str(shard.stopped) for shard in stream.shards if shard.stopped is not None),
+    }
+
+
+HANDLERS: dict[str, Handler] = {
+    "/rest/stream/create": create,
+    "/rest/stream/edit": edit,
+    "/rest/stream/info": info,
+    "/rest/stream/list": list_streams,
+    "/rest/stream/delete": delete,
+    "/rest/stream/expose": expose,
+}

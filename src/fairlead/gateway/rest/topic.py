@@ -1,0 +1,127 @@
+"""`stream topic create`, `edit`, `info`, `list`, `delete`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import TIMESTAMP_TYPES
+from fairlead.gateway.command import Given
+from fairlead.gateway.rest.context import Handler, RestContext, Rows
+from fairlead.model.errors import InvalidValue
+from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.values import Topic
+
+TIMESTAMP_CONFIG = "message.timestamp.type"
+_KAFKA_TYPE = {"createtime": "CreateTime", "logappendtime": "LogAppendTime"}
+
+
+async def create(context: RestContext, given: Given) -> Rows:
+    stream = context.stream(given)
+    await stream.create_topic(given["topic"], given["partitions"], _configs(given))
+    return []
+
+
+async def edit(context: RestContext, given: Given) -> Rows:
+    stream = context.stream(given)
+    name = given["topic"]
+    stream.topic(name)
+    configs = _configs(given)
+    if given["partitions"] is not None:
+        await stream.set_partitions(name, given["partitions"])
+    if configs:
+        await stream.set_configs(name, configs)
+    return []
+
+
+async def info(context: RestContext, given: Given) -> Rows:
+    stream = context.stream(given)
+    shard, topic = stream.topic(given["topic"])
+    return [_partition(context, stream, shard, topic, number) for number in range(topic.partitions)]
+
+
+async def list_topics(context: RestContext, given: Given) -> Rows:
+    stream = context.stream(given)
+    lags = _lags(stream)
+    topics = sorted(stream.topics(), key=lambda topic: topic.name)
+    return [
+        {
+            "topic": topic.name,
+            "partitions": topic.partitions,
+            "consumers": len(lags[topic.name]),
+            "maxlag": max(lags[topic.name].values(), default=0),
+            "owner": owner_of(context, stream, topic),
+        }
+        for topic in topics
+    ]
+
+
+async def delete(context: RestContext, given: Given) -> Rows:
+    await context.stream(given).delete_topic(given["topic"])
+    return []
+
+
+def owner_of(context: RestContext, stream: Stream, topic: Topic) -> str:
+    """The global path of the stream that gives offsets to a topic, as far as it is known here; else its id."""
+    found = context.cluster.stream_by_id(topic.owner)
+    if found is not None:
+        return context.cluster.global_path(found.path)
+    for upstream in context.cluster.links.upstreams(stream.id):
+        if upstream.source_stream == topic.owner:
+            return upstream.path
+    return topic.owner.hex()
+
+
+def timestamp_type(stream: Stream, topic: Topic) -> str:
+    """The original's name of a topic's kind of time stamp."""
+    return topic.configs.get(TIMESTAMP_CONFIG, stream.settings.timestamp_type).lower()
+
+
+def _configs(given: Given) -> dict[str, str]:
+    kind = given["timestamptype"]
+    if kind is None:
+        return {}
+    if kind not in TIMESTAMP_TYPES:
+        raise InvalidValue(f"-timestamptype {kind!r}: use one of {', '.join(TIMESTAMP_TYPES)}")
+    return {TIMESTAMP_CONFIG: _KAFKA_TYPE[kind]}
+
+
+def _partition(context: RestContext, stream: Stream, shard: Shard, topic: Topic, number: int) -> dict[str, Any]:
+    state = shard.state.partition(topic.number, number)
+    committed = [
+        cursor.offset
+        for _, of, partition, cursor in stream.cursors()
+        if of.number == topic.number and of.name == topic.name and partition == number
+    ]
+    return {
+        "partitionid": number,
+        "minoffset": state.start,
+        "maxoffset": state.end - 1,
+        "minoffsetacrossconsumers": min(committed, default=0),
+        "topicepoch": topic.epoch,
+        "owner": owner_of(context, stream, topic),
+        "timestamptype": timestamp_type(stream, topic),
+        "incarnation": topic.incarnation.hex(),
+        "master": context.listeners.main_address,
+        "servers": context.listeners.main_address,
+    }
+
+
+def _lags(stream: Stream) -> defaultdict[str, dict[str, int]]:
+    """By topic and consumer group: the most records that the group has not read of one partition."""
+    lags: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for group, topic, partition, cursor in stream.cursors():
+        end = stream.shard_for(topic.name).state.partition(topic.number, partition).end
+        found = lags[topic.name]
+        found[group] = max(found.get(group, 0), end - cursor.offset)
+    return lags
+
+
+HANDLERS: dict[str, Handler] = {
+    "/rest/stream/topic/create": create,
+    "/rest/stream/topic/edit": edit,
+    "/rest/stream/topic/info": info,
+    "/rest/stream/topic/list": list_topics,
+    "/rest/stream/topic/delete": delete,
+}

@@ -1,0 +1,71 @@
+"""The page at `/`: the cluster, its addresses and its streams, as plain HTML made on the server. Needs no script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1b2733 }
+h1 { font-weight: 600 } h2 { margin-top: 2rem; font-size: 1.1rem }
+table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .3rem .8rem .3rem 0 }
+th { border-bottom: 2px solid #9fb3c8; font-weight: 600 } td { border-bottom: 1px solid #d9e2ec }
+td.number, th.number { text-align: right } code { background: #f0f4f8; padding: .1rem .3rem }
+.wrong { color: #a61b1b }
+@media (prefers-color-scheme: dark) {
+  body { background: #102a43; color: #f0f4f8 } code { background: #243b53 } a { color: #7cc4fa }
+  .wrong { color: #ff9b9b } td { border-color: #334e68 }
+}
+"""
+_LINKS = (("/docs", "admin interface"), ("/openapi.json", "OpenAPI"), ("/metrics", "metrics"), ("/health", "health"))
+
+
+def render_page(cluster: Mapping[str, Any], streams: Iterable[Mapping[str, Any]]) -> str:
+    """HTML of one cluster: a row of `cluster info`, and rows of `stream list`."""
+    name = escape(str(cluster["name"]))
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name} · Fairlead</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>'
+        f"<h1>{name}</h1>{_stopped(cluster['stopped'])}"
+        f"<p>Kafka {_codes(cluster['kafka'])} · HTTP {_codes(cluster['http'])} · version {escape(cluster['version'])}"
+        f" · {cluster['topics']:,} topics · {cluster['links']:,} links · {cluster['connections']:,} connections</p>"
+        f"<h2>Streams</h2>{_streams(list(streams))}"
+        f"<h2>More</h2><p>{' · '.join(f'<a href={escape(url)!r}>{text}</a>' for url, text in _LINKS)}</p>"
+        "</body></html>"
+    )
+
+
+def _stopped(lines: Sequence[str]) -> str:
+    return "".join(f'<p class="wrong">stopped: {escape(line)}</p>' for line in lines)
+
+
+def _codes(values: Sequence[str]) -> str:
+    return " ".join(f"<code>{escape(value)}</code>" for value in values)
+
+
+def _streams(rows: Sequence[Mapping[str, Any]]) -> str:
+    head = (
+        '<tr><th>path</th><th class="number">topics</th><th>time-to-live</th>'
+        '<th class="number">replicas</th><th class="number">upstreams</th><th>own listener</th></tr>'
+    )
+    return f"<table>{head}{''.join(map(_stream, rows))}</table>"
+
+
+def _stream(row: Mapping[str, Any]) -> str:
+    path = str(row["path"])
+    numbers = "".join(f'<td class="number">{row[name]:,}</td>' for name in ("numreplicas", "numupstreams"))
+    return (
+        f'<tr><td><a href="/rest/stream/topic/list?path={quote(path)}">{escape(path)}</a></td>'
+        f'<td class="number">{row["numtopics"]:,}</td><td>{_duration(row["ttl"])}</td>{numbers}'
+        f"<td>{_codes([row['kafka']] if row['kafka'] else [])}</td></tr>"
+    )
+
+
+def _duration(seconds: int) -> str:
+    """A time-to-live for people: `7 days`, `90 s`, `for ever`."""
+    if seconds == 0:
+        return "for ever"
+    days, rest = divmod(seconds, 86_400)
+    return f"{days:,} days" if rest == 0 else f"{seconds:,} s"
