@@ -4,10 +4,44 @@ from __future__ import annotations
 
 from fairlead.broker.dispatch import table_of
 from fairlead.broker.handlers import (
+    alter_configs,
     api_versions,
+    delete_groups,
+    describe_acls,
+    describe_configs,
+    describe_groups,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
 )
 
-APIS = table_of((api_versions,))
+APIS = table_of(
+    (
+        alter_configs,
+        api_versions,
+        delete_groups,
+        describe_acls,
+        describe_configs,
+        describe_groups,
+        find_coordinator,
+        heartbeat,
+        incremental_alter_configs,
+        join_group,
+        leave_group,
+        list_groups,
+        offset_commit,
+        offset_delete,
+        offset_fetch,
+        sync_group,
+    )
+)
 """What is served, by API key."""
 
 OFFERED = {key: api.versions for key, api in APIS.items()}

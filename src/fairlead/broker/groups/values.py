@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.model.errors import BadRequest
+from fairlead.broker import errors
 
 NO_GENERATION = -1
 
@@ -25,12 +25,11 @@ class GroupState(Enum):
     """Only answered, for a group that is not known."""
 
 
-class Refused(BadRequest):
+class Refused(errors.Refused):
     """A member's request does not fit the group's state; `code` is what Kafka answers."""
 
     def __init__(self, code: ErrorCode) -> None:
-        super().__init__(f"group: {code.name}")
-        self.code = code
+        super().__init__(code, f"group: {code.name}")
 
 
 class Timer(Protocol):

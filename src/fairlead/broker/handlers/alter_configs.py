@@ -1,0 +1,32 @@
+"""AlterConfigs, the older form: the settings that are given stand, all others go back to their defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.configs import SETTABLE
+from fairlead.broker.context import RequestContext
+from fairlead.broker.dispatch import Answer
+from fairlead.broker.errors import code_of, message_of
+from fairlead.broker.handlers.incremental_alter_configs import change
+from fairlead.model.errors import FairleadError
+from fairlead.protocol.messages import Fields
+
+API_KEY = 33
+
+
+async def handle(ctx: RequestContext, request: Any) -> Answer:
+    """Each resource has its own answer."""
+    return {"responses": [await _alter(ctx, resource, request.validate_only) for resource in request.resources]}
+
+
+async def _alter(ctx: RequestContext, resource: Any, validate_only: bool) -> Fields:
+    about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+    wanted = dict.fromkeys(SETTABLE) | {config.name: config.value for config in resource.configs}
+    try:
+        await change(ctx, resource, wanted, validate_only)
+    except FairleadError as error:
+        return {**about, "error_code": code_of(error), "error_message": message_of(error)}
+    return {**about, "error_code": ErrorCode.none, "error_message": None}

@@ -1,0 +1,34 @@
+"""DeleteGroups: all cursors of groups that nobody is in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import RequestContext
+from fairlead.broker.cursors import has_cursors
+from fairlead.broker.dispatch import Answer
+from fairlead.broker.errors import code_of
+from fairlead.model.errors import FairleadError
+
+API_KEY = 42
+
+
+async def handle(ctx: RequestContext, request: Any) -> Answer:
+    """A group with members, through whichever listener, is not deleted."""
+    results = [{"group_id": group, "error_code": await _delete(ctx, group)} for group in request.groups_names]
+    return {"results": results}
+
+
+async def _delete(ctx: RequestContext, group: str) -> ErrorCode:
+    if ctx.groups.has_members(group):
+        return ErrorCode.non_empty_group
+    if not has_cursors(ctx.listener, group):
+        return ErrorCode.group_id_not_found
+    try:
+        for stream in ctx.listener.streams():
+            await stream.delete_cursors(group)
+    except FairleadError as error:
+        return code_of(error)
+    return ErrorCode.none

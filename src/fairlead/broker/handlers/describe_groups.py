@@ -1,0 +1,57 @@
+"""DescribeGroups: state, protocol and members of groups on this listener."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import RequestContext
+from fairlead.broker.cursors import group_key, has_cursors
+from fairlead.broker.dispatch import Answer
+from fairlead.broker.groups.values import GroupDescription, GroupState, MemberDescription
+from fairlead.protocol.messages import Fields
+
+API_KEY = 15
+
+NOT_FOUND_SINCE = 6
+"""Before, an unknown group is one in state Dead, without error (KIP-1043)."""
+
+
+async def handle(ctx: RequestContext, request: Any) -> Answer:
+    """Each group by itself."""
+    return {"groups": [_described(ctx, group) for group in request.groups]}
+
+
+def _described(ctx: RequestContext, group_id: str) -> Fields:
+    group = ctx.groups.describe(group_key(ctx.listener, group_id))
+    if group.state is GroupState.DEAD and has_cursors(ctx.listener, group_id):
+        group = replace(group, state=GroupState.EMPTY)
+    missing = group.state is GroupState.DEAD and ctx.version >= NOT_FOUND_SINCE
+    return {
+        "error_code": ErrorCode.group_id_not_found if missing else ErrorCode.none,
+        "error_message": f"Group {group_id} not found." if missing else None,
+        **_fields(group),
+    }
+
+
+def _fields(group: GroupDescription) -> Fields:
+    return {
+        "group_id": group.group,
+        "group_state": group.state.value,
+        "protocol_type": group.protocol_type,
+        "protocol_data": group.protocol,
+        "members": [_member(member) for member in group.members],
+    }
+
+
+def _member(member: MemberDescription) -> Fields:
+    return {
+        "member_id": member.identity.member_id,
+        "group_instance_id": member.identity.instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "member_metadata": member.subscription,
+        "member_assignment": member.assignment,
+    }

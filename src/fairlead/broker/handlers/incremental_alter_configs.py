@@ -1,0 +1,65 @@
+"""IncrementalAlterConfigs (KIP-339): set or reset settings of topics, at their owner."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.configs import check_topic_configs
+from fairlead.broker.context import RequestContext
+from fairlead.broker.dispatch import Answer
+from fairlead.broker.errors import Refused, code_of, message_of
+from fairlead.broker.handlers.describe_configs import ResourceType
+from fairlead.model.errors import FairleadError
+from fairlead.protocol.messages import Fields
+
+API_KEY = 44
+
+
+class Operation(IntEnum):
+    """Kafka's numbers of what is done to a setting."""
+
+    SET = 0
+    DELETE = 1
+
+
+async def handle(ctx: RequestContext, request: Any) -> Answer:
+    """Each resource has its own answer; a resource changes as a whole or not at all."""
+    return {"responses": [await _alter(ctx, resource, request.validate_only) for resource in request.resources]}
+
+
+async def _alter(ctx: RequestContext, resource: Any, validate_only: bool) -> Fields:
+    about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+    try:
+        await change(ctx, resource, {config.name: _wanted(config) for config in resource.configs}, validate_only)
+    except FairleadError as error:
+        return {**about, "error_code": code_of(error), "error_message": message_of(error)}
+    return {**about, "error_code": ErrorCode.none, "error_message": None}
+
+
+async def change(ctx: RequestContext, resource: Any, wanted: dict[str, str | None], validate_only: bool) -> None:
+    """Give a topic these settings; None resets one.
+
+    Raises:
+        Refused: not a topic, or a setting that is not honoured. UnknownTopic, NotOwner and so on.
+    """
+    if resource.resource_type != ResourceType.TOPIC:
+        message = "only topics have settings that can be changed; the server's are in its settings file"
+        raise Refused(ErrorCode.invalid_request, message)
+    found = ctx.listener.find(resource.resource_name)
+    stored = check_topic_configs(found.stream, wanted, ctx.settings)
+    resets = {name: None for name, value in wanted.items() if value is None and name in found.topic.configs}
+    changes: dict[str, str | None] = {**stored, **resets}
+    if changes and not validate_only:
+        await found.stream.set_configs(found.topic.name, changes)
+
+
+def _wanted(config: Any) -> str | None:
+    if config.config_operation == Operation.DELETE:
+        return None
+    if config.config_operation != Operation.SET or config.value is None:
+        raise Refused(ErrorCode.invalid_config, f"{config.name}: only SET with a value, and DELETE, are implemented")
+    value: str = config.value
+    return value

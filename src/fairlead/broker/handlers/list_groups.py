@@ -1,0 +1,47 @@
+"""ListGroups: groups with members on this listener, and those that left cursors behind (shown as Empty)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import RequestContext
+from fairlead.broker.cursors import groups_with_cursors
+from fairlead.broker.dispatch import Answer
+from fairlead.broker.groups.values import GroupDescription, GroupState
+from fairlead.protocol.messages import Fields
+
+API_KEY = 16
+
+CLASSIC = "classic"
+"""The only group type that there is (KIP-848 has another)."""
+
+
+async def handle(ctx: RequestContext, request: Any) -> Answer:
+    """All groups, or those of the asked states (KIP-518) and types."""
+    states = _folded(getattr(request, "states_filter", ()))
+    types = _folded(getattr(request, "types_filter", ()))
+    listed = _groups(ctx) if not types or CLASSIC in types else []
+    chosen = [_fields(group) for group in listed if not states or group.state.value.lower() in states]
+    return {"error_code": ErrorCode.none, "groups": chosen}
+
+
+def _groups(ctx: RequestContext) -> list[GroupDescription]:
+    active = {group.group: group for group in ctx.groups.active(ctx.listener.stream_path or "")}
+    empty = groups_with_cursors(ctx.listener) - active.keys()
+    return [*active.values(), *(GroupDescription(group, GroupState.EMPTY) for group in sorted(empty))]
+
+
+def _folded(words: Iterable[str]) -> set[str]:
+    return {word.lower() for word in words}
+
+
+def _fields(group: GroupDescription) -> Fields:
+    return {
+        "group_id": group.group,
+        "protocol_type": group.protocol_type,
+        "group_state": group.state.value,
+        "group_type": CLASSIC,
+    }

@@ -1,0 +1,117 @@
+"""OffsetCommit: cursors as rows of their topics' streams. A commit that changes nothing writes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import RequestContext
+from fairlead.broker.cursors import group_key
+from fairlead.broker.dispatch import Answer
+from fairlead.broker.errors import Refused, code_of
+from fairlead.broker.groups.values import Identity
+from fairlead.broker.topics import Found
+from fairlead.cluster.stream import CommittedOffset, Stream
+from fairlead.model.errors import FairleadError, InvalidName, NotFound
+from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX
+from fairlead.protocol.messages import Fields
+
+API_KEY = 8
+
+TOPIC_IDS_SINCE = 10
+"""KIP-848."""
+
+Place = tuple[int, int]
+"""Topic and partition by their places in the request."""
+
+
+async def handle(ctx: RequestContext, request: Any) -> Answer:
+    """Commit for a member of the group's generation, or for anybody while the group is empty."""
+    identity = Identity(request.member_id, getattr(request, "group_instance_id", None))
+    generation = request.generation_id_or_member_epoch
+    refused = ctx.groups.check_commit(group_key(ctx.listener, request.group_id), identity, generation)
+    if refused is not ErrorCode.none:
+        return _answer(request, {}, refused)
+    codes: dict[Place, ErrorCode] = {}
+    for stream, offsets in _by_stream(ctx, request, codes).items():
+        await _commit(stream, request.group_id, offsets, codes)
+    return _answer(request, codes, ErrorCode.none)
+
+
+def _by_stream(
+    ctx: RequestContext, request: Any, codes: dict[Place, ErrorCode]
+) -> dict[Stream, dict[Place, CommittedOffset]]:
+    """What may be committed, by stream; what may not has its code in `codes`."""
+    chosen: dict[Stream, dict[Place, CommittedOffset]] = {}
+    for t, topic in enumerate(request.topics):
+        found = _find(ctx, topic)
+        for p, partition in enumerate(topic.partitions):
+            try:
+                if isinstance(found, ErrorCode):
+                    raise Refused(found, "no such topic")
+                offset = _offset(found.topic.name, partition)
+            except FairleadError as error:
+                codes[t, p] = code_of(error)
+            else:
+                chosen.setdefault(found.stream, {})[t, p] = offset
+    return chosen
+
+
+def _find(ctx: RequestContext, topic: Any) -> Found | ErrorCode:
+    by_id = ctx.version >= TOPIC_IDS_SINCE
+    try:
+        if by_id:
+            return ctx.listener.find_id(topic.topic_id.bytes if topic.topic_id is not None else bytes(16))
+        return ctx.listener.find(topic.name)
+    except (NotFound, InvalidName):
+        return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+
+
+def _offset(topic: str, partition: Any) -> CommittedOffset:
+    metadata = partition.committed_metadata or ""
+    if len(metadata.encode()) > OFFSET_METADATA_BYTES_MAX:
+        raise Refused(ErrorCode.offset_metadata_too_large, f"metadata above {OFFSET_METADATA_BYTES_MAX} bytes")
+    if partition.committed_offset < 0:
+        raise Refused(ErrorCode.offset_out_of_range, f"offset {partition.committed_offset}")
+    epoch = getattr(partition, "committed_leader_epoch", -1)
+    return CommittedOffset(topic, partition.partition_index, partition.committed_offset, epoch, metadata)
+
+
+async def _commit(
+    stream: Stream, group: str, offsets: dict[Place, CommittedOffset], codes: dict[Place, ErrorCode]
+) -> None:
+    try:
+        outcomes = await stream.commit_cursors(group, list(offsets.values()))
+    except FairleadError as error:
+        codes.update(dict.fromkeys(offsets, _coordinator_code(error)))
+        return
+    for place, outcome in zip(offsets, outcomes, strict=True):
+        codes[place] = ErrorCode.none if outcome is None else code_of(outcome)
+
+
+def _coordinator_code(error: FairleadError) -> ErrorCode:
+    """A shard that cannot write now: clients look for the coordinator and try again."""
+    code = code_of(error)
+    stops = {ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error, ErrorCode.request_timed_out}
+    return ErrorCode.coordinator_not_available if code in stops else code
+
+
+def _answer(request: Any, codes: dict[Place, ErrorCode], otherwise: ErrorCode) -> Answer:
+    return {
+        "topics": [
+            {
+                "name": getattr(topic, "name", ""),
+                "topic_id": getattr(topic, "topic_id", None),
+                "partitions": [
+                    _partition(partition.partition_index, codes.get((t, p), otherwise))
+                    for p, partition in enumerate(topic.partitions)
+                ],
+            }
+            for t, topic in enumerate(request.topics)
+        ]
+    }
+
+
+def _partition(index: int, code: ErrorCode) -> Fields:
+    return {"partition_index": index, "error_code": code}
