@@ -179,6 +179,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._running.popleft()
                 self._active_at = self._loop.time()
                 self._start_what_may()
+            self._answering = None
         except Malformed as error:
             self._refuse(error)
         except FairleadError as error:
@@ -188,8 +189,10 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("a request failed for a reason that was not foreseen; client disconnected", client=self.name)
             self.close()
 
-    def _abandon(self, _: asyncio.Task[None]) -> None:
-        """Answering has ended: with nothing left to answer, or because the connection goes."""
+    def _abandon(self, task: asyncio.Task[None]) -> None:
+        """Drop what runs, if answering ended before it did: the connection goes."""
+        if self._answering is not task:
+            return
         self._answering = None
         while self._running:
             awaitable = self._running.popleft()

@@ -1,0 +1,37 @@
+"""DescribeCluster (KIP-700): the one node and the cluster's id."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import NODE_ID, RequestContext
+from fairlead.broker.dispatch import Answer
+
+API_KEY = 60
+_BROKERS = 1
+
+
+async def handle(ctx: RequestContext, request: Any) -> Answer:
+    """Brokers are described; there are no controllers to ask for (KIP-919)."""
+    host, port = ctx.connection.advertised
+    cluster_id = kafka_cluster_id(ctx.cluster.id)
+    if getattr(request, "endpoint_type", _BROKERS) != _BROKERS:
+        return {
+            "error_code": ErrorCode.unsupported_endpoint_type,
+            "error_message": "there is no controller to speak to; ask the brokers",
+            "cluster_id": cluster_id,
+        }
+    return {
+        "error_code": ErrorCode.none,
+        "cluster_id": cluster_id,
+        "controller_id": NODE_ID,
+        "brokers": [{"broker_id": NODE_ID, "host": host, "port": port, "is_fenced": False}],
+    }
+
+
+def kafka_cluster_id(cluster_id: bytes) -> str:
+    """A cluster's id as Kafka writes it: base64 of 16 bytes, for URLs, without padding."""
+    return base64.urlsafe_b64encode(cluster_id).rstrip(b"=").decode()
