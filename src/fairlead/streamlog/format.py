@@ -1,8 +1,9 @@
 """Bytes of a commit or segment: an Arrow IPC file with one record batch of rows, the column `batch` last.
 
-The footer says version, kind of object, rows, bytes of batches, commits [first, end), and the crc32c of every byte
-before the first batch. All other bytes follow from these, so a change of any byte but those of a batch is found on
-reading; a batch has Kafka's own CRC-32C and is checked where it is used. `docs/formats/stream-log.md` has the table.
+The footer says version, kind of object, rows, bytes of batches, commits [first, end), the crc32c of every byte
+before the first batch, and that of the payloads of control rows. All other bytes follow from these, so a change of any
+byte but those of a record batch is found on reading; a record batch has Kafka's own CRC-32C and is checked where it is
+used. `docs/formats/stream-log.md` has the table.
 
 How the format changes: another schema, order or meaning is another `FORMAT_VERSION`; a program reads the versions it
 names and refuses the others, naming both. Within a version nothing changes.
@@ -10,7 +11,7 @@ names and refuses the others, naming both. Within a version nothing changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
 
@@ -64,6 +65,8 @@ class Columns:
     data: memoryview | None = None
     """The object's bytes from `data_position` on."""
     data_position: int = 0
+    control: int = 0
+    """Checksum that the control rows of the whole object have."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -157,21 +160,31 @@ def encode(
     first = min(row.commit for row in rows) if first is None else first
     end = max(row.commit for row in rows) + 1 if end is None else end
     batches = [row.batch for row in rows]
-    return _file(region, places, nulls, batches, layout.FileMeta(object_kind, len(rows), 0, first, end, 0))
+    control = checksum_of([row.batch for row in rows if row.kind != Kind.BATCH])
+    return _file(region, places, nulls, batches, layout.FileMeta(object_kind, len(rows), 0, first, end, 0, control))
 
 
 def encode_columns(
     columns: Columns, batches: Sequence[Buffer], *, object_kind: ObjectKind, first: int, end: int
 ) -> list[Buffer]:
-    """The same from columns, with the batches' bytes in any number of pieces."""
+    """The same from columns, with the batches' bytes in any number of pieces.
+
+    The rows are all record batches, or none is.
+    """
     region, places, nulls = columns_region(columns)
-    return _file(region, places, nulls, batches, layout.FileMeta(object_kind, len(columns), 0, first, end, 0))
+    record_batches = np.count_nonzero(columns.kind == Kind.BATCH)
+    if record_batches not in {0, len(columns)}:
+        raise ValueError("record batches and control rows belong into objects of their own")
+    control = 0 if record_batches else checksum_of(batches)
+    return _file(region, places, nulls, batches, layout.FileMeta(object_kind, len(columns), 0, first, end, 0, control))
 
 
-def head_of_columns(columns: Columns, batch_bytes: int, *, first: int, end: int) -> tuple[bytes, bytes]:
-    """What comes before and after the batches in the segment of these rows, for batches that are written piecemeal."""
-    region, places, nulls = columns_region(columns)
-    return _around(region, places, nulls, layout.FileMeta("segment", len(columns), batch_bytes, first, end, 0))
+def checksum_of(pieces: Iterable[Buffer]) -> int:
+    """crc32c of buffers, one after the other; 0 for none."""
+    checksum = 0
+    for piece in pieces:
+        checksum = crc32c.crc32c(piece, checksum)
+    return checksum
 
 
 def _file(
@@ -281,10 +294,11 @@ def _parse(texts: dict[str, str], name: str) -> layout.FileMeta:
     version = int(texts["version"])
     if version != FORMAT_VERSION:
         raise Damaged(name, f"written in format version {version}; this program reads version {FORMAT_VERSION}")
-    numbers = [int(texts[key]) for key in ("rows", "batch_bytes", "first", "end")]
-    if min(numbers) < 0:
+    rows, batch_bytes, first, end = (int(texts[key]) for key in ("rows", "batch_bytes", "first", "end"))
+    if min(rows, batch_bytes, first, end) < 0:
         raise ValueError(texts)
-    return layout.FileMeta(texts["kind"], *numbers, int(texts["checksum"], 16))
+    checksum, control = int(texts["checksum"], 16), int(texts["control"], 16)
+    return layout.FileMeta(texts["kind"], rows, batch_bytes, first, end, checksum, control)
 
 
 def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool) -> Columns:
@@ -299,12 +313,28 @@ def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool
         raise Damaged(name, "its row message does not fit its columns")
     if meta.rows and not meta.first <= columns.commit.min() <= columns.commit.max() < meta.end:
         raise Damaged(name, f"has rows outside the commits [{meta.first}, {meta.end})")
-    if loaded and bytes(view[start + meta.batch_bytes :][: -meta.batch_bytes % 8 + 8]) != (
-        bytes(-meta.batch_bytes % 8) + layout.END_MARK
-    ):
-        raise Damaged(name, "its batches do not end where they should")
-    data = view[start : start + meta.batch_bytes] if loaded else None
-    return replace(columns, first=meta.first, end=meta.end, data=data, data_position=start)
+    columns = replace(columns, first=meta.first, end=meta.end, control=meta.control, data_position=start)
+    return _loaded(columns, view, meta) if loaded else columns
+
+
+def _loaded(columns: Columns, view: memoryview, meta: layout.FileMeta) -> Columns:
+    start = columns.data_position
+    end = start + meta.batch_bytes
+    if view[end : end + (-end % 8) + 8] != bytes(-end % 8) + layout.END_MARK:
+        raise Damaged(columns.name, "its batches do not end where they should")
+    return check_control(replace(columns, data=view[start:end]))
+
+
+def check_control(columns: Columns) -> Columns:
+    """The same columns, of a whole object with its batches, if the payloads of control rows are what was written.
+
+    Raises:
+        Damaged: they are not.
+    """
+    places = np.flatnonzero(columns.kind != Kind.BATCH).tolist()
+    if checksum_of(columns.batch(place) for place in places) != columns.control:
+        raise Damaged(columns.name, "the checksum of its control rows does not fit")
+    return columns
 
 
 def columns_at(region: memoryview, places: layout.Plan, batch_bytes: int, name: str, start: int) -> Columns:

@@ -36,9 +36,9 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
     for field in ROW_SCHEMA
     if field.name != "batch"
 }
-META_KEYS: Final = ("version", "kind", "rows", "batch_bytes", "first", "end", "checksum")
+META_KEYS: Final = ("version", "kind", "rows", "batch_bytes", "first", "end", "checksum", "control")
 _META_PREFIX: Final = "fairlead."
-_WIDTHS: Final = (4, 8, 12, 20, 20, 20, 8)
+_WIDTHS: Final = (4, 8, 12, 20, 20, 20, 8, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,13 @@ class FileMeta:
     end: int
     checksum: int
     """crc32c of everything before the first batch."""
+    control: int
+    """crc32c of the payloads of all control rows, one after the other."""
 
     def values(self) -> tuple[str, ...]:
         """The texts behind `META_KEYS`, each of fixed width."""
-        texts = (FORMAT_VERSION, self.kind, self.rows, self.batch_bytes, self.first, self.end, f"{self.checksum:08x}")
+        numbers = (self.rows, self.batch_bytes, self.first, self.end)
+        texts = (FORMAT_VERSION, self.kind, *numbers, f"{self.checksum:08x}", f"{self.control:08x}")
         return tuple(str(text).ljust(width) for text, width in zip(texts, _WIDTHS, strict=True))
 
 
@@ -180,7 +183,7 @@ class _FooterTemplate:
     """The footer: its block and the texts of `FileMeta` are set into a copy of pyarrow's own."""
 
     def __init__(self) -> None:
-        empty = FileMeta("", 0, 0, 0, 0, 0)
+        empty = FileMeta("", 0, 0, 0, 0, 0, 0)
         texts = {_META_PREFIX + key: text for key, text in zip(META_KEYS, empty.values(), strict=True)}
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, ROW_SCHEMA, metadata=texts) as writer:
