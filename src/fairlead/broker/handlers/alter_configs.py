@@ -6,11 +6,11 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.configs import SETTABLE
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import Answer
 from fairlead.broker.errors import code_of, message_of
 from fairlead.broker.handlers.incremental_alter_configs import change
+from fairlead.broker.topic_settings import HONOURED
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields
 
@@ -24,7 +24,7 @@ async def handle(ctx: RequestContext, request: Any) -> Answer:
 
 async def _alter(ctx: RequestContext, resource: Any, validate_only: bool) -> Fields:
     about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
-    wanted = dict.fromkeys(SETTABLE) | {config.name: config.value for config in resource.configs}
+    wanted = dict.fromkeys(HONOURED) | {config.name: config.value for config in resource.configs}
     try:
         await change(ctx, resource, wanted, validate_only)
     except FairleadError as error:

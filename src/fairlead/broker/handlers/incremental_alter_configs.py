@@ -7,11 +7,11 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.configs import check_topic_configs
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import Answer
 from fairlead.broker.errors import Refused, code_of, message_of
 from fairlead.broker.handlers.describe_configs import ResourceType
+from fairlead.broker.topic_settings import chosen
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields
 
@@ -49,7 +49,8 @@ async def change(ctx: RequestContext, resource: Any, wanted: dict[str, str | Non
         message = "only topics have settings that can be changed; the server's are in its settings file"
         raise Refused(ErrorCode.invalid_request, message)
     found = ctx.listener.find(resource.resource_name)
-    stored = check_topic_configs(found.stream, wanted, ctx.settings)
+    given = [(name, value) for name, value in wanted.items() if value is not None]
+    stored = chosen(found.stream, ctx.settings, given)
     resets = {name: None for name, value in wanted.items() if value is None and name in found.topic.configs}
     changes: dict[str, str | None] = {**stored, **resets}
     if changes and not validate_only:
