@@ -75,11 +75,14 @@ class Settings:
 
 
 def load(file: Path | None, variables: Mapping[str, str]) -> Settings:
-    """The settings of a file (if any) with the FAIRLEAD_ variables above it.
+    """The settings of a file (else of the one that FAIRLEAD_SETTINGS names, if any) with the variables above it.
 
     Raises:
         InvalidValue: the file cannot be read, a name is unknown or a value is outside its range; the message names it.
     """
+    named = variables.get("FAIRLEAD_SETTINGS")
+    if file is None and named:
+        file = Path(named)
     changes = {} if file is None else _from_file(file)
     return changed(Settings(), changes | _from_variables(variables))
 

@@ -93,7 +93,7 @@ class RestContext:
         found = given.clusters.get(path.cluster or "")
         if not found:
             raise UnknownCluster(
-                f"{path}: the addresses of cluster {path.cluster} are not known here; a call carries them in `clusters`, "
+                f"{path}: the addresses of cluster {path.cluster} are not known here; a call names them in `clusters`, "
                 f"where the command line puts them after `fairlead cluster add -name {path.cluster} -http URL`"
             )
         return found

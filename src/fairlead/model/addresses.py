@@ -1,0 +1,32 @@
+"""HOST:PORT, as people write it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairlead.model.errors import InvalidValue
+
+
+class Address(NamedTuple):
+    """A host (name or number, without brackets) and a TCP port; port 0 means any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str, what: str) -> Address:
+    """Read HOST:PORT or [IPv6]:PORT.
+
+    Raises:
+        InvalidValue: it is something else; the message says `what` it was given for.
+    """
+    host, colon, port = text.strip().rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not host or (":" in host and not bracketed):
+        raise InvalidValue(f"{what} {text!r}: write HOST:PORT, for example 127.0.0.1:9092")
+    if not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise InvalidValue(f"{what} {text!r}: the port is a number from 0 to 65535")
+    return Address(host[1:-1] if bracketed else host, int(port))
