@@ -16,6 +16,7 @@
     │  └─ OutOfOrderSequence · StaleProducerEpoch
     ├─ Fenced          someone newer owns this; stop
     ├─ Damaged         stored bytes are not what was written; stop this shard, by name
+    │  └─ Missing              the object is not there; a reader asks again, what stands for it now has another name
     └─ Closed          this process is stopping
 
 The numbers are attributes of the leaf. `broker/errors.py` maps the kinds to Kafka's codes, `gateway/errors.py`
@@ -160,6 +161,13 @@ class Damaged(FairleadError):
         super().__init__(f"{name}: {why}; run `fairlead fsck --data DIR` and restore the object from a copy")
         self.name = name
         self.why = why
+
+
+class Missing(Damaged):
+    """A named object is not there: lost, or deleted after a merge that the reader has not heard of."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "the object is missing")
 
 
 class Closed(FairleadError):

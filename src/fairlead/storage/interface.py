@@ -28,8 +28,8 @@ class Put(Enum):
 class Storage(Protocol):
     """Blocking calls; safe to use from several threads.
 
-    Errors: `StorageUnavailable` for whatever may pass, `StorageFull` when there is no room, `Damaged` when a named
-    object is missing (`get`, `get_range`) or shorter than asked for.
+    Errors: `StorageUnavailable` for whatever may pass, `StorageFull` when there is no room, `Missing` when a named
+    object is not there (`get`, `get_range`), `Damaged` when it is shorter than asked for.
     """
 
     def get(self, name: str) -> bytes:

@@ -19,7 +19,7 @@ from typing import Final
 
 from typing_extensions import Buffer
 
-from fairlead.model.errors import Busy, Damaged, InvalidValue, StorageFull, StorageUnavailable
+from fairlead.model.errors import Busy, Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
 from fairlead.storage.interface import Put
 
 LOCK: Final = "lock"
@@ -117,7 +117,7 @@ class LocalStorage:
         try:
             return os.open(self._path(name), os.O_RDONLY)
         except FileNotFoundError as error:
-            raise Damaged(name, "the object is missing") from error
+            raise Missing(name) from error
         except OSError as error:
             raise self._unavailable("read", name, error) from error
 

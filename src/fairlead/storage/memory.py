@@ -14,7 +14,7 @@ from typing import Literal
 
 from typing_extensions import Buffer
 
-from fairlead.model.errors import Damaged, StorageFull, StorageUnavailable
+from fairlead.model.errors import Damaged, Missing, StorageFull, StorageUnavailable
 from fairlead.storage.interface import Put
 
 Call = Literal["get", "get_range", "size", "put", "list", "delete", "sync"]
@@ -127,7 +127,7 @@ class MemoryStorage:
     def _object(self, name: str) -> bytes:
         found = self._objects.get(name)
         if found is None:
-            raise Damaged(name, "the object is missing")
+            raise Missing(name)
         return found
 
     def size(self, name: str) -> int | None:

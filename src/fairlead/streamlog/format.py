@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
-from fairlead.model.errors import Damaged
+from fairlead.model.errors import Damaged, Missing
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import layout
 from fairlead.streamlog.rows import FORMAT_VERSION, Kind, Row
@@ -251,11 +251,12 @@ def read_columns(storage: Storage, name: str) -> Columns:
     """The rows without their batches (which are loaded all the same where the object is small).
 
     Raises:
-        Damaged: as `read_whole`, or the object is missing.
+        Damaged: as `read_whole`.
+        Missing: there is no such object.
     """
     size = storage.size(name)
     if size is None:
-        raise Damaged(name, "the object is missing")
+        raise Missing(name)
     if size <= READ_WHOLE_BYTES:
         return read_whole(storage.get(name), name)
     tail = layout.FOOTER.length + layout.TAIL_LENGTH
@@ -268,7 +269,7 @@ def read_meta(storage: Storage, name: str) -> layout.FileMeta:
     """What the footer says, checked against the object's size only. Raises: Damaged."""
     size = storage.size(name)
     if size is None:
-        raise Damaged(name, "the object is missing")
+        raise Missing(name)
     tail = min(size, layout.FOOTER.length + layout.TAIL_LENGTH)
     return _meta(memoryview(storage.get_range(name, size - tail, tail)), size, name)
 
