@@ -1,0 +1,270 @@
+"""Rows out of objects that the server named, in the order of the log; used by Spark tasks, replay and fsck.
+
+A reader never lists. Comes in: names of objects and from which commit each slice is wanted. Goes out: rows in commit
+order, cut only between commits, with their batches. A segment's rows are sorted by (slice, topic, partition, offset),
+so its columns are read first, then the byte ranges of the wanted batches. Work is done on arrays, not row by row.
+
+Raises everywhere: `Missing` (ask the server again), `Damaged`, `StorageUnavailable`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.model.names import SLICES
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.format import Columns, join, read_columns, read_whole
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind
+from fairlead.streamlog.values import LogObject
+
+FRAME_BYTES: Final = 1 << 20
+LOAD_BYTES: Final = 64 << 20
+"""A slice of a segment up to this size is loaded at once, a larger one frame by frame."""
+COMMITS_AT_ONCE: Final = 256
+"""So many single commits are looked at before frames of them are handed out."""
+ROW_BYTES: Final = 96
+"""What a row costs in a frame besides its batch."""
+_HOLE_BYTES: Final = 16 * 1024
+"""Unwanted bytes between two wanted ranges that are read along rather than by another call."""
+_UNSENT: Final = np.array(sorted(LOCAL_KINDS | NOT_YET_SENT_KINDS), np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Which rows go to a destination."""
+
+    destination: bytes
+    """Id of the replica stream: rows that began there or came from there are not sent to it."""
+    own_only: bool = False
+    """`-forward own`: only rows that no link brought here."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePart:
+    """All rows of a slice in the commits [from_commit, to_commit), at least one, batches loaded."""
+
+    slice: int
+    from_commit: int
+    to_commit: int
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """Rows of several objects: the place of each row's object in `objects`."""
+
+    columns: Columns
+    objects: Sequence[Columns]
+    object: NDArray[np.int32]
+
+    def take(self, places: NDArray[Any]) -> _Located:
+        return _Located(self.columns.take(places), self.objects, self.object[places])
+
+
+def slice_of_topic(topic: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Slice of each topic number: numbers are allotted so that the lowest four bits are the slice of the name."""
+    return topic & np.uint32(SLICES - 1)
+
+
+def sendable(columns: Columns, route: Route | None = None) -> NDArray[np.bool_]:
+    """Which rows may go over a link; `route` None asks only what is local."""
+    wanted: NDArray[np.bool_] = ~np.isin(columns.kind, _UNSENT) & (columns.topic != NO_TOPIC)
+    if route is not None:
+        wanted &= ~columns.has_id("origin", route.destination) & ~columns.has_id("via", route.destination)
+        if route.own_only:
+            wanted &= ~columns.via_set
+    return wanted
+
+
+def read_slices(
+    storage: Storage,
+    objects: Sequence[LogObject],
+    from_commits: Mapping[int, int],
+    *,
+    route: Route | None = None,
+    frame_bytes: int = FRAME_BYTES,
+) -> Iterator[SlicePart]:
+    """Rows of these slices, each from its own commit on, in parts near `frame_bytes`.
+
+    Parts of a slice come in commit order and touch: each begins where the one before ended. When the iterator ends,
+    every slice has been read to the end of `objects`; a slice without a row has no part. A commit is never cut, so a
+    part can be larger.
+    """
+    reader = _SliceReader(storage, from_commits, route, frame_bytes)
+    lowest = min(from_commits.values(), default=0)
+    for found in _groups(storage, (o for o in objects if o.end > lowest)):
+        yield from reader.read(found)
+
+
+def read_partition(
+    storage: Storage,
+    objects: Sequence[LogObject],
+    number: int,
+    partition: int,
+    from_offset: int,
+    *,
+    route: Route | None = None,
+    frame_bytes: int = FRAME_BYTES,
+) -> Iterator[Columns]:
+    """Rows of one partition that speak of offsets from `from_offset` on, and the rows of its topic, for a repair."""
+    for found in _groups(storage, objects):
+        columns = found.columns
+        mine = (columns.topic == number) & (columns.partition == partition)
+        batch = mine & (columns.kind == Kind.BATCH) & (columns.last_offset >= from_offset)
+        start = mine & (columns.kind == Kind.START) & (columns.base_offset > from_offset)
+        topic = (columns.topic == number) & np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))
+        wanted = (batch | start | topic) & sendable(columns, route)
+        yield from _parts(storage, _in_order(found.take(np.flatnonzero(wanted))), frame_bytes)
+
+
+def replay(storage: Storage, objects: Sequence[LogObject], from_commit: int = 0) -> Iterator[Columns]:
+    """All rows from a commit on, local ones too, in the order of the log, with their batches."""
+    for found in _groups(storage, (o for o in objects if o.end > from_commit)):
+        places = np.flatnonzero(found.columns.commit >= from_commit)
+        yield from _parts(storage, _in_order(found.take(places)), LOAD_BYTES)
+
+
+class _SliceReader:
+    """Where each slice stands."""
+
+    def __init__(
+        self, storage: Storage, from_commits: Mapping[int, int], route: Route | None, frame_bytes: int
+    ) -> None:
+        self._storage = storage
+        self._route = route
+        self._frame_bytes = frame_bytes
+        self._next = dict(from_commits)
+        self._from = np.full(SLICES, np.iinfo(np.int64).max, np.int64)
+        self._from[list(from_commits)] = list(from_commits.values())
+
+    def read(self, found: _Located) -> Iterator[SlicePart]:
+        columns = found.columns
+        slices = slice_of_topic(columns.topic)
+        wanted = sendable(columns, self._route) & (columns.commit >= self._from[slices])
+        places = np.flatnonzero(wanted)
+        for number in np.unique(slices[places]).tolist():
+            of_slice = found.take(places[slices[places] == number])
+            for part in _parts(self._storage, _in_order(of_slice), self._frame_bytes):
+                yield self._part(number, part)
+
+    def _part(self, number: int, columns: Columns) -> SlicePart:
+        from_commit = self._next[number]
+        self._next[number] = to_commit = int(columns.commit[-1]) + 1
+        return SlicePart(number, from_commit, to_commit, columns)
+
+
+def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[_Located]:
+    """Objects that are read together: all segments of one run, or as many commits as fit into memory well."""
+    for run, group in itertools.groupby(objects, lambda o: (o.first, o.end) if o.segment else None):
+        opened = (_open(storage, item) for item in group)
+        if run is not None:
+            yield _together(list(opened))
+            continue
+        for first in opened:
+            yield _together(_some([first], opened))
+
+
+def _some(found: list[Columns], more: Iterator[Columns]) -> list[Columns]:
+    size = 0 if found[0].data is None else found[0].data.nbytes
+    while size < LOAD_BYTES and len(found) < COMMITS_AT_ONCE:
+        columns = next(more, None)
+        if columns is None:
+            break
+        found.append(columns)
+        size += 0 if columns.data is None else columns.data.nbytes
+    return found
+
+
+def _open(storage: Storage, item: LogObject) -> Columns:
+    """A commit as a whole, and a segment too if it holds control rows, so that their checksum is looked at."""
+    if not item.segment:
+        return read_whole(storage.get(item.name), item.name)
+    columns = read_columns(storage, item.name)
+    if columns.data is None and columns.control:
+        return read_whole(storage.get(item.name), item.name)
+    return columns
+
+
+def _together(objects: Sequence[Columns]) -> _Located:
+    object = np.repeat(np.arange(len(objects), dtype=np.int32), [len(columns) for columns in objects])
+    return _Located(join(objects) if len(objects) > 1 else objects[0], objects, object)
+
+
+def _in_order(found: _Located) -> _Located:
+    commit, row = found.columns.commit, found.columns.row
+    if len(commit) < 2 or bool(
+        np.all((commit[:-1] < commit[1:]) | ((commit[:-1] == commit[1:]) & (row[:-1] < row[1:])))
+    ):
+        return found
+    return found.take(np.lexsort((row, commit)))
+
+
+def _parts(storage: Storage, found: _Located, part_bytes: int) -> Iterator[Columns]:
+    """The rows in parts of whole commits near `part_bytes`, with their batches."""
+    cuts = list(_cuts(found.columns, part_bytes))
+    if not cuts:
+        return
+    if found.columns.batch_bytes() <= LOAD_BYTES:
+        loaded = _load(storage, found)
+        yield from (loaded.take(cut) for cut in cuts)
+        return
+    for cut in cuts:
+        yield _load(storage, found.take(np.arange(cut.start, cut.stop)))
+
+
+def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
+    """Places where rows in commit order are cut: between commits, as soon as `part_bytes` are reached."""
+    if not len(columns):
+        return
+    total = np.cumsum(columns.size.astype(np.int64) + ROW_BYTES)
+    ends = np.concatenate((np.flatnonzero(np.diff(columns.commit)) + 1, [len(columns)]))
+    totals = total[ends - 1]
+    start = 0
+    done = 0
+    while start < len(columns):
+        place = min(int(np.searchsorted(totals, done + part_bytes)), len(ends) - 1)
+        yield slice(start, int(ends[place]))
+        start, done = int(ends[place]), int(totals[place])
+
+
+def _load(storage: Storage, found: _Located) -> Columns:
+    """The rows with their batches in one buffer, in the order in which they lie in the objects."""
+    if len(found.objects) == 1 and found.objects[0].data is not None:
+        only = found.objects[0]
+        return replace(found.columns, data=only.data, data_position=only.data_position)
+    pieces: list[bytes | memoryview] = []
+    position = np.empty(len(found.columns), np.int64)
+    length = 0
+    for place in np.unique(found.object).tolist():
+        rows = np.flatnonzero(found.object == place)
+        starts = found.columns.position[rows]
+        lows, highs = _ranges(starts, starts + found.columns.size[rows])
+        pieces += [
+            _bytes(storage, found.objects[place], low, high)
+            for low, high in zip(lows.tolist(), highs.tolist(), strict=True)
+        ]
+        ends = length + np.cumsum(highs - lows)
+        of_row = np.searchsorted(lows, starts, side="right") - 1
+        position[rows] = starts - highs[of_row] + ends[of_row]
+        length = int(ends[-1])
+    return replace(found.columns, name="", position=position, data=memoryview(b"".join(pieces)), data_position=0)
+
+
+def _bytes(storage: Storage, source: Columns, low: int, high: int) -> bytes | memoryview:
+    if source.data is not None:
+        return source.data[low - source.data_position : high - source.data_position]
+    return storage.get_range(source.name, low, high - low)
+
+
+def _ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Byte ranges [low, high) that cover all [start, end), in order, small holes included."""
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    breaks = np.flatnonzero(starts[1:] - ends[:-1] > _HOLE_BYTES)
+    return starts[np.concatenate(([0], breaks + 1))], ends[np.concatenate((breaks, [len(ends) - 1]))]
