@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairlead.broker.node import NODE_ID as NODE_ID
 from fairlead.broker.topics import Listener
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.clock import Clock, Randomness
@@ -13,9 +15,6 @@ from fairlead.model.settings import Settings
 
 if TYPE_CHECKING:
     from fairlead.broker.groups.coordinator import Coordinator
-
-NODE_ID = 1
-"""The one node of a cluster, in every answer that names nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,8 @@ class RequestContext:
     api_key: int
     version: int
     client_id: str
+    readers: Executor
+    """Threads for reads from disk; commits have others, so that a cold read delays no produce."""
     offered: Mapping[int, range]
     """Versions of every API that is served, by key."""
 

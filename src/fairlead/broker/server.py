@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
@@ -25,6 +26,8 @@ from fairlead.protocol.messages import write_response
 log = structlog.get_logger(__name__)
 
 _BACKLOG = 1024
+_READERS = 4
+"""Threads that read for consumers who are not at the end of the log."""
 
 
 class KafkaServer:
@@ -36,6 +39,7 @@ class KafkaServer:
         self.groups = Coordinator(cluster.settings, cluster.randomness)
         self.advertise = advertise
         self.connections: set[Connection] = set()
+        self.readers = ThreadPoolExecutor(_READERS, "fairlead-read")
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._listening: dict[str | None, _Listening] = {}
 
@@ -74,6 +78,7 @@ class KafkaServer:
         self.groups.close()
         for stream in list(self._listening):
             await self.stop(stream)
+        self.readers.shutdown(wait=False, cancel_futures=True)
 
     async def _end(self, listening: _Listening) -> None:
         listening.stop_accepting()
@@ -145,6 +150,7 @@ class _Listening:
             api_key=header.api_key,
             version=header.version,
             client_id=header.client_id,
+            readers=self._server.readers,
             offered=OFFERED,
         )
 

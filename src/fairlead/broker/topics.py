@@ -6,12 +6,12 @@ listener shows one stream as a whole Kafka cluster, with plain names only, for c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
+from fairlead.broker.packed_topics import PackedTopics
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.model.errors import InvalidName, UnknownStream, UnknownTopic
+from fairlead.model.errors import InvalidName, NotOwner, UnknownTopic
 from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
 from fairlead.streamlog.shard import Shard
 from fairlead.streamlog.values import Topic
@@ -34,6 +34,7 @@ class Listener:
         self.cluster = cluster
         self.stream_path = stream
         """Path of the one stream that is shown; None on the main listener."""
+        self.packed = PackedTopics()
         self._stream_of_id: dict[bytes, Stream] = {}
 
     @property
@@ -104,9 +105,15 @@ class Listener:
         home = self.stream_path or self.cluster.default_stream
         return topic if stream.path == home else f"{stream.path}:{topic}"
 
-    def home_topics(self) -> Iterator[Topic]:
-        """Topics that a request for all of them answers: those with bare names."""
-        try:
-            return self.home.topics()
-        except UnknownStream:
-            return iter(())
+    def not_owner(self, stream: Stream, topic: Topic) -> NotOwner:
+        """The refusal of what only the owner may do, naming it by its path where that is known."""
+        return NotOwner(self.name_of(stream, topic.name), self._owner_name(stream, topic.owner))
+
+    def _owner_name(self, stream: Stream, owner: bytes) -> str:
+        here = self.cluster.stream_by_id(owner)
+        if here is not None:
+            return self.cluster.global_path(here.path)
+        for upstream in self.cluster.links.upstreams(stream.id):
+            if upstream.source_stream == owner:
+                return upstream.path
+        return f"the stream with id {owner.hex()}"

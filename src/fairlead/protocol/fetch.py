@@ -59,13 +59,6 @@ class FetchRequest:
     topics: list[FetchTopic]
 
 
-class Diverged(NamedTuple):
-    """The end of the newest topic epoch that client and log share (KIP-595), when the client read past it."""
-
-    epoch: int
-    end: int
-
-
 class PartitionAnswer(NamedTuple):
     """One partition's part of the answer; with an error there are no records and the offsets are -1."""
 
@@ -74,7 +67,6 @@ class PartitionAnswer(NamedTuple):
     high_watermark: int = -1
     log_start: int = -1
     batches: Sequence[Part] = ()
-    diverged: Diverged | None = None
 
 
 class TopicAnswer(NamedTuple):
@@ -151,7 +143,6 @@ _HEAD = struct.Struct(">ihi")
 _PARTITION_HEAD = struct.Struct(">ihqq")
 _I64 = struct.Struct(">q")
 _NO_READ_REPLICA = b"\xff\xff\xff\xff"
-_DIVERGED = struct.Struct(">iq")
 
 
 def write_response(topics: Sequence[TopicAnswer], version: int, isolation: int = 0, error: int = 0) -> list[Part]:
@@ -181,14 +172,7 @@ def _write_partition(out: _Pieces, partition: PartitionAnswer, version: int, bet
     out.add(between + bytes_length(size, flexible))
     out.carry(partition.batches)
     if flexible:
-        out.add(_tags(partition.diverged))
-
-
-def _tags(diverged: Diverged | None) -> bytes:
-    if diverged is None:
-        return b"\x00"
-    body = _DIVERGED.pack(*diverged) + b"\x00"
-    return b"\x01\x00" + bytes((len(body),)) + body
+        out.add(b"\x00")
 
 
 def _topic_key(topic: TopicAnswer, version: int) -> bytes:

@@ -9,7 +9,6 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import Answer
 from fairlead.broker.errors import Refused, code_of, message_of
-from fairlead.model.errors import NotOwner
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 
 API_KEY = 37
@@ -32,7 +31,7 @@ async def _raise(ctx: RequestContext, asked: Any, validate_only: bool) -> None:
     found = ctx.listener.find(asked.name)
     now = found.topic.partitions
     if found.topic.owner != found.stream.id:
-        raise NotOwner(asked.name, found.topic.owner.hex())
+        raise ctx.listener.not_owner(found.stream, found.topic)
     if not now < asked.count <= PARTITIONS_PER_TOPIC_MAX:
         raise Refused(
             ErrorCode.invalid_partitions,

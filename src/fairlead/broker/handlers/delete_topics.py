@@ -31,7 +31,7 @@ async def handle(ctx: RequestContext, request: Any) -> Answer:
 async def _by_name(ctx: RequestContext, name: str) -> dict[str, Any]:
     try:
         found = ctx.listener.find(name)
-        await found.stream.delete_topic(found.topic.name)
+        await _delete(ctx, found)
         return _answer(name, _id(found), None)
     except Exception as error:
         return _answer(name, None, error)
@@ -40,12 +40,18 @@ async def _by_name(ctx: RequestContext, name: str) -> dict[str, Any]:
 async def _by_id(ctx: RequestContext, topic_id: UUID) -> dict[str, Any]:
     try:
         found = ctx.listener.find_id(topic_id.bytes)
-        await found.stream.delete_topic(found.topic.name)
+        await _delete(ctx, found)
         return _answer(ctx.listener.name_of(found.stream, found.topic.name), topic_id, None)
     except UnknownTopic as error:
         return {**_answer(None, topic_id, error), "error_code": ErrorCode.unknown_topic_id}
     except Exception as error:
         return _answer(None, topic_id, error)
+
+
+async def _delete(ctx: RequestContext, found: Found) -> None:
+    if found.topic.owner != found.stream.id:
+        raise ctx.listener.not_owner(found.stream, found.topic)
+    await found.stream.delete_topic(found.topic.name)
 
 
 def _id(found: Found) -> UUID:

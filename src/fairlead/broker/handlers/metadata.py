@@ -1,0 +1,109 @@
+"""Metadata: where topics are, and their making when they are asked for.
+
+A request for all topics is answered with those of the stream whose topics have bare names here (the default stream, or
+the one that is exposed). Asking for a topic by name makes it if the stream and the client allow it (KIP-361); the
+answer waits for that, so that the client need not ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import NODE_ID, RequestContext
+from fairlead.broker.dispatch import Answer, Packed
+from fairlead.broker.errors import code_of
+from fairlead.broker.handlers.describe_cluster import kafka_cluster_id
+from fairlead.broker.pacing import Pace
+from fairlead.broker.topics import Found
+from fairlead.cluster.stream import Stream
+from fairlead.model.errors import AlreadyExists, UnknownStream
+from fairlead.protocol.metadata import Asked, MetadataRequest, begin, end, missing, topic
+
+API_KEY = 3
+RAW = True
+
+_MADE_AT_ONCE = 1000
+"""Topics whose making is asked for together; they share commits."""
+
+
+async def handle(ctx: RequestContext, body: Any) -> Answer:
+    """All topics, or each one that is asked for with its own code."""
+    request = MetadataRequest(body, ctx.version)
+    count, pieces = await (_all(ctx) if request.all_topics else _named(ctx, request))
+    host, port = ctx.connection.advertised
+    cluster_id = kafka_cluster_id(ctx.cluster.id)
+    first = begin(ctx.version, node=NODE_ID, host=host, port=port, cluster_id=cluster_id, topic_count=count)
+    return Packed([first, *pieces, end(ctx.version)])
+
+
+async def _all(ctx: RequestContext) -> tuple[int, list[bytes]]:
+    try:
+        stream = ctx.listener.home
+    except UnknownStream:
+        return 0, []
+    return await ctx.listener.packed.all(stream, ctx.version)
+
+
+async def _named(ctx: RequestContext, request: MetadataRequest) -> tuple[int, list[bytes]]:
+    pace = Pace()
+    asked: list[Asked] = []
+    for item in request.topics():
+        asked.append(item)
+        await pace.turn()
+    if request.allow_auto_creation():
+        await _make_missing(ctx, asked, pace)
+    pieces: list[bytes] = []
+    for item in asked:
+        pieces.append(_answer(ctx, item))
+        await pace.turn()
+    return len(asked), pieces
+
+
+def _answer(ctx: RequestContext, asked: Asked) -> bytes:
+    try:
+        found = _find(ctx, asked)
+    except Exception as error:
+        unknown_id = asked.name is None and code_of(error) is ErrorCode.unknown_topic_or_partition
+        return missing(ctx.version, asked, ErrorCode.unknown_topic_id if unknown_id else code_of(error))
+    name = asked.name or ctx.listener.name_of(found.stream, found.topic.name)
+    topic_id = found.stream.topic_id(found.shard, found.topic)
+    return topic(ctx.version, NODE_ID, name, topic_id, found.topic.partitions, found.topic.epoch)
+
+
+def _find(ctx: RequestContext, asked: Asked) -> Found:
+    if asked.name is not None:
+        return ctx.listener.find(asked.name)
+    return ctx.listener.find_id(asked.topic_id or b"")
+
+
+async def _make_missing(ctx: RequestContext, asked: list[Asked], pace: Pace) -> None:
+    wanted: dict[tuple[Stream, str], None] = {}
+    for item in asked:
+        if item.name is not None and (missed := _may_make(ctx, item.name)) is not None:
+            wanted[missed] = None
+        await pace.turn()
+    rest = iter(wanted)
+    while chunk := list(islice(rest, _MADE_AT_ONCE)):
+        await asyncio.gather(*(_make(stream, name) for stream, name in chunk))
+
+
+def _may_make(ctx: RequestContext, name: str) -> tuple[Stream, str] | None:
+    """Stream and plain name of a topic that does not exist and may be made."""
+    try:
+        stream, plain = ctx.listener.resolve(name)
+    except Exception:  # answered with its code by `_answer`
+        return None
+    return (stream, plain) if stream.may_autocreate and stream.find_topic(plain) is None else None
+
+
+async def _make(stream: Stream, name: str) -> None:
+    try:
+        await stream.create_topic(name)
+    except AlreadyExists:
+        pass  # another client was faster; the answer finds it
+    except Exception as error:
+        code_of(error)  # what is not foreseen is logged; the answer says that there is no such topic

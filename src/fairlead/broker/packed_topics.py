@@ -1,0 +1,78 @@
+"""Metadata of all topics of a stream, kept packed: a run of topic numbers is packed once and again after a change.
+
+A topic's number, name and incarnation never change; its slots move when it gets partitions or goes, its epoch changes
+with its owner. So the slots and epochs of a run of numbers, compared as bytes, say whether the packed bytes still hold.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from fairlead.broker.node import NODE_ID
+from fairlead.broker.pacing import Pace
+from fairlead.cluster.stream import Stream
+from fairlead.protocol.metadata import topic as pack_topic
+from fairlead.streamlog.shard import Shard
+
+RUN = 512
+"""Topic numbers packed together."""
+_LAYOUTS = (0, 1, 5, 7, 8, 9, 10)
+"""Versions of Metadata that changed how a topic is packed; 11 to 13 pack it as 10."""
+_LAYOUTS_KEPT = 2
+"""Layouts kept for one shard: clients of one site are mostly of one kind, and a million topics take 90 MB."""
+
+
+class _Run(NamedTuple):
+    slots: bytes
+    epochs: bytes
+    topics: int
+    packed: bytes
+
+
+_Runs = dict[int, _Run]
+
+
+class PackedTopics:
+    """The packed topics of the shards of a cluster, by their plain names."""
+
+    def __init__(self) -> None:
+        self._shards: WeakKeyDictionary[Shard, dict[int, _Runs]] = WeakKeyDictionary()
+
+    async def all(self, stream: Stream, version: int) -> tuple[int, list[bytes]]:
+        """How many topics the stream has, and their packed bytes in pieces, as they were at some moment each."""
+        layout = max(layout for layout in _LAYOUTS if layout <= version)
+        pace = Pace()
+        count = 0
+        pieces: list[bytes] = []
+        for shard in stream.shards:
+            runs = self._runs(shard, layout)
+            for first in range(0, len(shard.state.topic_table.slot), RUN):
+                run = _current(stream, shard, layout, runs, first)
+                count += run.topics
+                pieces.append(run.packed)
+                await pace.turn()
+        return count, pieces
+
+    def _runs(self, shard: Shard, layout: int) -> _Runs:
+        layouts = self._shards.setdefault(shard, {})
+        runs = layouts.pop(layout, {})
+        layouts[layout] = runs
+        while len(layouts) > _LAYOUTS_KEPT:
+            del layouts[next(iter(layouts))]
+        return runs
+
+
+def _current(stream: Stream, shard: Shard, layout: int, runs: _Runs, first: int) -> _Run:
+    table = shard.state.topic_table
+    slots = table.slot[first : first + RUN].tobytes()
+    epochs = table.epoch[first : first + RUN].tobytes()
+    run = runs.get(first)
+    if run is None or run.slots != slots or run.epochs != epochs:
+        topics = [topic for number in range(first, first + RUN) if (topic := table.get(number)) is not None]
+        packed = b"".join(
+            pack_topic(layout, NODE_ID, topic.name, stream.topic_id(shard, topic), topic.partitions, topic.epoch)
+            for topic in topics
+        )
+        run = runs[first] = _Run(slots, epochs, len(topics), packed)
+    return run

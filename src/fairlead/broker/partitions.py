@@ -1,0 +1,46 @@
+"""What every request about a partition checks first."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.errors import Refused
+from fairlead.broker.topics import Found, Listener
+from fairlead.model.errors import UnknownPartition, UnknownTopic
+from fairlead.streamlog.values import Topic
+
+
+def find_topic(listener: Listener, name: str | None, topic_id: bytes | None) -> Found:
+    """The topic that a request names, by name or, in newer versions, by id.
+
+    Raises:
+        InvalidName, UnknownStream, UnknownTopic; Refused with UNKNOWN_TOPIC_ID.
+    """
+    if name is not None:
+        return listener.find(name)
+    try:
+        return listener.find_id(topic_id or b"")
+    except UnknownTopic as error:
+        raise Refused(ErrorCode.unknown_topic_id, str(error)) from error
+
+
+def check_partition(topic: Topic, partition: int) -> None:
+    """
+    Raises:
+        UnknownPartition: the topic has no such partition.
+    """
+    if not 0 <= partition < topic.partitions:
+        raise UnknownPartition(f"topic {topic.name} has {topic.partitions} partitions, not number {partition}")
+
+
+def check_epoch(topic: Topic, asked: int) -> None:
+    """Compare the leader epoch that a client knows with the topic's; -1 is not compared (KIP-320).
+
+    Raises:
+        Refused: FENCED_LEADER_EPOCH, the client must ask for metadata; UNKNOWN_LEADER_EPOCH, it knows more than this
+            copy, which will hear of it.
+    """
+    if asked < 0 or asked == topic.epoch:
+        return
+    code = ErrorCode.fenced_leader_epoch if asked < topic.epoch else ErrorCode.unknown_leader_epoch
+    raise Refused(code, f"topic {topic.name} has epoch {topic.epoch}, not {asked}")
