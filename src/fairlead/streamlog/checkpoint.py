@@ -1,0 +1,112 @@
+"""Bytes of a checkpoint: named arrays and lists, and a small JSON value; a shortcut past the replay of the log.
+
+    magic      8 bytes, FLCHKPT1
+    checksum   uint32, crc32c of everything behind it; little endian, as all numbers here
+    length     uint32, of the header
+    header     JSON: version, meta, and name, kind, count and byte lengths of each table
+    tables     one after the other, each padded to 8 bytes
+
+A table is a numpy array (its bytes), or a list of texts or of bytes-or-None (int64 ends, -1 for None, then the bytes).
+What the tables mean is `state.py`'s; a checkpoint that cannot be read is Damaged, and the log can be replayed instead.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import crc32c
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+from fairlead.model.errors import Damaged
+
+CHECKPOINT_VERSION: Final = 1
+MAGIC: Final = b"FLCHKPT1"
+_HEAD: Final = struct.Struct("<8sII")
+Table = NDArray[Any] | Sequence[str] | Sequence[bytes | None]
+
+
+def write(tables: Mapping[str, Table], meta: Mapping[str, Any]) -> list[Buffer]:
+    """The object, as buffers to be stored one after the other.
+
+    Raises:
+        ValueError: an array of a kind that has no fixed bytes, or a list of anything but texts or bytes.
+    """
+    described: list[list[Any]] = []
+    body: list[Buffer] = []
+    for name, table in tables.items():
+        kind, buffers = _pack(table)
+        lengths = [memoryview(buffer).nbytes for buffer in buffers]
+        described.append([name, kind, len(table), lengths])
+        for buffer, length in zip(buffers, lengths, strict=True):
+            body += (buffer, bytes(-length % 8))
+    header = json.dumps({"version": CHECKPOINT_VERSION, "meta": meta, "tables": described}).encode()
+    header += b" " * (-(_HEAD.size + len(header)) % 8)
+    length = struct.pack("<I", len(header))
+    checksum = 0
+    for buffer in (length, header, *body):
+        checksum = crc32c.crc32c(buffer, checksum)
+    return [_HEAD.pack(MAGIC, checksum, len(header)), header, *body]
+
+
+def _pack(table: Table) -> tuple[str, list[Buffer]]:
+    if isinstance(table, np.ndarray):
+        if table.ndim != 1 or table.dtype.hasobject:
+            raise ValueError(f"a table of {table.dtype} with {table.ndim} dimensions cannot be stored")
+        return table.dtype.str, [np.ascontiguousarray(table).view(np.uint8)]
+    if all(isinstance(value, str) for value in table):
+        return "text", _pack_list([str(value).encode() for value in table])
+    return "bytes", _pack_list([None if value is None else bytes(value) for value in table])  # type: ignore[arg-type]
+
+
+def _pack_list(values: Sequence[bytes | None]) -> list[Buffer]:
+    sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
+    return [sizes.view(np.uint8), b"".join([value for value in values if value])]
+
+
+def read(data: Buffer, name: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tables and meta of a checkpoint; arrays are read-only views.
+
+    Raises:
+        Damaged: the bytes are not those of a checkpoint, or of a version that this program does not know.
+    """
+    view = memoryview(data).cast("B")
+    try:
+        magic, checksum, length = _HEAD.unpack_from(view)
+        if magic != MAGIC:
+            raise Damaged(name, "is not a checkpoint")
+        if checksum != crc32c.crc32c(view[_HEAD.size - 4 :]):
+            raise Damaged(name, "its checksum does not fit")
+        header = json.loads(bytes(view[_HEAD.size : _HEAD.size + length]))
+        if header["version"] != CHECKPOINT_VERSION:
+            why = f"checkpoint of version {header['version']}; this program reads version {CHECKPOINT_VERSION}"
+            raise Damaged(name, why)
+        return _tables(view[_HEAD.size + length :], header["tables"]), header["meta"]
+    except (struct.error, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise Damaged(name, f"a checkpoint that cannot be read ({error})") from error
+
+
+def _tables(view: memoryview, described: list[list[Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    place = 0
+    for name, kind, count, lengths in described:
+        pieces = []
+        for length in lengths:
+            pieces.append(view[place : place + length])
+            place += length + -length % 8
+        found[name] = _unpack(kind, count, pieces)
+    return found
+
+
+def _unpack(kind: str, count: int, pieces: list[memoryview]) -> Any:
+    if kind not in {"text", "bytes"}:
+        return np.frombuffer(pieces[0], np.dtype(kind), count)
+    sizes = np.frombuffer(pieces[0], np.int64, count)
+    ends = np.cumsum(np.maximum(sizes, 0)).tolist()
+    content = bytes(pieces[1])
+    values = [None if size < 0 else content[end - size : end] for size, end in zip(sizes.tolist(), ends, strict=True)]
+    return [value.decode() for value in values if value is not None] if kind == "text" else values
