@@ -72,7 +72,7 @@ class CursorPayload:
 
 @dataclass(frozen=True, slots=True)
 class PositionPayload:
-    """Of a POSITION row; `commit` None: the link is forgotten, with its notes."""
+    """Of a POSITION row; `commit` None: the position is forgotten."""
 
     link: bytes
     shard: int
@@ -169,7 +169,8 @@ def decode_entry(data: bytes | memoryview) -> EntryPayload:
 def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview) -> tuple[Any, ...]:
     """What a control row speaks of: of two rows with equal keys the newer one stands, the older is of no use.
 
-    START rows have their partition as key only where everything below is gone; a gap stands for itself.
+    START rows have their partition as key only where everything below is gone; a gap stands for itself. So does each
+    TOPIC row: rows of a partition must not come before the row that made it.
 
     Raises:
         CorruptBatch: the payload cannot be read.
@@ -177,8 +178,10 @@ def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview)
     if kind == Kind.START:
         gap_from = decode_start(data).gap_from
         return (Kind.START, topic, partition, gap_from)
-    if kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
-        return (Kind.TOPIC, topic)
+    if kind == Kind.TOPIC:
+        return (Kind.TOPIC, topic, decode_topic(data).version)
+    if kind == Kind.TOPIC_DELETED:
+        return (Kind.TOPIC_DELETED, topic)
     if kind == Kind.CURSOR:
         return (Kind.CURSOR, decode_cursor(data).group, topic, partition)
     if kind == Kind.POSITION:

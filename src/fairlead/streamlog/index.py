@@ -1,0 +1,143 @@
+"""Where the batches of the commits that wait for merging are, and the bytes of the newest ones.
+
+Per partition a list of entries in offset order; per commit the rows, as long as they fit the cache, so that consumers
+at the tail need no disk. Work is constant per batch: one entry at its announcement, its removal after merging.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fairlead.model.names import SLICES
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
+
+PartitionKey = tuple[int, int]
+"""(topic number, partition)."""
+
+
+class Entry(NamedTuple):
+    """One batch that is not yet merged. First its last offset, by which entries are searched."""
+
+    last_offset: int
+    base_offset: int
+    previous_end: int
+    commit: int
+    place: int
+    """Of the row in its commit."""
+    size: int
+
+
+class SliceStats(NamedTuple):
+    """What one commit holds of one slice: rows that a link may send, records and bytes."""
+
+    slice: int
+    records: int
+    size_bytes: int
+
+
+class CommitStats(NamedTuple):
+    """What `pending` and the merging policy need of one commit."""
+
+    commit: int
+    appended_at: int
+    size_bytes: int
+    slices: tuple[SliceStats, ...]
+    keys: tuple[PartitionKey, ...]
+
+
+class Tail:
+    """Index and cache of the announced commits above the merged ones. Changed on one thread, read by any."""
+
+    def __init__(self, cache_bytes: int) -> None:
+        self._cache_bytes = cache_bytes
+        self._cached_bytes = 0
+        self._cached: dict[int, tuple[Row, ...]] = {}
+        self._entries: dict[PartitionKey, list[Entry]] = {}
+        self.commits: deque[CommitStats] = deque()
+        """Unmerged commits in order; a commit number that was never used is not in it."""
+
+    def add(self, commit: int, rows: Sequence[Row], *, cache: bool) -> CommitStats:
+        """Take in an announced commit."""
+        stats = _stats(commit, rows)
+        for row in rows:
+            if row.kind == Kind.BATCH:
+                entry = Entry(row.last_offset, row.base_offset, row.previous_end, row.commit, row.row, len(row.batch))
+                entries = self._entries.get((row.topic, row.partition))
+                if entries is None:
+                    self._entries[row.topic, row.partition] = [entry]
+                else:
+                    entries.append(entry)
+        self.commits.append(stats)
+        if cache:
+            self._cache(commit, rows, stats.size_bytes)
+        return stats
+
+    def _cache(self, commit: int, rows: Iterable[Row], size_bytes: int) -> None:
+        self._cached[commit] = tuple(rows)
+        self._cached_bytes += size_bytes
+        while self._cached_bytes > self._cache_bytes and len(self._cached) > 1:
+            oldest = next(iter(self._cached))
+            self._drop_cached(oldest)
+
+    def _drop_cached(self, commit: int) -> None:
+        rows = self._cached.pop(commit, None)
+        if rows is not None:
+            self._cached_bytes -= sum(len(row.batch) for row in rows)
+
+    def forget(self, below_commit: int) -> None:
+        """Drop the commits that segments stand for now."""
+        while self.commits and self.commits[0].commit < below_commit:
+            stats = self.commits.popleft()
+            self._drop_cached(stats.commit)
+            for key in stats.keys:
+                self._forget_entries(key, below_commit)
+
+    def _forget_entries(self, key: PartitionKey, below_commit: int) -> None:
+        entries = self._entries.get(key)
+        if entries is None:
+            return
+        kept = [entry for entry in entries if entry.commit >= below_commit]
+        if kept:
+            self._entries[key] = kept
+        else:
+            del self._entries[key]
+
+    def entries(self, number: int, partition: int) -> Sequence[Entry]:
+        """Entries of a partition in offset order. The list may grow while it is read."""
+        return self._entries.get((number, partition), ())
+
+    def row(self, entry: Entry) -> Row | None:
+        """The row of an entry, if it is cached."""
+        rows = self._cached.get(entry.commit)
+        return None if rows is None else rows[entry.place]
+
+    def commits_of(self, number: int, partition: int, offset: int) -> list[int]:
+        """Unmerged commits that hold batches of a partition from the offset on."""
+        entries = list(self.entries(number, partition))
+        return [entry.commit for entry in entries[first_at(entries, offset) :]]
+
+
+def first_at(entries: Sequence[Entry], offset: int) -> int:
+    """Place of the first entry that ends at or after the offset."""
+    return bisect_left(entries, (offset,))
+
+
+def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
+    by_slice: dict[int, list[int]] = {}
+    keys: dict[PartitionKey, None] = {}
+    size_bytes = 0
+    for row in rows:
+        size = len(row.batch)
+        size_bytes += size
+        if row.kind in LOCAL_KINDS or row.topic == NO_TOPIC:
+            continue
+        counts = by_slice.setdefault(row.topic % SLICES, [0, 0])
+        counts[1] += size
+        if row.kind == Kind.BATCH:
+            counts[0] += row.last_offset - row.base_offset + 1
+            keys[row.topic, row.partition] = None
+    slices = tuple(SliceStats(slice, counts[0], counts[1]) for slice, counts in by_slice.items())
+    return CommitStats(commit, rows[-1].appended_at, size_bytes, slices, tuple(keys))

@@ -1,0 +1,90 @@
+"""What is remembered of idempotent producers: epoch and the five newest batches, as Kafka does (KIP-98).
+
+One entry per (topic number, partition, producer id), packed into bytes, since a single producer may write to a million
+topics. Kept only where the topic is owned; starts empty after a change of owner; expires.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+BATCHES_KEPT = 5
+"""Kafka's `ProducerStateEntry.NUM_BATCHES_TO_RETAIN`: a client has at most five requests in flight."""
+
+_HEAD = struct.Struct("<hq")
+_BATCH = struct.Struct("<iiq")
+Key = tuple[int, int, int]
+"""(topic number, partition, producer id)."""
+
+
+class ProducerBatch(NamedTuple):
+    """A batch that was appended: its sequence numbers (inclusive) and its first offset."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+
+
+class ProducerState(NamedTuple):
+    """One producer in one partition; batches oldest first."""
+
+    epoch: int
+    last_at_ms: int
+    batches: tuple[ProducerBatch, ...]
+
+    def after(self, epoch: int, now_ms: int, batch: ProducerBatch) -> ProducerState:
+        """The state once `batch` was appended; a new producer epoch forgets the batches of the old one."""
+        kept = self.batches[1 - BATCHES_KEPT :] if epoch == self.epoch else ()
+        return ProducerState(epoch, now_ms, (*kept, batch))
+
+
+NO_PRODUCER_STATE = ProducerState(-1, 0, ())
+
+
+class Producers:
+    """All producers of a shard."""
+
+    def __init__(self) -> None:
+        self._packed: dict[int, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def get(self, key: Key) -> ProducerState | None:
+        """What is known of that producer in that partition."""
+        packed = self._packed.get(_int_key(key))
+        return None if packed is None else _unpack(packed)
+
+    def put(self, key: Key, state: ProducerState) -> None:
+        """Remember the producer's newest batch."""
+        self._packed[_int_key(key)] = _pack(state)
+
+    def expire(self, before_ms: int) -> None:
+        """Forget producers that appended nothing since `before_ms` (appended_at)."""
+        old = [key for key, packed in self._packed.items() if _HEAD.unpack_from(packed)[1] < before_ms]
+        for key in old:
+            del self._packed[key]
+
+    def items(self) -> Iterator[tuple[Key, ProducerState]]:
+        """Everything, for a checkpoint."""
+        for key, packed in self._packed.items():
+            yield (key >> 96, key >> 64 & 0xFFFFFFFF, _signed(key & 0xFFFFFFFFFFFFFFFF)), _unpack(packed)
+
+
+def _int_key(key: Key) -> int:
+    return key[0] << 96 | key[1] << 64 | key[2] & 0xFFFFFFFFFFFFFFFF
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _pack(state: ProducerState) -> bytes:
+    return _HEAD.pack(state.epoch, state.last_at_ms) + b"".join([_BATCH.pack(*batch) for batch in state.batches])
+
+
+def _unpack(packed: bytes) -> ProducerState:
+    epoch, last_at_ms = _HEAD.unpack_from(packed)
+    return ProducerState(epoch, last_at_ms, tuple(map(ProducerBatch._make, _BATCH.iter_unpack(packed[_HEAD.size :]))))

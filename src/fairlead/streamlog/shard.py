@@ -1,0 +1,245 @@
+"""A shard under asyncio: group commit, waiting for new records, announcements.
+
+While one commit is written, requests gather for the next. A shard without work has no task. Everything but the
+writes and the reads from disk runs on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, NamedTuple, TypeVar
+
+from fairlead.model.clock import Clock, Randomness
+from fairlead.model.errors import Closed, FairleadError
+from fairlead.model.settings import Settings
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.draft import Request
+from fairlead.streamlog.state import ShardState
+from fairlead.streamlog.writer import Announcement, Sealed, ShardLog
+
+T = TypeVar("T")
+BUSY_COMMITS = 10_000
+"""So many commits that wait for merging make the writer linger."""
+Listener = Callable[[Announcement], None]
+
+
+class _Waiting(NamedTuple):
+    request: Request[Any]
+    size_bytes: int
+    answer: asyncio.Future[Any]
+
+
+class Watch:
+    """Tells when a partition moves: its end, its start, or that its topic is gone."""
+
+    def __init__(self, shard: Shard, key: tuple[int, int], callback: Callable[[], None] | None) -> None:
+        self._shard = shard
+        self._key = key
+        self._callback = callback
+        self.moved = asyncio.Event()
+
+    def notify(self) -> None:
+        """The partition moved."""
+        self.moved.set()
+        if self._callback is not None:
+            self._callback()
+
+    async def wait(self) -> None:
+        """Until the partition moves."""
+        await self.moved.wait()
+
+    def close(self) -> None:
+        """Watch no longer."""
+        self._shard._unwatch(self._key, self)
+
+    async def __aenter__(self) -> Watch:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+class Shard:
+    """One shard; made by `open`, ended by `close`."""
+
+    def __init__(
+        self, log: ShardLog, executor: Executor, *, on_stop: Callable[[FairleadError], None] | None = None
+    ) -> None:
+        self.log = log
+        self._executor = executor
+        self._on_stop = on_stop
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[_Waiting] = deque()
+        self._queued_bytes = 0
+        self._room = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+        self._watches: dict[tuple[int, int], set[Watch]] = {}
+        self._listeners: list[Listener] = []
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        storage: Storage,
+        prefix: str,
+        *,
+        stream_id: bytes,
+        clock: Clock,
+        randomness: Randomness,
+        executor: Executor,
+        settings: Settings | None = None,
+        on_stop: Callable[[FairleadError], None] | None = None,
+    ) -> Shard:
+        """Open the log on a thread. Raises what `ShardLog.open` raises."""
+
+        def opened() -> ShardLog:
+            return ShardLog.open(
+                storage, prefix, stream_id=stream_id, clock=clock, randomness=randomness, settings=settings
+            )
+
+        log = await asyncio.get_running_loop().run_in_executor(executor, opened)
+        return cls(log, executor, on_stop=on_stop)
+
+    @property
+    def state(self) -> ShardState:
+        """What is announced."""
+        return self.log.state
+
+    @property
+    def stopped(self) -> FairleadError | None:
+        """Why the shard answers nothing any more; None while it runs."""
+        return self.log.stopped
+
+    def set_retention(self, *, ttl_ms: int, producer_expiry_ms: int) -> None:
+        """Time-to-live of records (0: for ever) and of what is remembered of producers, in milliseconds."""
+        self.log.ttl_ms = ttl_ms
+        self.log.producer_expiry_ms = producer_expiry_ms
+
+    async def submit(self, request: Request[T], size_bytes: int = 0) -> T:
+        """Let a request add its rows to the next commit; its answer, once they are durable and announced.
+
+        Waits while more than `commit_queue_bytes_max` are queued.
+
+        Raises:
+            FairleadError: what the request raised, why the commit failed, or why the shard is stopped.
+        """
+        while self._queued_bytes > self.log.settings.commit_queue_bytes_max and not self._closed:
+            self._room.clear()
+            await self._room.wait()
+        self._check_open()
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._queue.append(_Waiting(request, size_bytes, answer))
+        self._queued_bytes += size_bytes
+        if self._writing is None:
+            self._writing = self._loop.create_task(self._write_all())
+        return await answer
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(f"{self.log.prefix}: the server is stopping")
+        self.log.check_running()
+
+    async def _write_all(self) -> None:
+        try:
+            while self._queue:
+                await self._linger()
+                await self._one_commit()
+        except Exception as error:
+            self._stop(error)
+        finally:
+            self._writing = None
+
+    async def _linger(self) -> None:
+        settings = self.log.settings
+        busy = len(self.log.tail.commits) >= BUSY_COMMITS
+        linger_ms = max(settings.linger_ms, settings.linger_busy_ms if busy else 0)
+        if linger_ms:
+            await asyncio.sleep(linger_ms / 1000)
+
+    async def _one_commit(self) -> None:
+        sealed = self.log.seal([waiting.request for waiting in self._queue])
+        taken = [self._queue.popleft() for _ in sealed.answers]
+        self._queued_bytes -= sum(waiting.size_bytes for waiting in taken)
+        self._room.set()
+        try:
+            if sealed.rows:
+                await self._loop.run_in_executor(self._executor, self.log.write, sealed)
+        except Exception as error:
+            self._failed(sealed, taken, error)
+            return
+        announcement = self.log.announce(sealed)
+        for waiting, answer in zip(taken, sealed.answers, strict=True):
+            _resolve(waiting.answer, answer.value, answer.error)
+        self._tell(announcement)
+        if sealed.missing:
+            await self._loop.run_in_executor(self._executor, self.log.reader.load_stored, sealed.missing)
+
+    def _failed(self, sealed: Sealed, taken: list[_Waiting], error: Exception) -> None:
+        self.log.abandon(sealed, error)
+        for waiting in taken:
+            _resolve(waiting.answer, None, error)
+        if self.log.stopped is not None:
+            self._stop(self.log.stopped)
+
+    def _stop(self, error: Exception) -> None:
+        self.log.stop(error)
+        stopped = self.log.stopped
+        assert stopped is not None
+        while self._queue:
+            _resolve(self._queue.popleft().answer, None, stopped)
+        self._queued_bytes = 0
+        self._room.set()
+        for watches in list(self._watches.values()):
+            for watch in list(watches):
+                watch.notify()
+        if self._on_stop is not None:
+            self._on_stop(stopped)
+
+    def watch(self, number: int, partition: int, callback: Callable[[], None] | None = None) -> Watch:
+        """Be told when a partition moves, by `callback` or by `await watch.wait()`; `close()` it afterwards."""
+        watch = Watch(self, (number, partition), callback)
+        self._watches.setdefault((number, partition), set()).add(watch)
+        return watch
+
+    def _unwatch(self, key: tuple[int, int], watch: Watch) -> None:
+        watches = self._watches.get(key)
+        if watches is not None:
+            watches.discard(watch)
+            if not watches:
+                del self._watches[key]
+
+    def add_listener(self, listener: Listener) -> None:
+        """Call `listener` after every announcement, on the loop."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Call it no more."""
+        self._listeners.remove(listener)
+
+    def _tell(self, announcement: Announcement) -> None:
+        if self._watches:
+            for key in announcement.partitions:
+                for watch in list(self._watches.get(key, ())):
+                    watch.notify()
+        if announcement.end > announcement.first:
+            for listener in list(self._listeners):
+                listener(announcement)
+
+    async def close(self) -> None:
+        """Finish what is queued, then stop."""
+        self._closed = True
+        self._room.set()
+        while self._writing is not None:
+            await asyncio.wait([self._writing])
+
+
+def _resolve(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(value)

@@ -1,0 +1,163 @@
+"""State per topic and per partition as arrays, so that a million idle topics cost no Python object but their names.
+
+A topic's number is its index. A partition's *slot* is an index too; the slots of one topic lie side by side, and move
+to the end when partitions are added. The epoch history of a partition is its newest entry, kept in arrays, and the
+older ones, which exist only after a change of owner.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from fairlead.streamlog.values import EMPTY_PARTITION, PartitionState, Topic
+
+_NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
+_NO_SLOT = -1
+
+
+class PartitionTable:
+    """Where each partition's log stands, by slot."""
+
+    def __init__(self) -> None:
+        self.start = array("q")
+        self.end = array("q")
+        self.epoch = array("i")
+        self.epoch_first = array("q")
+        self.held = array("b")
+        self.older: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def allot(self, count: int) -> int:
+        """The first of `count` new slots, all empty."""
+        first = len(self.start)
+        for column in (self.start, self.end, self.epoch_first):
+            column.frombytes(bytes(8 * count))
+        self.epoch.extend([-1] * count)
+        self.held.frombytes(bytes(count))
+        return first
+
+    def move(self, slot: int, to: int, count: int) -> None:
+        """Copy `count` slots to their new place."""
+        for column in (self.start, self.end, self.epoch, self.epoch_first, self.held):
+            column[to : to + count] = column[slot : slot + count]
+        for i in range(count):
+            if slot + i in self.older:
+                self.older[to + i] = self.older.pop(slot + i)
+
+    def get(self, slot: int) -> PartitionState:
+        """The partition in that slot."""
+        epoch = self.epoch[slot]
+        if epoch < 0:
+            if not self.held[slot]:
+                return EMPTY_PARTITION
+            return PartitionState(self.start[slot], self.end[slot], -1, ())
+        newest = (epoch, self.epoch_first[slot])
+        older = self.older.get(slot) if self.older else None
+        return PartitionState(self.start[slot], self.end[slot], epoch, (newest,) if older is None else (*older, newest))
+
+    def put(self, slot: int, state: PartitionState) -> None:
+        """From now on the partition is held."""
+        self.start[slot] = state.start
+        self.end[slot] = state.end
+        self.held[slot] = 1
+        history = state.history
+        if history:
+            self.epoch[slot], self.epoch_first[slot] = history[-1]
+            if len(history) > 1:
+                self.older[slot] = history[:-1]
+
+
+class TopicTable:
+    """The topics by number. Numbers of one slice leave the others' places in between, so they stay dense."""
+
+    def __init__(self, partitions: PartitionTable) -> None:
+        self._partitions = partitions
+        self.slot = array("q")
+        self.count = array("i")
+        self.epoch = array("i")
+        self.version = array("i")
+        self.names: list[str | None] = []
+        self.incarnations: list[bytes | None] = []
+        self.owners: list[bytes] = []
+        self.configs: dict[int, Mapping[str, str]] = {}
+        self._owner_ids: dict[bytes, bytes] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return 0 <= number < len(self.slot) and self.slot[number] != _NO_SLOT
+
+    def numbers(self) -> Iterator[int]:
+        """The numbers in use, in order. Safe while topics come and go."""
+        for number in range(len(self.slot)):
+            if self.slot[number] != _NO_SLOT:
+                yield number
+
+    def get(self, number: int) -> Topic | None:
+        """The topic with that number."""
+        if number not in self:
+            return None
+        name, incarnation = self.names[number], self.incarnations[number]
+        assert name is not None
+        assert incarnation is not None
+        return Topic(
+            number,
+            name,
+            incarnation,
+            self.count[number],
+            self.owners[number],
+            self.epoch[number],
+            self.configs.get(number, _NO_CONFIGS),
+            self.version[number],
+        )
+
+    def put(self, topic: Topic) -> None:
+        """Make or change a topic; the number of partitions only grows."""
+        number = topic.number
+        self._reach(number)
+        self._give_slots(number, topic.partitions)
+        self.epoch[number] = topic.epoch
+        self.version[number] = topic.version
+        self.names[number] = topic.name
+        self.incarnations[number] = topic.incarnation
+        self.owners[number] = self._owner_ids.setdefault(topic.owner, topic.owner)
+        if topic.configs:
+            self.configs[number] = dict(topic.configs)
+        else:
+            self.configs.pop(number, None)
+
+    def remove(self, number: int) -> None:
+        """Forget a topic; its number and slots are not used again."""
+        for slot in range(self.slot[number], self.slot[number] + self.count[number]):
+            self._partitions.older.pop(slot, None)
+        self.slot[number] = _NO_SLOT
+        self.names[number] = None
+        self.incarnations[number] = None
+        self.configs.pop(number, None)
+
+    def slot_of(self, number: int, partition: int) -> int:
+        """Slot of a partition; -1 if there is no such topic or partition."""
+        if not 0 <= number < len(self.slot) or not 0 <= partition < self.count[number]:
+            return _NO_SLOT
+        first = self.slot[number]
+        return _NO_SLOT if first == _NO_SLOT else first + partition
+
+    def _reach(self, number: int) -> None:
+        missing = number + 1 - len(self.slot)
+        if missing <= 0:
+            return
+        self.slot.extend([_NO_SLOT] * missing)
+        for column in (self.count, self.epoch, self.version):
+            column.frombytes(bytes(4 * missing))
+        self.names.extend([None] * missing)
+        self.incarnations.extend([None] * missing)
+        self.owners.extend([b""] * missing)
+
+    def _give_slots(self, number: int, partitions: int) -> None:
+        had = self.count[number] if self.slot[number] != _NO_SLOT else 0
+        if partitions <= had:
+            return
+        first = self._partitions.allot(partitions)
+        if had:
+            self._partitions.move(self.slot[number], first, had)
+        self.slot[number] = first
+        self.count[number] = partitions

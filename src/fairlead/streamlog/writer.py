@@ -1,0 +1,379 @@
+"""The log of one shard: its state, its end, and the one way by which it grows.
+
+    seal      evaluate requests in order against the state; CPU only
+    write     put the commit, check the fence; blocking, on a thread
+    announce  let the rows take effect and readers see them; CPU only
+    abandon   the put failed: nothing has changed
+
+One commit is under way at a time, so each is evaluated after the outcome of the one before is known. A commit that
+failed for want of space certainly wrote nothing, and its number is given to the next; after any other failure the log
+is stopped and answers every call with that error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from fairlead.model.clock import Clock, Randomness
+from fairlead.model.errors import Closed, Damaged, FairleadError, StorageFull, StorageUnavailable
+from fairlead.model.settings import Settings
+from fairlead.storage import names
+from fairlead.storage.interface import Put, Storage
+from fairlead.streamlog import effects, format, opening, recovery
+from fairlead.streamlog.draft import Draft, NotLoaded, Request, RowKey
+from fairlead.streamlog.fetch import Fetched, LogReader
+from fairlead.streamlog.index import Tail
+from fairlead.streamlog.manifest import Manifest
+from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
+from fairlead.streamlog.state import ShardState
+from fairlead.streamlog.values import EpochRange, LogObject, WriterEpoch
+
+T = TypeVar("T")
+CACHE_BYTES_PER_SHARD_MAX = 64 * 1024 * 1024
+SPACE_CHECK_MS = 1000
+DAY_MS = 86_400_000
+
+
+class Answer(NamedTuple):
+    """What a request gave: a value, or the error it raised."""
+
+    value: Any
+    error: Exception | None
+
+    def result(self) -> Any:
+        """The value; raises the error if there is one."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+@dataclass(slots=True)
+class Sealed:
+    """A commit on its way. `answers` are for the first `len(answers)` requests; the others were not evaluated."""
+
+    commit: int
+    rows: list[Row]
+    answers: list[Answer]
+    missing: tuple[RowKey, ...] = ()
+    """Rows on disk that the next request needs to know; load them before sealing again."""
+    durable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Commits [first, end) may be read now."""
+
+    first: int
+    end: int
+    partitions: Sequence[tuple[int, int]]
+    """(topic number, partition) whose end or start moved."""
+    non_local: bool
+    """Something in them may be sent over a link."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """What a link has not sent yet."""
+
+    records: int = 0
+    bytes: int = 0
+    oldest_ms: int | None = None
+    """appended_at of the oldest commit with something to send, milliseconds since 1970."""
+    newest_ms: int | None = None
+
+    def add(self, records: int, size_bytes: int, oldest_ms: int, newest_ms: int) -> None:
+        """Take in one more commit or segment."""
+        self.records += records
+        self.bytes += size_bytes
+        self.oldest_ms = oldest_ms if self.oldest_ms is None else min(self.oldest_ms, oldest_ms)
+        self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
+
+
+@dataclass(slots=True)
+class _Space:
+    """When the disk's free space was last looked at, and what was found."""
+
+    checked_at_ms: int | None = None
+    full: StorageFull | None = field(default=None)
+
+
+class ShardLog:
+    """The log of one shard; made by `open`. `write` and `fetch` may run on threads, all else on the owner's."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        manifest: Manifest,
+        state: ShardState,
+        tail: Tail,
+        end: int,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        settings: Settings,
+    ) -> None:
+        self.storage = storage
+        self.prefix = manifest.prefix
+        self.manifest = manifest
+        self.state = state
+        self.tail = tail
+        self.end = end
+        """Number of the next commit: all below are announced."""
+        self.stopped: FairleadError | None = None
+        self.settings = settings
+        self.clock = clock
+        self.ttl_ms = 0
+        """Life of a record, milliseconds; 0: for ever."""
+        self.producer_expiry_ms = DAY_MS * 7
+        own = manifest.epochs[-1]
+        self.epoch = WriterEpoch(own.number, own.id)
+        self.reader = LogReader(self)
+        self._randomness = randomness
+        self._sealed: Sealed | None = None
+        self._space = _Space()
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        prefix: str,
+        *,
+        stream_id: bytes,
+        clock: Clock,
+        randomness: Randomness,
+        settings: Settings | None = None,
+    ) -> ShardLog:
+        """Claim the shard, find its end and rebuild its state. Blocking.
+
+        Raises:
+            Damaged: an object that counts cannot be read.
+            Fenced: another server claims it at the same time.
+            StorageUnavailable, StorageFull
+        """
+        settings = settings or Settings()
+        storage.sync(prefix + "/")
+        epoch = opening.claim(storage, prefix, randomness)
+        manifest = opening.next_manifest(storage, prefix, epoch)
+        opening.put_manifest(storage, manifest, epoch)
+        tail = Tail(min(settings.cache_bytes, CACHE_BYTES_PER_SHARD_MAX))
+        state = ShardState(stream_id)
+        recovery.replay_segments(storage, manifest, state, 0)
+        end = recovery.replay_commits(storage, manifest, state, tail, 0)
+        return cls(storage, manifest, state, tail, end, clock=clock, randomness=randomness, settings=settings)
+
+    # Growing
+
+    def seal(self, requests: Sequence[Request[Any]]) -> Sealed:
+        """Evaluate requests into the next commit, as many as its size allows; at least one.
+
+        Raises:
+            FairleadError: the log is stopped; see `stopped`.
+        """
+        self.check_running()
+        assert self._sealed is None, "one commit at a time"
+        draft = self._draft()
+        answers: list[Answer] = []
+        missing: tuple[RowKey, ...] = ()
+        for request in requests:
+            try:
+                answers.append(Answer(draft.run(request), None))
+            except NotLoaded as error:
+                missing = error.keys
+                break
+            except Exception as error:
+                answers.append(Answer(None, error))
+            if draft.batch_bytes >= self.settings.commit_bytes_max:
+                break
+        sealed = Sealed(self.end, draft.rows, answers, missing, durable=not draft.rows)
+        self._sealed = sealed if draft.rows else None
+        return sealed
+
+    def _draft(self) -> Draft:
+        return Draft(
+            self.state,
+            self.end,
+            self.clock.wall_ms(),
+            find_stored=self.reader.find_stored,
+            full=self._reserve_reached(),
+            randomness=self._randomness,
+        )
+
+    def write(self, sealed: Sealed) -> None:
+        """Make the commit durable and check that it is ours to make. Blocking; nothing to do for one without rows.
+
+        Raises:
+            StorageFull: certainly nothing was written; `abandon` it and go on.
+            Fenced, StorageUnavailable, Damaged: `abandon` it; the log stops.
+        """
+        if not sealed.rows:
+            return
+        name = names.commit(self.prefix, self.epoch.number, sealed.commit)
+        outcome = opening.put_known(self.storage, name, format.encode(sealed.rows))
+        opening.check_fence(self.storage, self.prefix, self.epoch)
+        if outcome is Put.ANOTHER:
+            raise Damaged(name, "another object has the name of our commit")
+        sealed.durable = True
+
+    def announce(self, sealed: Sealed) -> Announcement:
+        """Let a durable commit take effect."""
+        assert sealed.durable, "only what is written is announced"
+        if not sealed.rows:
+            return Announcement(self.end, self.end, (), non_local=False)
+        state = self.state
+        controlled = _moved_by_control_rows(state, sealed.rows)
+        for row in sealed.rows:
+            effects.replay(state, row)
+        stats = self.tail.add(sealed.commit, sealed.rows, cache=True)
+        self.end = sealed.commit + 1
+        self._sealed = None
+        return Announcement(sealed.commit, self.end, (*stats.keys, *controlled), _non_local(sealed.rows))
+
+    def abandon(self, sealed: Sealed, error: Exception) -> None:
+        """The commit failed and changes nothing; unless it failed for want of space, the log stops."""
+        self._sealed = None
+        if not isinstance(error, StorageFull):
+            self.stop(error)
+
+    def run(self, *requests: Request[Any]) -> list[Answer]:
+        """Seal, write and announce, all in the caller's thread: for tools and tests.
+
+        Raises:
+            FairleadError: the log is stopped, or the commit failed.
+        """
+        answers: list[Answer] = []
+        while len(answers) < len(requests):
+            sealed = self.seal(requests[len(answers) :])
+            try:
+                self.write(sealed)
+            except Exception as error:
+                self.abandon(sealed, error)
+                raise
+            self.announce(sealed)
+            answers += sealed.answers
+            if sealed.missing:
+                self.reader.load_stored(sealed.missing)
+        return answers
+
+    def stop(self, error: BaseException) -> None:
+        """From now on every call is answered with this error."""
+        if self.stopped is not None:
+            return
+        if isinstance(error, FairleadError):
+            self.stopped = error
+        else:
+            self.stopped = StorageUnavailable(f"{self.prefix}: stopped after an unexpected error: {error!r}")
+
+    def check_running(self) -> None:
+        """Raises the error that stopped the log, if one did."""
+        if self.stopped is not None:
+            raise type(self.stopped)(*self.stopped.args) if isinstance(self.stopped, Closed) else self.stopped
+
+    def _reserve_reached(self) -> StorageFull | None:
+        now_ms = self.clock.monotonic_ms()
+        space = self._space
+        if space.checked_at_ms is None or now_ms - space.checked_at_ms >= SPACE_CHECK_MS:
+            space.checked_at_ms = now_ms
+            space.full = self._look_at_space()
+        return space.full
+
+    def _look_at_space(self) -> StorageFull | None:
+        free = self.storage.free_bytes()
+        reserve = self.settings.reserve_bytes + int(self.settings.reserve_ratio * self.storage.total_bytes())
+        return StorageFull(self.prefix, free, reserve) if free < reserve else None
+
+    # Reading
+
+    @property
+    def epochs(self) -> tuple[EpochRange, ...]:
+        """Every writer epoch with the commits that count of it."""
+        return self.manifest.epochs
+
+    def objects(self, from_commit: int, to_commit: int) -> list[LogObject]:
+        """What to read for the announced commits [from_commit, to_commit), in order."""
+        return self.manifest.objects(from_commit, min(to_commit, self.end))
+
+    def epoch_id_of(self, commit: int) -> bytes:
+        """Random id of the writer epoch in which a commit lies; of the first one for a commit below the log."""
+        found = self.manifest.epoch_of(commit)
+        return self.epochs[0].id if found is None else found.id
+
+    def knows(self, epoch_id: bytes, commit: int) -> bool:
+        """Whether every commit below `commit` is ours, the last of them in that writer epoch: if not, this log was
+        rolled back since somebody read it."""
+        for epoch in self.epochs:
+            if epoch.id == epoch_id:
+                end = self.end if epoch.end is None else epoch.end
+                return epoch.first <= commit <= end
+        return False
+
+    def pending(self, from_commits: Mapping[int, int]) -> dict[int, Pending]:
+        """For each slice what the commits from the given one on hold; segments count as a whole."""
+        found = {slice: Pending() for slice in from_commits}
+        lowest = min(from_commits.values(), default=self.end)
+        for segment in self.manifest.segments:
+            if segment.end > lowest:
+                for slice, from_commit in from_commits.items():
+                    counts = segment.slices[slice]
+                    if segment.end > from_commit and counts.rows:
+                        found[slice].add(counts.rows, counts.bytes, segment.oldest_at, segment.newest_at)
+        for stats in reversed(self.tail.commits):
+            if stats.commit < lowest:
+                break
+            for slice, records, size_bytes in stats.slices:
+                if slice in found and stats.commit >= from_commits[slice]:
+                    found[slice].add(records, size_bytes, stats.appended_at, stats.appended_at)
+        return found
+
+    def locate(self, number: int, partition: int, offset: int) -> list[LogObject]:
+        """Objects that hold what follows `offset` of a partition, control rows included, in order of commits."""
+        slice = number % 16
+        segments = [s.object for s in self.manifest.segments if s.slices[slice].rows]
+        merged_end = self.manifest.merged_end
+        tail = [
+            LogObject(self.manifest.commit_name(stats.commit), stats.commit, stats.commit + 1, segment=False)
+            for stats in self.tail.commits
+            if stats.commit >= merged_end and any(found == slice for found, _, _ in stats.slices)
+        ]
+        return segments + tail
+
+    def fetch_cached(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched | None:
+        """Batches from `offset` on out of memory; None if the disk is needed. See `fetch`."""
+        return self.reader.fetch_cached(number, partition, offset, max_bytes)
+
+    def fetch(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched:
+        """Batches from `offset` on, at least one even if it is larger than `max_bytes`; gaps as empty ones. Blocking.
+
+        Raises:
+            UnknownTopic, UnknownPartition, OffsetOutOfRange
+            Damaged, StorageUnavailable: the log stops.
+        """
+        return self.reader.fetch(number, partition, offset, max_bytes)
+
+    def offset_for_time(self, number: int, partition: int, timestamp_ms: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record with at least that time; None if there is none. Blocking.
+
+        Raises:
+            UnknownTopic, UnknownPartition, Damaged, StorageUnavailable
+        """
+        return self.reader.offset_for_time(number, partition, timestamp_ms)
+
+    def offset_for_epoch(self, number: int, partition: int, epoch: int) -> tuple[int, int]:
+        """(topic epoch, its end offset) as OffsetForLeaderEpoch answers (KIP-320); (-1, -1) if unknown."""
+        return self.reader.offset_for_epoch(number, partition, epoch)
+
+
+def _moved_by_control_rows(state: ShardState, rows: Sequence[Row]) -> list[tuple[int, int]]:
+    """Partitions that begin elsewhere or are gone once these rows have taken effect."""
+    found: list[tuple[int, int]] = []
+    for row in rows:
+        if row.kind == Kind.START:
+            found.append((row.topic, row.partition))
+        elif row.kind == Kind.TOPIC_DELETED and (topic := state.topic(row.topic)) is not None:
+            found += [(row.topic, partition) for partition in range(topic.partitions)]
+    return found
+
+
+def _non_local(rows: Sequence[Row]) -> bool:
+    return any(row.kind not in LOCAL_KINDS for row in rows)
