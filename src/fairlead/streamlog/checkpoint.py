@@ -46,10 +46,10 @@ def write(tables: Mapping[str, Table], meta: Mapping[str, Any]) -> list[Buffer]:
             body += (buffer, bytes(-length % 8))
     header = json.dumps({"version": CHECKPOINT_VERSION, "meta": meta, "tables": described}).encode()
     header += b" " * (-(_HEAD.size + len(header)) % 8)
-    length = struct.pack("<I", len(header))
+    parts: list[Buffer] = [struct.pack("<I", len(header)), header, *body]
     checksum = 0
-    for buffer in (length, header, *body):
-        checksum = crc32c.crc32c(buffer, checksum)
+    for part in parts:
+        checksum = crc32c.crc32c(part, checksum)
     return [_HEAD.pack(MAGIC, checksum, len(header)), header, *body]
 
 
@@ -57,7 +57,7 @@ def _pack(table: Table) -> tuple[str, list[Buffer]]:
     if isinstance(table, np.ndarray):
         if table.ndim != 1 or table.dtype.hasobject:
             raise ValueError(f"a table of {table.dtype} with {table.ndim} dimensions cannot be stored")
-        return table.dtype.str, [np.ascontiguousarray(table).view(np.uint8)]
+        return table.dtype.str, [memoryview(np.ascontiguousarray(table).view(np.uint8))]
     if all(isinstance(value, str) for value in table):
         return "text", _pack_list([str(value).encode() for value in table])
     return "bytes", _pack_list([None if value is None else bytes(value) for value in table])  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def _pack(table: Table) -> tuple[str, list[Buffer]]:
 
 def _pack_list(values: Sequence[bytes | None]) -> list[Buffer]:
     sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
-    return [sizes.view(np.uint8), b"".join([value for value in values if value])]
+    return [sizes.tobytes(), b"".join([value for value in values if value])]
 
 
 def read(data: Buffer, name: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
