@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import ipaddress
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -49,6 +50,11 @@ class ServerOptions:
     advertise: Address | None = None
     """What Kafka clients are told instead of the address they came in on."""
     insecure: bool = False
+
+    @property
+    def data_root(self) -> str:
+        """The data directory's absolute path, for readers on the same host."""
+        return os.path.abspath(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     listeners = KafkaListeners(kafka, cluster, kafka_address, options.advertise)
     started.push_async_callback(listeners.close)
     await listeners.start()
-    await _start_http(cluster, options.data, listeners, http_socket, started)
+    await _start_http(cluster, options.data_root, listeners, http_socket, started)
     return Server(cluster, listeners)
 
 
@@ -128,10 +134,10 @@ async def _open_cluster(options: ServerOptions, started: AsyncExitStack) -> Clus
 
 
 async def _start_http(
-    cluster: Cluster, data: Path, listeners: KafkaListeners, http_socket: socket.socket, started: AsyncExitStack
+    cluster: Cluster, data_root: str, listeners: KafkaListeners, http_socket: socket.socket, started: AsyncExitStack
 ) -> None:
     http = await started.enter_async_context(new_http_client())
-    links = LinkManager(cluster, http, cluster.clock, cluster.randomness, data_root=str(data.resolve()))
+    links = LinkManager(cluster, http, cluster.clock, cluster.randomness, data_root=data_root)
     started.push_async_callback(links.close)
     context = RestContext(
         cluster=cluster,

@@ -1,0 +1,6 @@
+"""The command line: a file per noun.
+
+In: arguments in the original's style (`-path` and `--path`, names in any case). Out: a table, or the server's envelope
+with `-json`; an error is one line on standard error and an exit code: 1 the command failed, 2 it was called wrongly,
+70 a bug. Always true: no command but `up`, `server` and `replicator` imports the server or Spark.
+"""

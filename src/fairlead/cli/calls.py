@@ -1,0 +1,60 @@
+"""Calls of a cluster's admin interface for the command line: which cluster, its addresses, the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from fairlead.gateway.address_book import AddressBook, KnownCluster, default_file
+from fairlead.gateway.client import AdminClient, Answer
+from fairlead.gateway.command import CLUSTERS, Command, Given, given_path
+from fairlead.model.names import StreamPath
+
+
+def address_book() -> AddressBook:
+    """The user's `clusters.toml`."""
+    return AddressBook(default_file(os.environ))
+
+
+def chosen_cluster(name: str | None) -> KnownCluster:
+    """The cluster of that name, else of FAIRLEAD_CLUSTER, else the first of the address book.
+
+    Raises:
+        UnknownCluster: it is not in the address book, or the book is empty.
+    """
+    book = address_book()
+    name = name or os.environ.get("FAIRLEAD_CLUSTER") or None
+    return book.default() if name is None else book.find(name)
+
+
+def call(command: Command, params: Mapping[str, Any], cluster: str | None = None) -> Answer:
+    """Call the cluster that the command's first stream is in.
+
+    Raises:
+        FairleadError: a value is wrong, a cluster is unknown or does not answer, or what the server answered.
+    """
+    given = command.parse(params)
+    home = _home(command, given, cluster)
+    others = _others(given, home)
+    body = {**params, CLUSTERS: others} if others else dict(params)
+    return asyncio.run(_call(command, home, body))
+
+
+async def _call(command: Command, home: KnownCluster, body: Mapping[str, Any]) -> Answer:
+    async with AdminClient(home.http) as client:
+        send = client.post if command.changes else client.get
+        return await send(command.path, body)
+
+
+def _home(command: Command, given: Given, cluster: str | None) -> KnownCluster:
+    path = given_path(given, command.home)
+    return chosen_cluster(cluster if path is None or path.cluster is None else path.cluster)
+
+
+def _others(given: Given, home: KnownCluster) -> dict[str, list[str]]:
+    """Addresses of the other clusters that the call names."""
+    named = {value.cluster for value in given.values.values() if isinstance(value, StreamPath)}
+    book = address_book()
+    return {name: list(book.find(name).http) for name in named if name is not None and name != home.name}

@@ -1,0 +1,103 @@
+"""`fairlead cluster …`: the address book of this user, and what a cluster says of itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from fairlead.cli.calls import address_book, call, chosen_cluster
+from fairlead.cli.generate import confirm
+from fairlead.cli.output import print_json, print_rows
+from fairlead.gateway.address_book import KnownCluster
+from fairlead.gateway.catalog import BY_PATH
+from fairlead.gateway.client import check_url
+from fairlead.model.addresses import parse_address
+from fairlead.model.errors import FairleadError, InvalidValue
+from fairlead.model.names import check_cluster_name
+
+app = typer.Typer(no_args_is_help=True, help="The clusters that this command line knows.")
+_INFO = BY_PATH["/rest/cluster/info"]
+
+Name = Annotated[str, typer.Option("--name", help="name of the cluster")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+@app.command("add")
+def add(
+    http: Annotated[str, typer.Option("--http", help="its HTTP addresses, http://HOST:PORT, with commas between")],
+    name: Annotated[str | None, typer.Option("--name", help="its name (default: it is asked)")] = None,
+    kafka: Annotated[str | None, typer.Option("--kafka", help="its Kafka addresses (default: it is asked)")] = None,
+) -> None:
+    """Enter a cluster in the address book."""
+    urls = tuple(check_url(url) for url in _split(http))
+    addresses = tuple(str(parse_address(each, "-kafka")) for each in _split(kafka or ""))
+    if name is None or not addresses:
+        name, addresses = _ask(KnownCluster(name or "?", urls, addresses), name)
+    address_book().put(KnownCluster(check_cluster_name(name), urls, addresses))
+    print(f"cluster {name} is known at {', '.join(urls)}")
+
+
+def _ask(cluster: KnownCluster, name: str | None) -> tuple[str, tuple[str, ...]]:
+    """Let the cluster say what was not given; one that does not answer can be entered by its name alone."""
+    try:
+        row = ask_info(cluster)
+    except FairleadError:
+        if name is None:
+            raise
+        return name, cluster.kafka
+    if name not in {None, row["name"]}:
+        raise InvalidValue(f"-name {name}: the cluster at {cluster.http[0]} is called {row['name']}")
+    return str(row["name"]), cluster.kafka or tuple(row["kafka"])
+
+
+@app.command("list")
+def list_clusters(as_json: Json = False) -> None:
+    """List the known clusters; the first is meant by a path without a cluster."""
+    clusters = address_book().clusters()
+    rows = [
+        {"cluster": known.name, "http": list(known.http), "kafka": list(known.kafka), "default": number == 0}
+        for number, known in enumerate(clusters)
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, ("cluster", "http", "kafka", "default"))
+
+
+@app.command("info")
+def info(
+    name: Annotated[str | None, typer.Option("--name", help="name of the cluster (default: the first)")] = None,
+    as_json: Json = False,
+) -> None:
+    """Ask a cluster for its name, version, addresses, streams and links."""
+    answer = call(_INFO, {}, name)
+    if as_json:
+        print_json(answer.envelope)
+    else:
+        print_rows(answer.data, ())
+
+
+@app.command("remove")
+def remove(name: Name, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
+    """Forget a cluster; the cluster itself is not touched."""
+    chosen_cluster(name)
+    confirm(f"Forget the cluster {name}?", yes)
+    address_book().remove(name)
+
+
+def ask_info(cluster: KnownCluster) -> dict[str, Any]:
+    """A row of `cluster info`, from a cluster that need not be in the book."""
+    import asyncio
+
+    from fairlead.gateway.client import AdminClient
+
+    async def ask() -> dict[str, Any]:
+        async with AdminClient(cluster.http) as client:
+            return (await client.get(_INFO.path)).first
+
+    return asyncio.run(ask())
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,0 +1,52 @@
+"""`fairlead copystream -src … -dst …`: start a copy and wait for it. The copy goes on if the command is ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from fairlead.cli.calls import call
+from fairlead.cli.generate import add_command
+from fairlead.gateway.catalog import BY_PATH
+from fairlead.gateway.client import Answer
+from fairlead.gateway.command import Command
+from fairlead.model.errors import FairleadError
+
+POLL_SECONDS = 0.5
+_START = BY_PATH["/rest/copystream/start"]
+_STATUS = BY_PATH["/rest/copystream/status"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    add_command(app, _START, "copystream", run=_copy)
+
+
+def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> Answer:
+    """Start, then ask how far it is until it has ended: the source's replicator does the work, not this process."""
+    call(command, params, cluster)
+    chosen = {name: params[name] for name in ("src", "dst")}
+    answer = call(_STATUS, chosen, cluster)
+    while not answer.first["finished"]:
+        _show_progress(answer.first)
+        time.sleep(POLL_SECONDS)
+        answer = call(_STATUS, chosen, cluster)
+    _end_progress()
+    if answer.first["errors"]:
+        raise FairleadError(f"the copy to {params['dst']} has stopped: {answer.first['errors'][0]['Msg']}")
+    return answer
+
+
+def _show_progress(row: Mapping[str, Any]) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{row['copyTableCompletionPercentage']:>3} %  {row['replicaState']}\x1b[K")
+        sys.stderr.flush()
+
+
+def _end_progress() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")

@@ -1,0 +1,25 @@
+"""`fairlead fsck --data DIR`: check every object of a data directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead.model.errors import InvalidValue
+
+
+def fsck(data: Annotated[Path, typer.Option("--data", help="data directory of a cluster")]) -> None:
+    """Check every object of a data directory; exit code 1 on damage, with a line for each damaged object."""
+    from fairlead.storage.local import LocalStorage
+    from fairlead.streamlog.fsck import check_all
+
+    if not (data / "cluster.json").is_file():
+        raise InvalidValue(f"{data} is not the data directory of a cluster: it has no cluster.json")
+    problems = check_all(LocalStorage(data))
+    for problem in problems:
+        print(problem)
+    if problems:
+        raise typer.Exit(1)
+    print(f"{data}: no damage")

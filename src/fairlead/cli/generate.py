@@ -1,0 +1,119 @@
+"""Typer commands made from the table of the admin interface, so that both always take the same parameters."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from fairlead.cli.argv import BOOLEAN
+from fairlead.cli.calls import call
+from fairlead.cli.output import print_json, print_rows
+from fairlead.gateway.catalog import COMMANDS
+from fairlead.gateway.client import Answer
+from fairlead.gateway.command import Command, Param
+from fairlead.model.errors import BadRequest
+
+Run = Callable[[Command, Mapping[str, Any], str | None], Answer]
+
+_PANEL_COMMON = "Common options"
+_COMMON: tuple[tuple[str, Any, str], ...] = (
+    ("cluster", str | None, "the cluster to ask, where no path names one (default: the first of `cluster list`)"),
+    ("json", bool, "print the server's answer as JSON"),
+)
+
+
+def add_noun(app: typer.Typer, noun: tuple[str, ...]) -> None:
+    """Add every verb of a noun to its Typer group."""
+    for command in COMMANDS:
+        if command.noun == noun:
+            add_command(app, command, command.verb)
+
+
+def add_command(app: typer.Typer, command: Command, name: str, run: Run = call) -> None:
+    """Add one command under a name; `run` does it."""
+    app.command(name, help=_help(command))(_function(command, run))
+
+
+def show(answer: Answer, command: Command, as_json: bool) -> None:
+    """Print an answer: nothing for a change that went well and has nothing to say."""
+    if as_json:
+        print_json(answer.envelope)
+    elif answer.data or not command.changes:
+        print_rows(answer.data, command.columns)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something is destroyed.
+
+    Raises:
+        BadRequest: there is nobody to ask.
+        typer.Abort: the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise BadRequest(f"{question} Nobody can answer here: add --yes to go on without asking")
+    if not typer.confirm(question):
+        raise typer.Abort
+
+
+def _function(command: Command, run: Run) -> Callable[..., None]:
+    def function(**given: Any) -> None:
+        cluster, as_json, yes = given.pop("cluster"), given.pop("json"), given.pop("yes", False)
+        params = {name: value for name, value in given.items() if value is not None}
+        if command.asks:
+            command.parse(params)
+            confirm(command.asks.format(**params), yes)
+        show(run(command, params, cluster), command, as_json)
+
+    function.__signature__ = inspect.Signature(_parameters(command))  # type: ignore[attr-defined]
+    function.__annotations__ = {p.name: p.annotation for p in _parameters(command)}
+    return function
+
+
+def _parameters(command: Command) -> list[inspect.Parameter]:
+    found = [_parameter(param) for param in command.params]
+    common = [*_COMMON, ("yes", bool, "do not ask")] if command.asks else _COMMON
+    for name, kind, what in common:
+        option = typer.Option(f"--{name}", help=what, rich_help_panel=_PANEL_COMMON)
+        found.append(_keyword(name, Annotated[kind, option], False if kind is bool else None))
+    return found
+
+
+def _parameter(param: Param) -> inspect.Parameter:
+    """A text option that the server's own check reads; left out when it is not given."""
+    default = "" if param.default is None else f" (default: {param.default})"
+    metavar = _METAVARS.get(param.kind, "TEXT")
+    option = typer.Option(f"--{param.name}", help=param.what + default, metavar=metavar, show_default=False)
+    if param.required:
+        return _keyword(param.name, Annotated[str, option], inspect.Parameter.empty)
+    return _keyword(param.name, Annotated[str | None, option], None)
+
+
+_METAVARS = {"stream": "PATH", "topic": "TOPIC", "number": "NUMBER", "boolean": BOOLEAN}
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _help(command: Command) -> str:
+    examples = " ".join(f"-{param.name} {_EXAMPLES.get(param.name, '…')}" for param in command.params if param.required)
+    if not examples:
+        return command.what
+    words = [*command.noun, command.verb] if command.noun != ("copystream",) else ["copystream"]
+    return f"{command.what}\n\nExample: fairlead {' '.join(words)} {examples}"
+
+
+_EXAMPLES = {
+    "path": "/ships",
+    "topic": "positions",
+    "replica": "/mapr/newyork/ships",
+    "upstream": "/mapr/sanfrancisco/ships",
+    "src": "/mapr/sanfrancisco/ships",
+    "dst": "/mapr/newyork/ships",
+}

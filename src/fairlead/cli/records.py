@@ -1,0 +1,261 @@
+"""`fairlead produce` and `consume`: records for people, a line each, with an ordinary Kafka client.
+
+A line is `[PARTITION OFFSET TIME] [HEADERS] [KEY] VALUE` with tabs between; only what was asked for is shown.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairlead.cli.calls import chosen_cluster
+from fairlead.cli.cluster import ask_info
+from fairlead.model.errors import BadRequest, InvalidValue, TryAgain, UnknownTopic
+from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
+
+if TYPE_CHECKING:
+    from fairlead.gateway.address_book import KnownCluster
+
+Topic = Annotated[str | None, typer.Argument(help="positions, /ships:positions or /mapr/<cluster>/ships:positions")]
+TopicOption = Annotated[str | None, typer.Option("--topic", help="the topic, if -path is given")]
+PathOption = Annotated[str | None, typer.Option("--path", metavar="PATH", help="the stream (default: /default)")]
+ClusterOption = Annotated[str | None, typer.Option("--cluster", help="the cluster, where the topic names none")]
+
+WAIT_SECONDS = 30.0
+POLL_SECONDS = 0.5
+
+
+def produce(
+    name: Topic = None,
+    topic: TopicOption = None,
+    path: PathOption = None,
+    key: Annotated[str | None, typer.Option("--key", help="key of every record")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", help="each line is KEY, this text, VALUE")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="header of every record")
+    ] = None,
+    partition: Annotated[int, typer.Option("--partition", help="partition (default: chosen by the key)")] = -1,
+    cluster: ClusterOption = None,
+) -> None:
+    """Write each line of standard input as a record; it ends when all are acknowledged."""
+    from confluent_kafka import Producer
+
+    where, full = _resolve(name, topic, path, cluster)
+    headers = [_header(text) for text in header or []]
+    failures: list[Any] = []
+    client = Producer({"bootstrap.servers": _bootstrap(where), "enable.idempotence": True, **_client_settings()})
+    for line in _lines():
+        own, value = _split_key(line, key_separator)
+        _send(client, full, own if own is not None else key, value, headers, partition, failures)
+        if failures:
+            break
+    left = client.flush(WAIT_SECONDS)
+    if failures:
+        raise _client_error(failures[0], full)
+    if left:
+        raise TryAgain(f"{left} records were not acknowledged by {_bootstrap(where)}; is it running?")
+
+
+def consume(
+    name: Topic = None,
+    topic: TopicOption = None,
+    path: PathOption = None,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="begin with the oldest record")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="wait for new records after the last one")] = False,
+    group: Annotated[
+        str | None, typer.Option("--group", help="consumer group: go on after its committed offsets")
+    ] = None,
+    max_records: Annotated[int | None, typer.Option("--max-records", help="end after so many")] = None,
+    keys: Annotated[bool, typer.Option("--key", help="show keys")] = False,
+    headers: Annotated[bool, typer.Option("--header", help="show headers")] = False,
+    offsets: Annotated[bool, typer.Option("--offset", help="show partition, offset and time stamp (ms)")] = False,
+    cluster: ClusterOption = None,
+) -> None:
+    """Print records, a line each. Without --from-beginning and --group it waits for new ones; Ctrl-C ends it."""
+    where, full = _resolve(name, topic, path, cluster)
+    follow = follow or not (from_beginning or group)
+    reader = _Reader(_bootstrap(where), full, group, from_beginning)
+    try:
+        for number, record in enumerate(reader.records(follow), 1):
+            _print_record(record, keys, headers, offsets)
+            if number == max_records:
+                break
+    except KeyboardInterrupt:
+        pass
+    finally:
+        reader.close()
+
+
+def _resolve(name: str | None, topic: str | None, path: str | None, cluster: str | None) -> tuple[KnownCluster, str]:
+    """The cluster, and the topic's name on its main listener."""
+    if (name is None) == (topic is None):
+        raise InvalidValue("name one topic: `positions`, `/ships:positions`, or -path /ships -topic positions")
+    stream, plain = split_topic(name) if name is not None and path is None else (path, topic or name or "")
+    check_topic_name(plain)
+    if stream is None:
+        return chosen_cluster(cluster), plain
+    found = parse_stream_path(stream)
+    return chosen_cluster(found.cluster or cluster), f"{found.path}:{plain}"
+
+
+def _bootstrap(cluster: KnownCluster) -> str:
+    """Kafka addresses of a cluster; asked for if the address book does not have them."""
+    return ",".join(cluster.kafka or ask_info(cluster)["kafka"])
+
+
+def _client_settings() -> dict[str, Any]:
+    """librdkafka logs nothing by itself: what matters is raised."""
+    return {"log_level": 0, "client.id": "fairlead", "broker.address.family": "any"}
+
+
+# ---------------------------------------------------------------- producing
+
+
+def _lines() -> Iterator[bytes]:
+    for line in sys.stdin.buffer:
+        yield line.removesuffix(b"\n")
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidValue(f"--header {text!r}: write NAME=VALUE")
+    return name, value.encode()
+
+
+def _split_key(line: bytes, separator: str | None) -> tuple[str | None, bytes]:
+    if separator is None:
+        return None, line
+    key, found, value = line.partition(separator.encode())
+    if not found:
+        raise InvalidValue(f"line {line[:60]!r} has no key separator {separator!r}")
+    return key.decode(errors="surrogateescape"), value
+
+
+def _send(
+    client: Any,
+    topic: str,
+    key: str | None,
+    value: bytes,
+    headers: list[tuple[str, bytes]],
+    partition: int,
+    failures: list[Any],
+) -> None:
+    """Queue one record; while the queue is full, wait for acknowledgements."""
+
+    def delivered(error: Any, _message: Any) -> None:
+        if error is not None:
+            failures.append(error)
+
+    sent_key = None if key is None else key.encode(errors="surrogateescape")
+    while True:
+        try:
+            client.produce(topic, value, sent_key, partition, delivered, headers=headers or None)
+        except BufferError:
+            client.poll(POLL_SECONDS)
+            continue
+        client.poll(0)
+        return
+
+
+# ---------------------------------------------------------------- consuming
+
+
+class _Reader:
+    """Reads all partitions of one topic, with a group's committed offsets or without."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str | None, from_beginning: bool) -> None:
+        from confluent_kafka import Consumer
+
+        self._topic = topic
+        self._bootstrap = bootstrap
+        self._group = group
+        self._start = "earliest" if from_beginning or group else "latest"
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group or "fairlead-consume",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": self._start,
+                **_client_settings(),
+            }
+        )
+
+    def records(self, follow: bool) -> Iterator[Any]:
+        """Records in the order of arrival; ends with the last one unless `follow`."""
+        from confluent_kafka import KafkaError
+
+        partitions = self._partitions()
+        self._consumer.assign(self._positions(partitions))
+        open_ones = set(partitions)
+        while open_ones or follow:
+            message = self._consumer.poll(POLL_SECONDS)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                yield message
+                self._store(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                open_ones.discard(message.partition())
+            else:
+                raise _client_error(error, self._topic)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _partitions(self) -> list[int]:
+        from confluent_kafka import KafkaException
+
+        try:
+            metadata = self._consumer.list_topics(self._topic, WAIT_SECONDS).topics[self._topic]
+        except KafkaException as error:
+            raise TryAgain(f"no Kafka listener answers at {self._bootstrap}: {error.args[0].str()}") from error
+        if metadata.error is not None:
+            raise _client_error(metadata.error, self._topic)
+        return sorted(metadata.partitions)
+
+    def _positions(self, partitions: Iterable[int]) -> list[Any]:
+        from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
+        if self._group is None:
+            offset = OFFSET_BEGINNING if self._start == "earliest" else OFFSET_END
+            return [TopicPartition(self._topic, number, offset) for number in partitions]
+        wanted = [TopicPartition(self._topic, number) for number in partitions]
+        found = self._consumer.committed(wanted, WAIT_SECONDS)
+        return [TopicPartition(p.topic, p.partition, p.offset if p.offset >= 0 else OFFSET_BEGINNING) for p in found]
+
+    def _store(self, message: Any) -> None:
+        """Commit after the record was printed: a record may be seen twice, none is lost."""
+        if self._group is not None:
+            self._consumer.commit(message=message, asynchronous=True)
+
+
+def _print_record(record: Any, keys: bool, headers: bool, offsets: bool) -> None:
+    parts: list[bytes] = []
+    if offsets:
+        parts.append(f"{record.partition()}\t{record.offset()}\t{record.timestamp()[1]}".encode())
+    if headers:
+        parts.append(b",".join(name.encode() + b"=" + (value or b"") for name, value in record.headers() or ()))
+    if keys:
+        parts.append(record.key() or b"")
+    parts.append(record.value() or b"")
+    sys.stdout.buffer.write(b"\t".join(parts) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _client_error(error: Any, topic: str) -> Exception:
+    """A Kafka client's error in our words."""
+    from confluent_kafka import KafkaError
+
+    if error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:
+        return UnknownTopic(f"topic {topic} does not exist")
+    if error.code() == KafkaError.POLICY_VIOLATION:
+        return BadRequest(f"topic {topic} is owned by another cluster; `fairlead stream topic info` names it")
+    return BadRequest(f"topic {topic}: {error.str()}")

@@ -1,0 +1,22 @@
+"""`fairlead stream …`: streams, and below them topics, cursors, replicas and upstreams."""
+
+from __future__ import annotations
+
+import typer
+
+from fairlead.cli.generate import add_noun
+
+app = typer.Typer(no_args_is_help=True, help="Streams: groups of topics that share their settings and replicas.")
+
+
+def _group(name: str, what: str) -> None:
+    group = typer.Typer(no_args_is_help=True, help=what)
+    add_noun(group, ("stream", name))
+    app.add_typer(group, name=name)
+
+
+add_noun(app, ("stream",))
+_group("topic", "Topics of a stream.")
+_group("cursor", "Committed offsets of consumer groups.")
+_group("replica", "Replicas of a stream: where its records are sent.")
+_group("upstream", "Upstreams of a replica: from where it accepts records.")

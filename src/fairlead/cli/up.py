@@ -1,0 +1,208 @@
+"""`fairlead up`, `server` and `replicator`: the processes of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairlead.cli.calls import address_book, chosen_cluster
+from fairlead.gateway.address_book import KnownCluster
+from fairlead.gateway.client import check_url
+from fairlead.model.addresses import parse_address
+from fairlead.model.settings import Settings, changed, load
+
+if TYPE_CHECKING:
+    from fairlead.server import Companion, Server, ServerOptions
+
+Name = Annotated[str, typer.Option("--name", help="name of the cluster; fixed for its data directory")]
+Data = Annotated[Path, typer.Option("--data", help="data directory; made if it is not there")]
+Kafka = Annotated[str | None, typer.Option("--kafka", metavar="HOST:PORT", help="Kafka listener [127.0.0.1:9092]")]
+Http = Annotated[str | None, typer.Option("--http", metavar="HOST:PORT", help="HTTP listener [127.0.0.1:7660]")]
+Advertise = Annotated[
+    str | None, typer.Option("--advertise", metavar="HOST:PORT", help="what Kafka clients are told to connect to")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="listen also where other machines can reach it")]
+SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file of settings")]
+ReadyFile = Annotated[
+    Path | None, typer.Option("--ready-file", help="write name, addresses and pid here, as JSON, once it answers")
+]
+
+
+def up(
+    name: Name,
+    data: Data,
+    kafka: Kafka = None,
+    http: Http = None,
+    advertise: Advertise = None,
+    insecure: Insecure = False,
+    settings: SettingsFile = None,
+    ready_file: ReadyFile = None,
+) -> None:
+    """Run a cluster here: server and replicator; enter it in the address book."""
+    given = _Given(name, data, kafka, http, advertise, insecure, settings, ready_file)
+    given.run(replicate=True)
+
+
+def server(
+    name: Name,
+    data: Data,
+    kafka: Kafka = None,
+    http: Http = None,
+    advertise: Advertise = None,
+    insecure: Insecure = False,
+    settings: SettingsFile = None,
+    ready_file: ReadyFile = None,
+) -> None:
+    """Run only the server of a cluster; the replicator runs somewhere else, or not at all."""
+    given = _Given(name, data, kafka, http, advertise, insecure, settings, ready_file)
+    given.run(replicate=False)
+
+
+def replicator(
+    url: Annotated[str | None, typer.Option("--server", metavar="URL", help="HTTP address of the server")] = None,
+    cluster: Annotated[str | None, typer.Option("--cluster", help="the cluster, if no --server is given")] = None,
+    settings: SettingsFile = None,
+) -> None:
+    """Run only the replicator of a cluster: the Spark application that moves records along its links."""
+    address = check_url(url) if url is not None else chosen_cluster(cluster).http[0]
+    load(settings, os.environ)
+    if settings is not None:
+        os.environ["FAIRLEAD_SETTINGS"] = str(settings)
+    os.execv(sys.executable, _replicator_command(address))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    name: str
+    data: Path
+    kafka: str | None
+    http: str | None
+    advertise: str | None
+    insecure: bool
+    settings: Path | None
+    ready_file: Path | None
+
+    def run(self, *, replicate: bool) -> None:
+        import uvloop
+
+        from fairlead.logs import configure_logs
+        from fairlead.server import serve
+
+        options = self._options()
+        configure_logs(options.settings.log_level)
+        companion = self._companion(replicate)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(options, companion))
+
+    def _options(self) -> ServerOptions:
+        from fairlead.server import ServerOptions
+
+        advertise = None if self.advertise is None else parse_address(self.advertise, "--advertise")
+        return ServerOptions(self.name, self.data, self._settings(), advertise, self.insecure)
+
+    def _settings(self) -> Settings:
+        given = {"kafka_address": self.kafka, "http_address": self.http}
+        return changed(load(self.settings, os.environ), {key: value for key, value in given.items() if value})
+
+    def _companion(self, replicate: bool) -> Companion:
+        @asynccontextmanager
+        async def companion(server: Server) -> AsyncIterator[None]:
+            if not replicate:
+                self._announce(server, f"server of cluster {self.name}, without a replicator")
+                yield
+                return
+            address_book().put(KnownCluster(self.name, tuple(server.cluster.urls), (server.kafka,)))
+            async with _replicating(server.http, self.settings):
+                self._announce(server, f"cluster {self.name} is up")
+                print(_FIRST_STEPS, flush=True)
+                yield
+
+        return companion
+
+    def _announce(self, server: Server, what: str) -> None:
+        """Say that it answers: for people on standard output, for programs in the ready file."""
+        print(f"{what}\n  Kafka  {server.kafka}\n  HTTP   {server.http}\n  data   {self.data}", flush=True)
+        if self.ready_file is not None:
+            ready = {"name": self.name, "kafka": server.kafka, "http": server.http, "pid": os.getpid()}
+            fresh = self.ready_file.with_name(self.ready_file.name + ".new")
+            fresh.write_text(json.dumps(ready))
+            fresh.replace(self.ready_file)
+
+
+_FIRST_STEPS = """
+Try, in another terminal:
+  echo hello | fairlead produce first
+  fairlead consume first --from-beginning
+  fairlead stream create -path /ships
+
+Ctrl-C stops the cluster; what was acknowledged is kept."""
+
+
+# ---------------------------------------------------------------- the replicator as a child
+
+RESTART_FIRST_SECONDS = 1.0
+RESTART_MAX_SECONDS = 60.0
+END_SECONDS = 20.0
+
+
+@asynccontextmanager
+async def _replicating(url: str, settings: Path | None) -> AsyncIterator[None]:
+    """Keep a replicator running for as long as the server does."""
+    keeping = asyncio.create_task(_keep_replicating(url, settings))
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def _keep_replicating(url: str, settings: Path | None) -> None:
+    """Start it again when it ended by itself; what makes it end has been said by itself on standard error."""
+    wait = RESTART_FIRST_SECONDS
+    loop = asyncio.get_running_loop()
+    while True:
+        began = loop.time()
+        code = await _run_replicator(url, settings)
+        wait = RESTART_FIRST_SECONDS if loop.time() - began > RESTART_MAX_SECONDS else wait
+        print(f"fairlead: the replicator ended (exit code {code}); started again in {wait:g} s", file=sys.stderr)
+        await asyncio.sleep(wait)
+        wait = min(2 * wait, RESTART_MAX_SECONDS)
+
+
+async def _run_replicator(url: str, settings: Path | None) -> int:
+    """One life of the child. It holds our pipe as standard input, and ends when that closes, however we end.
+
+    A session of its own keeps a terminal's Ctrl-C from its Java process, which is to be stopped in order.
+    """
+    environment = dict(os.environ) if settings is None else {**os.environ, "FAIRLEAD_SETTINGS": str(settings)}
+    child = await asyncio.create_subprocess_exec(
+        *_replicator_command(url), stdin=asyncio.subprocess.PIPE, env=environment, start_new_session=True
+    )
+    try:
+        return await child.wait()
+    finally:
+        await _end(child)
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    if child.returncode is not None:
+        return
+    child.terminate()
+    try:
+        await asyncio.wait_for(child.wait(), END_SECONDS)
+    except TimeoutError:
+        child.kill()
+        await child.wait()
+
+
+def _replicator_command(url: str) -> list[str]:
+    return [sys.executable, "-m", "fairlead.replication.replicator", "--server", url]
