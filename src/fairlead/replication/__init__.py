@@ -1,0 +1,11 @@
+"""The replicator: moves frames along a cluster's links, carried by Spark.
+
+In: grants of the source server (which link, which slices, from which commit) and the objects that it names.
+Out: frames posted to the replicas' gateways; what was read, applied, refused or dropped, told to the source server.
+
+    link_source  →  Spark  →  link_sink        the Data Source shells, format `fairlead.link`
+      reader_task               sink_task      asyncio programs that know nothing of Spark
+
+Always true: nobody here decides a position, an offset or a grant; all state is the server's and the gateways', so any
+process of this room may be killed at any moment. It never lists or writes a log, and never reads past an announced end.
+"""

@@ -1,0 +1,106 @@
+"""WebSockets of the replicator: to its own server's /control/…, and to the gateways of the replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidURI
+
+from fairlead.gateway.messages import Kinds, from_json, to_json
+from fairlead.model.errors import Unreachable
+
+RECONNECT_SECONDS = 0.25
+"""Pause before a lost control connection is opened again: a restarted server is found within a second."""
+
+_OPEN_SECONDS = 5.0
+_BROKEN = (OSError, TimeoutError, InvalidHandshake, InvalidMessage, InvalidURI, ConnectionClosed, EOFError)
+
+
+def websocket_url(base: str, path: str) -> str:
+    """`http://host:7660` and `/control/sink` give `ws://host:7660/control/sink`; https gives wss."""
+    parts = urlsplit(base)
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + path, "", ""))
+
+
+@asynccontextmanager
+async def open_websocket(
+    base: str, path: str, *, keepalive: bool = True, open_seconds: float = _OPEN_SECONDS
+) -> AsyncIterator[ClientConnection]:
+    """A WebSocket to `path` of the server at `base`.
+
+    `keepalive` False: the caller watches the connection itself. On a thin link a ping waits behind megabytes of frames,
+    and the library would take a slow connection for a dead one.
+
+    Raises:
+        Unreachable: it cannot be opened, or broke while it was used.
+    """
+    url = websocket_url(base, path)
+    opening = connect(
+        url,
+        compression=None,
+        max_size=None,
+        proxy=None,
+        open_timeout=open_seconds,
+        close_timeout=0.5,
+        ping_interval=20.0 if keepalive else None,
+    )
+    try:
+        async with opening as socket:
+            yield socket
+    except _BROKEN as error:
+        raise Unreachable(f"{url}: {_why(error)}") from error
+
+
+class Control:
+    """A control connection to the source server: typed messages both ways."""
+
+    def __init__(self, socket: ClientConnection, hears: Kinds) -> None:
+        self._socket = socket
+        self._hears = hears
+
+    async def send(self, message: object) -> None:
+        await self._socket.send(to_json(message))
+
+    async def receive(self) -> Any:
+        """The next message.
+
+        Raises:
+            InvalidValue: it is none that this side knows.
+        """
+        return from_json(await self._socket.recv(), self._hears)
+
+
+@asynccontextmanager
+async def open_control(server_url: str, path: str, hears: Kinds) -> AsyncIterator[Control]:
+    """A control connection.
+
+    Raises:
+        Unreachable: it cannot be opened, or broke while it was used.
+    """
+    async with open_websocket(server_url, path) as socket:
+        yield Control(socket, hears)
+
+
+async def together(*parts: Coroutine[Any, Any, None]) -> None:
+    """Run all until the first one ends or fails, end the others, and raise what it raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, ConnectionClosed):
+        return f"the connection was closed ({error})"
+    return str(error) or type(error).__name__

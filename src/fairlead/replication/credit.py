@@ -1,0 +1,43 @@
+"""How far a reader may run ahead of its destination.
+
+A grant hands frames on until the bytes or frames that its destination has not answered reach a bound, then waits for
+the source server to pass on the sink's progress. So a thin link neither fills memory nor holds its neighbours up in
+Spark's pipe, and a busy one gathers more rows into a frame instead of queueing small ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Credit:
+    """Of one grant."""
+
+    def __init__(self, bytes_max: int, frames_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._frames_max = frames_max
+        self._handed = (0, 0)
+        self._answered = (0, 0)
+        self._room = asyncio.Event()
+
+    @property
+    def settled(self) -> bool:
+        """Everything that was handed on has been answered."""
+        return self._answered >= self._handed
+
+    async def take(self, size_bytes: int) -> None:
+        """Wait for room for one more frame, and use it. One frame always fits, however large."""
+        while not self._fits(size_bytes):
+            self._room.clear()
+            await self._room.wait()
+        self._handed = (self._handed[0] + 1, self._handed[1] + size_bytes)
+
+    def answered(self, frames: int, size_bytes: int) -> None:
+        """In all, so much was answered."""
+        self._answered = (frames, size_bytes)
+        self._room.set()
+
+    def _fits(self, size_bytes: int) -> bool:
+        frames = self._handed[0] - self._answered[0]
+        waiting = self._handed[1] - self._answered[1]
+        return frames <= 0 or (frames < self._frames_max and waiting + size_bytes <= self._bytes_max)

@@ -1,0 +1,285 @@
+"""Reads what one grant names and hands it on as frames; and the same for a repair.
+
+In: a `Grant` (which slices, from which commits) and a `LogView` (what may be read). Out: encoded frames, each the rows
+of one slice for a range of commits. Always true: a frame begins where the slice's last one ended, no commit at or above
+the announced end is read, and a stretch without rows is covered by the next frame, or by an empty one now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import structlog
+
+from fairlead.gateway.messages import PROTOCOL, ApplyHello, Done, Grant, ReadReport, RepairGrant, RepairPartition
+from fairlead.model.errors import Damaged, Missing
+from fairlead.replication.credit import Credit
+from fairlead.replication.link_rows import Address, LinkFrame
+from fairlead.replication.log_view import LogView, Send
+from fairlead.storage.interface import Storage
+from fairlead.streamlog import payloads
+from fairlead.streamlog.format import Columns
+from fairlead.streamlog.frames import Frame, FrameTopic, Repair
+from fairlead.streamlog.frames_codec import encode_frame, encode_frame_columns
+from fairlead.streamlog.reader import Route, SlicePart, read_partition, read_slices
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import EpochRange
+
+DAMAGED_PAUSE_SECONDS = 5.0
+"""Damage is the server's to report and an operator's to mend; a reader looks again now and then."""
+
+HandOn = Callable[[LinkFrame], Awaitable[None]]
+T = TypeVar("T")
+
+log = structlog.get_logger("fairlead.replication.reader")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLimits:
+    """Sizes in bytes."""
+
+    frame_bytes: int = 4_000_000
+    position_bytes: int = 64_000_000
+    """An empty frame is sent after so much of the log without a row of the slice."""
+
+
+class _Framer:
+    """Makes frames of one grant and hands them on."""
+
+    def __init__(self, grant: Grant | RepairGrant, view: LogView, credit: Credit, hand_on: HandOn) -> None:
+        self._grant = grant
+        self._view = view
+        self._credit = credit
+        self._hand_on = hand_on
+        hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
+        self._address = Address(hello, grant.destination).to_json()
+
+    async def send(
+        self, slice_: int, from_commit: int, to_commit: int, columns: Columns | None, repair: Repair | None = None
+    ) -> None:
+        """Encode the rows (None: no rows) and hand the frame on when the destination has room."""
+        topics: dict[int, FrameTopic] = {}
+        if columns is not None:
+            columns, topics = await self._named(columns)
+        grant = self._grant
+        frame = Frame(
+            link=grant.link,
+            run=grant.run,
+            source=grant.source.stream,
+            shard=grant.shard,
+            slice=slice_,
+            from_commit=from_commit,
+            to_commit=to_commit,
+            epoch_id=epoch_id_of(grant.epochs, to_commit),
+            topics=topics,
+            rows=(),
+            repair=repair,
+        )
+        data = encode_frame(frame) if columns is None else encode_frame_columns(frame, columns)
+        await self._credit.take(len(data))
+        await self._hand_on(LinkFrame(self._address, grant.shard, slice_, data, len(data)))
+
+    async def _named(self, columns: Columns) -> tuple[Columns, dict[int, FrameTopic]]:
+        """The topics of the rows. Rows of topics that are gone are left out: their tombstone, which names the topic
+        itself, is further on in the log."""
+        self._view.learn(topics_told(columns))
+        numbers = np.unique(columns.topic)
+        topics = await self._view.names(numbers.tolist())
+        if len(topics) < len(numbers):
+            columns = columns.take(np.isin(columns.topic, np.array(list(topics), np.uint32)))
+        return columns, topics
+
+
+class GrantReader:
+    """One grant, until it is cancelled or its end (`until`) is reached."""
+
+    def __init__(
+        self,
+        grant: Grant,
+        view: LogView,
+        storage: Storage,
+        credit: Credit,
+        send: Send,
+        hand_on: HandOn,
+        limits: FrameLimits,
+    ) -> None:
+        self.grant = grant
+        self.credit = credit
+        self._view = view
+        self._storage = storage
+        self._send = send
+        self._limits = limits
+        self._framer = _Framer(grant, view, credit, hand_on)
+        self._route = route_of(grant)
+        self._scanned = dict(grant.slices)
+        self._framed = dict(grant.slices)
+        self._emitted: dict[int, int] = {}
+        self._unframed_bytes = dict.fromkeys(grant.slices, 0)
+        self._reported: ReadReport | None = None
+
+    @property
+    def scanned_to(self) -> int:
+        """Every commit below it has been read."""
+        return min(self._scanned.values())
+
+    @property
+    def caught_up(self) -> bool:
+        """Everything that may be read was handed on and answered."""
+        return self.scanned_to >= self._target() and self.credit.settled
+
+    def report(self) -> ReadReport | None:
+        """What to tell the server, if it changed since the last call."""
+        report = ReadReport(self.grant.grant, dict(self._scanned), dict(self._emitted))
+        if report == self._reported:
+            return None
+        self._reported = report
+        return report
+
+    async def run(self) -> None:
+        """Read and hand on. Raises StorageUnavailable if the storage fails."""
+        while not self._finished():
+            await self._view.beyond(self.scanned_to)
+            try:
+                await self._read_to(self._target())
+            except Missing:
+                await self._view.list_again(self.scanned_to)
+            except Damaged as error:
+                log.error("object is damaged", object=error.name, why=error.why)
+                await asyncio.sleep(DAMAGED_PAUSE_SECONDS)
+                await self._view.list_again(self.scanned_to)
+        await self._send(self.report() or ReadReport(self.grant.grant, dict(self._scanned), dict(self._emitted)))
+        await self._send(Done(self.grant.grant))
+
+    def _target(self) -> int:
+        end, until = self._view.end, self.grant.until
+        return end if until is None else min(end, until)
+
+    def _finished(self) -> bool:
+        return self.grant.until is not None and self.scanned_to >= self.grant.until
+
+    async def _read_to(self, target: int) -> None:
+        objects = self._view.objects(self.scanned_to, target)
+        parts = read_slices(
+            self._storage, objects, self._scanned, route=self._route, frame_bytes=self._limits.frame_bytes
+        )
+        async for part in in_thread(parts):
+            await self._part(part)
+        size_bytes = await asyncio.to_thread(lambda: sum(self._storage.size(known.name) or 0 for known in objects))
+        for slice_ in self._scanned:
+            self._scanned[slice_] = max(self._scanned[slice_], target)
+            self._unframed_bytes[slice_] += size_bytes
+            if self._unframed_bytes[slice_] >= self._limits.position_bytes and self._framed[slice_] < target:
+                await self._frame(slice_, target, None)
+
+    async def _part(self, part: SlicePart) -> None:
+        await self._frame(part.slice, part.to_commit, part.columns)
+        self._scanned[part.slice] = part.to_commit
+
+    async def _frame(self, slice_: int, to_commit: int, columns: Columns | None) -> None:
+        await self._framer.send(slice_, self._framed[slice_], to_commit, columns)
+        self._framed[slice_] = self._emitted[slice_] = to_commit
+        self._unframed_bytes[slice_] = 0
+
+
+class RepairReader:
+    """Brings partitions that a replica has noted behind: found by the index, one by one, in frames of their own."""
+
+    def __init__(
+        self,
+        grant: RepairGrant,
+        view: LogView,
+        storage: Storage,
+        credit: Credit,
+        send: Send,
+        hand_on: HandOn,
+        limits: FrameLimits,
+    ) -> None:
+        self.grant = grant
+        self.credit = credit
+        self._view = view
+        self._storage = storage
+        self._send = send
+        self._limits = limits
+        self._framer = _Framer(grant, view, credit, hand_on)
+        self._done = False
+
+    @property
+    def caught_up(self) -> bool:
+        """Every partition was read, handed on and answered."""
+        return self._done and self.credit.settled
+
+    def report(self) -> None:
+        """A repair moves no position."""
+
+    async def run(self) -> None:
+        """Read and hand on. Raises StorageUnavailable if the storage fails."""
+        for partition in self.grant.partitions:
+            await self._repair(partition)
+        self._done = True
+        await self._send(Done(self.grant.grant))
+
+    async def _repair(self, wanted: RepairPartition) -> None:
+        """The last frame says so; without a row it is empty, so that the note is cleared all the same."""
+        while True:
+            located = await self._view.locate(wanted.number, wanted.partition, wanted.end)
+            route = route_of(self.grant)
+            parts = read_partition(
+                self._storage,
+                located.objects,
+                wanted.number,
+                wanted.partition,
+                wanted.end,
+                route=route,
+                frame_bytes=self._limits.frame_bytes,
+            )
+            try:
+                async for columns in in_thread(parts):
+                    await self._frame(wanted, located.end, columns, last=False)
+            except Missing:
+                continue
+            except Damaged as error:
+                log.error("object is damaged", object=error.name, why=error.why)
+                return
+            await self._frame(wanted, located.end, None, last=True)
+            return
+
+    async def _frame(self, wanted: RepairPartition, read_to: int, columns: Columns | None, *, last: bool) -> None:
+        repair = Repair(wanted.number, wanted.partition, read_to, last)
+        await self._framer.send(wanted.number & 15, read_to, read_to, columns, repair)
+
+
+def route_of(grant: Grant | RepairGrant) -> Route:
+    """Which rows go over the link of this grant."""
+    return Route(grant.destination.stream, own_only=grant.forward == "own")
+
+
+def epoch_id_of(epochs: tuple[EpochRange, ...], to_commit: int) -> bytes:
+    """Random id of the writer epoch in which the commit before `to_commit` lies."""
+    last = max(to_commit - 1, 0)
+    for known in reversed(epochs):
+        if known.first <= last:
+            return known.id
+    return epochs[0].id
+
+
+def topics_told(columns: Columns) -> dict[int, FrameTopic]:
+    """Topics that the rows themselves name: those of TOPIC and TOPIC_DELETED rows."""
+    told: dict[int, FrameTopic] = {}
+    for place in np.flatnonzero(np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))).tolist():
+        decode = payloads.decode_topic if columns.kind[place] == Kind.TOPIC else payloads.decode_topic_deleted
+        topic = decode(columns.batch(place))
+        told[int(columns.topic[place])] = FrameTopic(topic.incarnation, topic.name)
+    return told
+
+
+async def in_thread(items: Iterator[T]) -> AsyncIterator[T]:
+    """The items of an iterator that blocks, each fetched in a thread."""
+    while True:
+        found = await asyncio.to_thread(lambda: next(items, None))
+        if found is None:
+            return
+        yield found

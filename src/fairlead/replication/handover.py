@@ -1,0 +1,79 @@
+"""A queue between an asyncio program and a thread that blocks, bounded by bytes.
+
+The reader of a Spark task is such a program, in a thread of its own; the generator that Spark drains is the thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Handover(Generic[T]):
+    """`put` and `close` are called on the loop, `take` in one other thread."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._items: deque[tuple[T, int]] = deque()
+        self._bytes = 0
+        self._closed = False
+        self._changed = threading.Condition()
+        self._room: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def put(self, item: T, size_bytes: int) -> None:
+        """Queue an item; waits while more than the bound is queued. After `close` it is dropped."""
+        while not self._try_put(item, size_bytes):
+            assert self._room is not None
+            await self._room.wait()
+
+    def _try_put(self, item: T, size_bytes: int) -> bool:
+        with self._changed:
+            if self._closed:
+                return True
+            if self._items and self._bytes + size_bytes > self._bytes_max:
+                self._loop = asyncio.get_running_loop()
+                self._room = self._room or asyncio.Event()
+                self._room.clear()
+                return False
+            self._items.append((item, size_bytes))
+            self._bytes += size_bytes
+            self._changed.notify()
+            return True
+
+    def close(self) -> None:
+        """No more items come; those that are queued can still be taken."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+            self._wake()
+
+    def take(self, timeout_seconds: float) -> T | None:
+        """The next item; None if none came in time, or none will come (see `ended`)."""
+        until = time.monotonic() + timeout_seconds
+        with self._changed:
+            while not self._items and not self._closed:
+                left = until - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    break
+            if not self._items:
+                return None
+            item, size_bytes = self._items.popleft()
+            self._bytes -= size_bytes
+            self._wake()
+            return item
+
+    @property
+    def ended(self) -> bool:
+        """Closed and drained."""
+        with self._changed:
+            return self._closed and not self._items
+
+    def _wake(self) -> None:
+        if self._room is not None and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._room.set)

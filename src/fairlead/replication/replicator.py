@@ -1,0 +1,288 @@
+"""The replicator process: `python -m fairlead.replication.replicator --server URL`.
+
+It waits on /control/replicator without a JVM until the source server has links with work, then starts Spark and runs
+the one query of all links, round after round; when no link has been left for a while it ends Spark and waits again. A
+query that dies is started again, with its reason in the log. SIGTERM or SIGINT end everything within seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from fairlead.gateway.messages import REPLICATOR_HEARS, LinksActive
+from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
+from fairlead.model.settings import Settings, load
+from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
+from fairlead.replication.java import find_java, java_environment
+from fairlead.replication.options import LinkOptions
+from fairlead.replication.parent import end_with_parent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONTROL_PATH = "/control/replicator"
+IDLE_SECONDS = 60.0
+"""Spark is kept this long after the last link went: pausing and resuming a link must not cost a start."""
+RESTART_SECONDS_MIN = 1.0
+RESTART_SECONDS_MAX = 30.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+log = structlog.get_logger("fairlead.replication")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatorOptions:
+    """What one replicator process does."""
+
+    link: LinkOptions
+    memory_mb: int
+    idle_seconds: float = IDLE_SECONDS
+
+
+class Wanted:
+    """Whether some link wants to move data, as the server last said."""
+
+    def __init__(self) -> None:
+        self.links = 0
+        self._changed = asyncio.Condition()
+
+    async def set(self, links: int) -> None:
+        """Note what the server said."""
+        async with self._changed:
+            self.links = links
+            self._changed.notify_all()
+
+    async def until_some(self) -> None:
+        """Wait until there is a link with work."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.links > 0)
+
+    async def until_none_for(self, seconds: float) -> None:
+        """Wait until there has been no such link for so long."""
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: self.links == 0)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._changed.wait_for(lambda: self.links > 0)
+                if self.links == 0:
+                    return
+
+
+class Replicator:
+    """Runs until cancelled."""
+
+    def __init__(self, options: ReplicatorOptions, environment: Mapping[str, str]) -> None:
+        self._options = options
+        self._environment = environment
+        self._wanted = Wanted()
+
+    async def run(self) -> None:
+        """Wait for links, carry their data while there are any, wait again.
+
+        Raises:
+            JavaUnusable: Java is missing or too old.
+        """
+        watching = asyncio.ensure_future(self._watch())
+        try:
+            while True:
+                await self._wanted.until_some()
+                await self._carry()
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
+        server = self._options.link.server
+        told = False
+        while True:
+            try:
+                async with open_control(server, CONTROL_PATH, REPLICATOR_HEARS) as control:
+                    told = False
+                    await self._listen(control)
+            except (Unreachable, InvalidValue) as error:
+                # The links of a server that is away are left as they were: it may only be restarting.
+                if not told:
+                    log.info("waiting for the server", server=server, error=str(error))
+                told = True
+                await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _listen(self, control: Control) -> None:
+        while True:
+            message = await control.receive()
+            assert isinstance(message, LinksActive)
+            if message.links != self._wanted.links:
+                log.info("links to carry", links=message.links)
+            await self._wanted.set(message.links)
+
+    async def _carry(self) -> None:
+        """One life of Spark."""
+        java = await asyncio.to_thread(find_java, self._environment)
+        spark = SparkProcess(self._options, java_environment(java, self._environment))
+        try:
+            await spark.start()
+            querying = asyncio.ensure_future(self._query(spark))
+            idle = asyncio.ensure_future(self._wanted.until_none_for(self._options.idle_seconds))
+            await asyncio.wait({querying, idle}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (querying, idle):
+                task.cancel()
+        finally:
+            await asyncio.shield(spark.stop())
+
+    async def _query(self, spark: SparkProcess) -> None:
+        """Run the query, and again when it dies; ends when Spark itself is gone."""
+        pause = RESTART_SECONDS_MIN
+        while spark.alive:
+            began = time.monotonic()
+            reason = await spark.rounds()
+            if time.monotonic() - began > RESTART_SECONDS_MAX:
+                pause = RESTART_SECONDS_MIN
+            log.error("the query ended, starting it again", reason=reason, pause_seconds=pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, RESTART_SECONDS_MAX)
+
+
+class SparkProcess:
+    """One JVM with its session, and the folder of its temporary files."""
+
+    def __init__(self, options: ReplicatorOptions, environment: Mapping[str, str]) -> None:
+        self._options = options
+        self._environment = environment
+        self._folder = Path(tempfile.mkdtemp(prefix="fairlead-replicator-"))
+        self._queries = 0
+        self._session: SparkSession | None = None
+
+    async def start(self) -> None:
+        """Start the JVM; takes some seconds."""
+        began = time.monotonic()
+        self._session = await asyncio.to_thread(self._start)
+        log.info("Spark started", seconds=round(time.monotonic() - began, 1))
+
+    def _start(self) -> SparkSession:
+        from fairlead.replication import spark  # importing Spark costs memory that a waiting replicator does not need
+
+        settings = spark.SparkSettings(self._options.memory_mb, sys.executable)
+        return spark.start_session(self._options.link.workers, settings, self._folder, self._environment)
+
+    @property
+    def alive(self) -> bool:
+        """The JVM runs."""
+        jvm = self._session.sparkContext._gateway.proc if self._session else None  # type: ignore[union-attr]
+        return jvm is not None and jvm.poll() is None
+
+    async def rounds(self) -> str:
+        """Run the query until it ends; answers why it did."""
+        return await asyncio.to_thread(self._rounds)
+
+    def _rounds(self) -> str:
+        from fairlead.replication import spark
+
+        assert self._session is not None
+        self._queries += 1
+        try:
+            spark.start_rounds(
+                self._session, self._options.link, self._folder / f"checkpoint-{self._queries}"
+            ).awaitTermination()
+        except Exception as error:
+            return first_line(error)
+        return "stopped"
+
+    async def once(self) -> None:
+        """Carry what is there, until it was applied."""
+        from fairlead.replication import spark
+
+        assert self._session is not None
+        await asyncio.to_thread(spark.run_once, self._session, self._options.link)
+
+    async def stop(self) -> None:
+        """End the JVM and remove the folder."""
+        if self._session is not None:
+            from fairlead.replication import spark
+
+            await asyncio.to_thread(spark.stop_session, self._session)
+            log.info("Spark stopped")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of Spark says before its stack."""
+    lines = str(error).strip().splitlines()
+    causes = [line.strip() for line in lines if line.strip().startswith("Caused by:")]
+    return " · ".join([*lines[:1], *causes[-1:]]) or type(error).__name__
+
+
+async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -> None:
+    """One catch-up as a batch job.
+
+    Raises:
+        JavaUnusable: Java is missing or too old.
+    """
+    java = await asyncio.to_thread(find_java, environment)
+    once = replace(options, link=replace(options.link, once=True))
+    spark = SparkProcess(once, java_environment(java, environment))
+    try:
+        await spark.start()
+        await spark.once()
+    finally:
+        await asyncio.shield(spark.stop())
+
+
+def options_from(server: str, settings: Settings) -> ReplicatorOptions:
+    """The options that a site's settings give."""
+    link = LinkOptions(
+        server,
+        workers=settings.replicator_workers,
+        round_seconds=settings.round_seconds,
+        frame_bytes=settings.frame_bytes,
+        window_bytes=settings.window_bytes,
+        position_bytes=settings.position_bytes,
+    )
+    return ReplicatorOptions(link, settings.spark_memory_mb)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; answers the exit code: 0 when it was told to end (or `--once` is done), 1 with one line of error."""
+    parser = argparse.ArgumentParser(prog="fairlead replicator", description="Carries the links of one cluster.")
+    parser.add_argument("--server", required=True, help="HTTP address of the cluster's server, http://HOST:PORT")
+    parser.add_argument("--once", action="store_true", help="carry what is there now, then end")
+    parser.add_argument("--settings", type=Path, help="settings file (TOML)")
+    parser.add_argument("--with-parent", action="store_true", help="end when the process that started this one does")
+    chosen = parser.parse_args(arguments)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    if chosen.with_parent:
+        end_with_parent()
+    try:
+        options = options_from(chosen.server, load(chosen.settings, os.environ))
+        program = run_once(options, os.environ) if chosen.once else Replicator(options, os.environ).run()
+        asyncio.run(_until_told(program))
+    except FairleadError as error:
+        print(f"fairlead replicator: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _until_told(program: Coroutine[Any, Any, None]) -> None:
+    """Run until the program ends or a signal says so."""
+    task = asyncio.ensure_future(program)
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+if __name__ == "__main__":
+    sys.exit(main())
