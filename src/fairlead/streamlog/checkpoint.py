@@ -57,7 +57,7 @@ def _pack(table: Table) -> tuple[str, list[Buffer]]:
     if isinstance(table, np.ndarray):
         if table.ndim != 1 or table.dtype.hasobject:
             raise ValueError(f"a table of {table.dtype} with {table.ndim} dimensions cannot be stored")
-        return table.dtype.str, [memoryview(np.ascontiguousarray(table).view(np.uint8))]
+        return table.dtype.str, [np.ascontiguousarray(table).tobytes()]
     if all(isinstance(value, str) for value in table):
         return "text", _pack_list([str(value).encode() for value in table])
     return "bytes", _pack_list([None if value is None else bytes(value) for value in table])  # type: ignore[arg-type]
