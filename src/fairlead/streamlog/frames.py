@@ -32,6 +32,9 @@ class Repair:
     slice's recorded position."""
     last: bool
     """No further rows of this repair follow."""
+    end: int = 0
+    """Where the partition's log ends after the rows of this repair so far; the note is cleared only if the replica has
+    come that far, so that a frame that was lost on the way is noticed. 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +55,7 @@ class Frame:
     topics: Mapping[int, FrameTopic]
     rows: Sequence[Row]
     repair: Repair | None = None
+    link_created_at: int | None = None
+    """When the link was made, milliseconds since 1970 by the source's clock. What expired at the source unsent and was
+    appended after that is a gap also where the replica never held the partition; before it, the link's start. None:
+    not known, a start."""

@@ -76,7 +76,10 @@ def _header_fields(frame: Frame, rows: int, batch_bytes: int) -> dict[str, Any]:
         "to": frame.to_commit,
         "epoch_id": frame.epoch_id.hex(),
         "topics": [[number, topic.incarnation.hex(), topic.name] for number, topic in frame.topics.items()],
-        "repair": None if repair is None else [repair.number, repair.partition, repair.read_to, repair.last],
+        "repair": None
+        if repair is None
+        else [repair.number, repair.partition, repair.read_to, repair.last, repair.end],
+        "created_at": frame.link_created_at,
         "rows": rows,
         "batch_bytes": batch_bytes,
     }
@@ -149,6 +152,7 @@ def _head(fields: Mapping[str, Any]) -> FrameHead:
         topics={_natural(number): FrameTopic(_id(id), _text(name)) for number, id, name in fields["topics"]},
         rows=(),
         repair=_repair(fields["repair"]),
+        link_created_at=None if fields["created_at"] is None else _natural(fields["created_at"]),
     )
     if frame.slice >= SLICES or frame.from_commit > frame.to_commit:
         raise ValueError("slice or commits out of range")
@@ -158,10 +162,10 @@ def _head(fields: Mapping[str, Any]) -> FrameHead:
 def _repair(fields: Any) -> Repair | None:
     if fields is None:
         return None
-    number, partition, read_to, last = fields
+    number, partition, read_to, last, end = fields
     if type(last) is not bool:
         raise ValueError(f"{last!r} is not true or false")
-    return Repair(_natural(number), _natural(partition), _natural(read_to), last)
+    return Repair(_natural(number), _natural(partition), _natural(read_to), last, _natural(end))
 
 
 def _id(value: Any) -> bytes:
