@@ -1,0 +1,192 @@
+"""One connection of a sink to this gateway: frames in, cumulative answers out.
+
+Frames are handed to the replica's shards in the order in which they came, without waiting for one another, so that many
+share a commit. Each shard of the replica gets the part of a frame whose topics live in it, with the frame's own
+commits, and records its own position with it; the replica's position is the lowest (`docs/formats/link-protocol.md`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import fairlead.streamlog.apply as frames_apply
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.messages import Applied, ApplyHello, Refused, SliceAt
+from fairlead.model.errors import FairleadError, InvalidValue
+from fairlead.model.names import shard_of
+from fairlead.streamlog.draft import Draft
+from fairlead.streamlog.frames import Frame
+from fairlead.streamlog.frames_codec import decode_frame
+from fairlead.streamlog.values import Run
+
+DECODED_HERE_BYTES_MAX = 64 * 1024
+"""A larger frame is decoded in a thread, so that the loop serves others meanwhile."""
+
+SliceKey = tuple[int, int]
+"""(shard of the source, slice)."""
+
+
+@dataclass(slots=True)
+class ApplyCounts:
+    """What came in over links, for metrics and answers."""
+
+    frames: int = 0
+    size_bytes: int = 0
+    records: int = 0
+    duplicates: int = 0
+    behind: int = 0
+    refused: int = 0
+
+
+class ApplySession:
+    """Applies the frames of one connection."""
+
+    def __init__(self, stream: Stream, hello: ApplyHello, window_bytes: int, totals: ApplyCounts) -> None:
+        self.stream = stream
+        self.hello = hello
+        self.counts = ApplyCounts()
+        self.failure: FairleadError | None = None
+        self._totals = totals
+        self.window_bytes = window_bytes
+        self._waiting_bytes = 0
+        self._received = 0
+        self._through = 0
+        self._told_through = 0
+        self._finished: set[int] = set()
+        self._positions: dict[SliceKey, int] = {}
+        self._refusals: list[Refused] = []
+        self._refused_run: dict[SliceKey, Run] = {}
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def submit(self, data: bytes) -> None:
+        """Take the next frame; returns when another may be read.
+
+        Raises:
+            CorruptBatch: the bytes are no frame.
+            InvalidValue: the frame is of another link or source than the hello.
+        """
+        self._received += 1
+        number, size = self._received, len(data)
+        frame = await _decode(data)
+        self._check(frame)
+        self._waiting_bytes += size
+        self._count(frames=1, size_bytes=size)
+        task = asyncio.get_running_loop().create_task(self._run(number, frame, size))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        while self._waiting_bytes > self.window_bytes and self.failure is None:
+            self._room.clear()
+            await self._room.wait()
+
+    async def answers(self) -> list[Refused | Applied]:
+        """Wait for news and return what is to be said; refusals come before the Applied that counts them.
+
+        Raises:
+            FairleadError: this connection has failed and is to be closed with that.
+        """
+        await self._news.wait()
+        self._news.clear()
+        if self.failure is not None:
+            raise self.failure
+        refusals, self._refusals = self._refusals, []
+        return [*refusals, *self._applied()]
+
+    def fail(self, error: FairleadError) -> None:
+        """End the connection with an error; the first one counts."""
+        self.failure = self.failure or error
+        self._news.set()
+        self._room.set()
+
+    async def close(self) -> None:
+        """Wait for what was submitted; it is applied though nobody hears of it."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _check(self, frame: Frame) -> None:
+        if (frame.link, frame.source) != (self.hello.link, self.hello.source.stream):
+            raise InvalidValue(f"a frame of link {frame.link.hex()} on the connection of {self.hello.link.hex()}")
+
+    def _applied(self) -> Iterable[Applied]:
+        if self._through == self._told_through:
+            return
+        self._told_through = self._through
+        slices = tuple(SliceAt(shard, slice, at) for (shard, slice), at in self._positions.items())
+        self._positions = {}
+        yield Applied(self._through, slices, self.counts.records, self.counts.duplicates, self.counts.behind)
+
+    async def _run(self, number: int, frame: Frame, size: int) -> None:
+        try:
+            if not self._is_refused(frame):
+                await self._apply(number, frame, size)
+        except FairleadError as error:
+            self.fail(error)
+            return
+        finally:
+            self._waiting_bytes -= size
+            self._room.set()
+        self._finish(number)
+
+    async def _apply(self, number: int, frame: Frame, size: int) -> None:
+        submits = [
+            self.stream.shards[shard].submit(_request(part), size)
+            for shard, part in split(frame, len(self.stream.shards))
+        ]
+        outcomes = await asyncio.gather(*submits)
+        refused = [outcome for outcome in outcomes if outcome.refused_position is not None]
+        if refused:
+            self._refuse(number, frame, refused)
+        elif frame.repair is None:
+            self._positions[frame.shard, frame.slice] = min(outcome.position for outcome in outcomes)
+        self._count(
+            records=sum(outcome.appended for outcome in outcomes),
+            duplicates=sum(outcome.duplicates for outcome in outcomes),
+            behind=sum(outcome.behind + outcome.conflicts for outcome in outcomes),
+        )
+
+    def _refuse(self, number: int, frame: Frame, refused: list[frames_apply.Applied]) -> None:
+        position = min(outcome.refused_position or 0 for outcome in refused)
+        reason = "position" if frame.from_commit > position else "run"
+        self._refused_run[frame.shard, frame.slice] = frame.run
+        self._refusals.append(Refused(number, frame.shard, frame.slice, position, reason))
+        self._count(refused=1)
+
+    def _is_refused(self, frame: Frame) -> bool:
+        """A slice that was refused stays so until a newer grant brings it."""
+        run = self._refused_run.get((frame.shard, frame.slice))
+        return run is not None and not run < frame.run
+
+    def _finish(self, number: int) -> None:
+        self._finished.add(number)
+        while self._through + 1 in self._finished:
+            self._through += 1
+            self._finished.remove(self._through)
+        self._news.set()
+
+    def _count(self, **counts: int) -> None:
+        for name, count in counts.items():
+            for target in (self.counts, self._totals):
+                setattr(target, name, getattr(target, name) + count)
+
+
+async def _decode(data: bytes) -> Frame:
+    if len(data) <= DECODED_HERE_BYTES_MAX:
+        return decode_frame(data)
+    return await asyncio.to_thread(decode_frame, data)
+
+
+def _request(frame: Frame) -> Callable[[Draft], frames_apply.Applied]:
+    return lambda draft: frames_apply.apply_frame(draft, frame)
+
+
+def split(frame: Frame, shards: int) -> list[tuple[int, Frame]]:
+    """The part of a frame for each shard of the replica; every shard gets one, for its position."""
+    if shards == 1:
+        return [(0, frame)]
+    home = {number: shard_of(topic.name, shards) for number, topic in frame.topics.items()}
+    return [
+        (shard, replace(frame, rows=[row for row in frame.rows if home.get(row.topic, 0) == shard]))
+        for shard in range(shards)
+    ]

@@ -1,0 +1,478 @@
+"""The source's side of all links of one cluster: contact, grants, announcements, failures.
+
+In: link records (`cluster.links`), reader and sink tasks on their control connections, new ends of shards. Out: grants
+to readers, withdrawals to readers and sinks, numbers for `replica list`. One task per link asks its destination and
+waits; so a destination that is a black hole delays nobody else, and an idle link runs no timer and sends nothing.
+Always true: a slice of a link is held by one reader at a time; a paused, removed or stopped link holds none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import httpx
+import structlog
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.apply_socket import ApplyGateway
+from fairlead.gateway.codes import STOPS, RolledBack, StreamChanged
+from fairlead.gateway.contact import Backoff, Gateways, Timing
+from fairlead.gateway.errors import code_of, to_error
+from fairlead.gateway.granting import Granting
+from fairlead.gateway.grants import Held
+from fairlead.gateway.link_state import LinkCounts, LinkState, Phase, urls_of, wire_id
+from fairlead.gateway.messages import (
+    Done,
+    Failed,
+    LinkAnswer,
+    LinkRequest,
+    Place,
+    Progress,
+    ReadReport,
+    SliceRefused,
+    WithdrawRun,
+)
+from fairlead.gateway.reader_port import ReaderPort
+from fairlead.model.clock import Clock, Randomness
+from fairlead.model.errors import BadRequest, FairleadError, UnknownStream
+from fairlead.model.names import StreamPath, parse_stream_path
+from fairlead.streamlog.values import Run
+from fairlead.streamlog.writer import Announcement
+
+log = structlog.get_logger()
+
+REPAIR_DELAY_MAX_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class EndedCopy:
+    """How a copy ended in this process."""
+
+    counts: LinkCounts
+    error: FairleadError | None
+
+
+class SinkPort(Protocol):
+    """One connected sink task."""
+
+    def withdraw(self, message: WithdrawRun) -> None:
+        """Tell the sink to drop the frames of a link up to a run."""
+        ...
+
+
+class LinkRunner:
+    """Runs every link of a cluster. `start` and `close` enclose its life; all methods run on one event loop."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        http: httpx.AsyncClient,
+        clock: Clock,
+        randomness: Randomness,
+        *,
+        data_root: str = "",
+        timing: Timing | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.http = http
+        self.clock = clock
+        self.randomness = randomness
+        self.timing = timing or Timing()
+        self.gateway = ApplyGateway(cluster)
+        self.states: dict[bytes, LinkState] = {}
+        self.granting = Granting(cluster, data_root)
+        self.sinks: set[SinkPort] = set()
+        self.ended_copies: dict[tuple[str, str], EndedCopy] = {}
+        self.contacts = 0
+        self.failures = 0
+        self._tasks: dict[bytes, asyncio.Task[None]] = {}
+        self._timers: dict[bytes, asyncio.TimerHandle] = {}
+        self._followed: set[tuple[bytes, int]] = set()
+        self._watchers: set[Callable[[], None]] = set()
+        self._closed = False
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Run the links there are, and follow changes of their records."""
+        self.cluster.links.listen(self._sync)
+        self._sync()
+
+    async def close(self) -> None:
+        """End all links and apply connections."""
+        self._closed = True
+        self.gateway.close()
+        for timer in self._timers.values():
+            timer.cancel()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    @property
+    def active(self) -> int:
+        """Links that want to move data; with none, no Spark is needed."""
+        return sum(not state.record.paused for state in self.states.values())
+
+    def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
+        """Call `watcher` when links were added, removed, paused or resumed; answers what ends that."""
+        self._watchers.add(watcher)
+        return partial(self._watchers.discard, watcher)
+
+    def new_gateways(self) -> Gateways:
+        """Calls of the gateways of one destination."""
+        return Gateways(self.http, self.clock, self.timing)
+
+    def source(self, link: LinkState) -> Stream:
+        """The link's source stream.
+
+        Raises:
+            UnknownStream: it was deleted.
+        """
+        stream = self.cluster.stream_by_id(link.record.source)
+        if stream is None:
+            raise UnknownStream(f"stream {link.record.source_path} was deleted")
+        return stream
+
+    # ------------------------------------------------------------ records
+
+    def _sync(self) -> None:
+        """Bring what runs in line with the records."""
+        if self._closed:
+            return
+        records = {record.id: record for record in self.cluster.links.all()}
+        for gone in self.states.keys() - records.keys():
+            self._end(gone)
+        for record in records.values():
+            if record.id in self.states:
+                self._changed(self.states[record.id], record)
+            else:
+                self._begin(record)
+        for watcher in list(self._watchers):
+            watcher()
+
+    def _begin(self, record: LinkRecord) -> None:
+        link = LinkState(record, Backoff(self.timing, self.randomness), self.new_gateways())
+        for other in self._beside(link) if record.once is not None else []:
+            link.shares = other.wire_id
+            self._withdraw(other, "a copy is made")
+            self.restart(other)
+        self.states[record.id] = link
+        self._tasks[record.id] = asyncio.get_running_loop().create_task(self._drive(link))
+
+    def _end(self, link_id: bytes) -> None:
+        link = self.states.pop(link_id)
+        self._withdraw(link, "removed")
+        self._tasks.pop(link_id).cancel()
+        for other in self._beside(link) if link.record.once is not None else []:
+            self.restart(other)
+        timer = self._timers.pop(link_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _changed(self, link: LinkState, record: LinkRecord) -> None:
+        before, link.record = link.record, record
+        if (record.paused, record.rescan, record.replica_urls) == (before.paused, before.rescan, before.replica_urls):
+            return
+        if record.rescan != before.rescan:
+            self._withdraw(link, "rescan", before=before)
+            link.forget()
+        self.restart(link)
+
+    def restart(self, link: LinkState) -> None:
+        """Pause or resume by the record, also a link that had stopped; felt at once."""
+        link.phase = Phase.PAUSED if link.record.paused else Phase.CONTACTING
+        if link.record.paused:
+            self._withdraw(link, "paused")
+        link.error = None
+        link.rouse()
+
+    def _beside(self, link: LinkState) -> list[LinkState]:
+        """Other links of the same source and replica: a standing one, or copies."""
+        pair = (link.record.source, link.record.replica_path)
+        found = [other for other in self.states.values() if (other.record.source, other.record.replica_path) == pair]
+        return [other for other in found if other is not link]
+
+    def _copy_beside(self, link: LinkState) -> LinkState | None:
+        return next((other for other in self._beside(link) if other.record.once is not None), None)
+
+    # ------------------------------------------------------------ one link
+
+    async def _drive(self, link: LinkState) -> None:
+        while True:
+            link.wake.clear()
+            link.changed.clear()
+            if self._holds_still(link):
+                await link.wake.wait()
+                continue
+            try:
+                await self._contact(link)
+            except FairleadError as error:
+                self._fail(link, error)
+                if link.record.once is not None and isinstance(error, BadRequest):
+                    await self._end_copy(link, error)
+                await self._rest(link)
+                continue
+            await link.wake.wait()
+            if link.failed:
+                await self._rest(link)
+
+    def _holds_still(self, link: LinkState) -> bool:
+        """Paused, stopped, or a copy to the same replica is under way, which moves the same positions."""
+        if link.record.paused:
+            link.phase = Phase.PAUSED
+        return link.phase in {Phase.PAUSED, Phase.STOPPED} or self._copy_beside(link) is not None
+
+    async def _rest(self, link: LinkState) -> None:
+        """Wait out a back-off; a changed record ends it. A stopped link does not wait here."""
+        link.failed = False
+        if link.phase is Phase.STOPPED:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(link.changed.wait(), link.backoff.next_s())
+
+    async def _contact(self, link: LinkState) -> None:
+        """Ask the destination where it stands, check that it is still the same and so are we, and grant.
+
+        Raises:
+            FairleadError: it does not answer, refuses, or one of the two is not what it was.
+        """
+        record, stream = link.record, self.source(link)
+        self.contacts += 1
+        answer = await link.gateways.ask(urls_of(self.cluster, record), self.request(link))
+        if self._holds_still(link) or link.record.rescan != record.rescan:
+            return
+        await self._bind(link, answer)
+        self._check_history(link, stream, answer)
+        self._learn(link, stream, answer)
+        if self._copy_is_done(link):
+            await self._finish_copy(link)
+            return
+        self._follow(stream)
+        self.granting.fill(link, stream)
+        self._repair(link, stream, answer)
+
+    def request(self, link: LinkState) -> LinkRequest:
+        """What this link says at contact."""
+        replica = replica_path(link.record)
+        source = Place(self.cluster.name, link.record.source_path, link.record.source, tuple(self.cluster.urls))
+        return LinkRequest(link.wire_id, source, replica.path, once=link.record.once is not None)
+
+    async def _bind(self, link: LinkState, answer: LinkAnswer) -> None:
+        record = link.record
+        if record.replica_stream is None:
+            link.record = await self.cluster.links.edit(record.id, replica_stream=answer.stream)
+        elif record.replica_stream != answer.stream:
+            names = f"-path {self._source_path(record)} -replica {record.replica_path}"
+            raise StreamChanged(
+                f"{record.replica_path} is another stream than the one this link began with; to start with the new one "
+                f"run: fairlead stream replica remove {names}, then: fairlead stream replica add {names}"
+            )
+
+    def _check_history(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
+        for position in answer.positions:
+            known = position.shard < len(stream.shards) and stream.shards[position.shard].log.knows(
+                position.epoch_id, position.commit
+            )
+            if not known:
+                raise RolledBack(
+                    f"source rolled back: {link.record.replica_path} has applied commits up to {position.commit} that "
+                    f"{self._source_path(link.record)} does not have (was it restored from a copy?); to send the whole "
+                    f"log again run: fairlead stream replica resume -path {self._source_path(link.record)} "
+                    f"-replica {link.record.replica_path} -rescan"
+                )
+
+    def _learn(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
+        if link.answer is None:
+            link.began_empty = not answer.positions
+        link.answer = answer
+        link.error = None
+        link.phase = Phase.READY
+        for position in answer.positions:
+            link.advance(position.shard, {position.slice: position.commit})
+        self.granting.runs.seen(position.run for position in answer.positions)
+        if not link.copy_ends:
+            link.copy_ends = tuple(shard.log.end for shard in stream.shards)
+            link.copy_bytes = sum(self.granting.pending_bytes(link, stream).values())
+
+    def _fail(self, link: LinkState, error: FairleadError) -> None:
+        self.failures += 1
+        self._withdraw(link, code_of(error))
+        if link.record.paused:
+            return
+        stops = isinstance(error, STOPS)
+        link.phase = Phase.STOPPED if stops else Phase.FAILED
+        if link.error is None or str(link.error) != str(error):
+            log.warning("link failed", replica=link.record.replica_path, error=str(error), stopped=stops)
+        link.error = error
+
+    def _withdraw(self, link: LinkState, reason: str, before: LinkRecord | None = None) -> None:
+        """Take all grants of a link back, from readers and sinks."""
+        last = self.granting.withdraw(link, reason)
+        if last is not None:
+            self._tell_sinks(link.wire_id if before is None else wire_id(before), last)
+        self._serve_waiting()
+
+    def _tell_sinks(self, known_as: bytes, run: Run) -> None:
+        for sink in self.sinks:
+            sink.withdraw(WithdrawRun(known_as, run))
+
+    def _source_path(self, record: LinkRecord) -> str:
+        return self.cluster.global_path(record.source_path)
+
+    # ------------------------------------------------------------ readers
+
+    def reader_joined(self, port: ReaderPort) -> None:
+        """A reader task has connected: it gets what waits, and its part of big backlogs."""
+        self.granting.join(port)
+        for link in self.states.values():
+            if link.phase is Phase.READY and self.granting.should_spread(link, self.source(link)):
+                self._withdraw(link, "shared with another reader")
+                link.wake.set()
+        self._serve_waiting()
+
+    def reader_left(self, port: ReaderPort) -> None:
+        """A reader has gone: what it held is given again, from where the destination then stands."""
+        for link_id in self.granting.leave(port):
+            link = self.states.get(link_id)
+            if link is not None:
+                link.wake.set()
+
+    def _serve_waiting(self) -> None:
+        for link in self.states.values():
+            if link.phase is Phase.READY and not link.wake.is_set():
+                with suppress(UnknownStream):
+                    self.granting.fill(link, self.source(link))
+
+    def read(self, port: ReaderPort, report: ReadReport) -> None:
+        """A reader says how far it has scanned."""
+        held, link = self._held(port, report.grant)
+        if held is None or link is None or held.repair:
+            return
+        link.read(held.key[1], report)
+        self._note_caught_up(link)
+
+    def done(self, port: ReaderPort, message: Done) -> None:
+        """A reader has finished a repair, or a copy's part."""
+        held, link = self._held(port, message.grant)
+        if held is None or link is None:
+            return
+        if held.repair:
+            self.granting.end(held)
+            self._later(link, min(self.timing.repair_s * 2.0**link.repairs, REPAIR_DELAY_MAX_S))
+        self._note_caught_up(link)
+
+    def _held(self, port: ReaderPort, grant: int) -> tuple[Held | None, LinkState | None]:
+        held = self.granting.table.get(grant)
+        if held is None or held.port is not port:
+            return None, None
+        return held, self.states.get(held.link)
+
+    def _repair(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
+        behind = [each for each in answer.behind if not each.reason.startswith("conflict")]
+        link.repairs = link.repairs + 1 if behind else 0
+        if behind and not self.granting.repair(link, stream, behind):
+            self._later(link, REPAIR_DELAY_MAX_S)
+
+    def _later(self, link: LinkState, delay_s: float) -> None:
+        """Ask the destination again after a while, for what is behind."""
+        timer = self._timers.pop(link.record.id, None)
+        if timer is not None:
+            timer.cancel()
+        self._timers[link.record.id] = asyncio.get_running_loop().call_later(delay_s, link.wake.set)
+
+    # ------------------------------------------------------------ sinks
+
+    def progress(self, message: Progress) -> None:
+        """A sink says what its destination has recorded."""
+        link = self._by_wire_id(message.link)
+        if link is None:
+            return
+        link.backoff.reset()
+        link.advance(message.shard, message.slices)
+        link.counts.frames += message.frames
+        link.counts.records += message.records
+        link.counts.size_bytes += message.size_bytes
+        link.counts.duplicates += message.duplicates
+        if message.behind:
+            self._later(link, self.timing.backoff_first_s)
+        self._note_caught_up(link)
+
+    def sink_failed(self, message: Failed) -> None:
+        """A sink could not deliver: take the link's grants back and ask the destination after a while."""
+        link = self._by_wire_id(message.link)
+        if link is None or not self._stands(link, message.run):
+            return
+        self._fail(link, _error_of(message))
+        link.failed = True
+        link.wake.set()
+
+    def sink_refused(self, message: SliceRefused) -> None:
+        """A frame did not follow the recorded position: give the link again, from there."""
+        link = self._by_wire_id(message.link)
+        if link is None:
+            return
+        if any(held.run == message.run for held in self.granting.table.of(link.record.id)):
+            self._withdraw(link, "refused")
+            link.failed = True
+            link.wake.set()
+
+    def _stands(self, link: LinkState, run: Run) -> bool:
+        """Something that was granted under this run, or before, still counts."""
+        return any(not run < held.run for held in self.granting.table.of(link.record.id))
+
+    def _by_wire_id(self, known_as: bytes) -> LinkState | None:
+        found = [link for link in self.states.values() if link.wire_id == known_as]
+        return next((link for link in found if link.shares is not None), found[0] if found else None)
+
+    # ------------------------------------------------------------ the log
+
+    def _follow(self, stream: Stream) -> None:
+        for number, shard in enumerate(stream.shards):
+            key = (stream.id, number)
+            if key not in self._followed:
+                self._followed.add(key)
+                shard.add_listener(partial(self._announced, key))
+
+    def _announced(self, key: tuple[bytes, int], announcement: Announcement) -> None:
+        if announcement.non_local:
+            for port in self.granting.table.ports:
+                port.moved(key)
+
+    # ------------------------------------------------------------ copies that end
+
+    def _note_caught_up(self, link: LinkState) -> None:
+        link.note_caught_up()
+        if link.record.once is not None and self._copy_is_done(link):
+            link.wake.set()
+
+    def _copy_is_done(self, link: LinkState) -> bool:
+        once = link.record.once
+        if once is None or link.answer is None or link.answer.behind_total > link.answer.conflicts_total:
+            return False
+        return link.reached(once)
+
+    async def _finish_copy(self, link: LinkState) -> None:
+        """Take back the permission at the destination, then forget the link."""
+        await link.gateways.tell(urls_of(self.cluster, link.record), self.request(link), "/gateway/copy/end")
+        await self._end_copy(link, None)
+
+    async def _end_copy(self, link: LinkState, error: FairleadError | None) -> None:
+        """Remember how a copy ended, for whoever waits for it, and remove its link (which ends this task)."""
+        self.ended_copies[link.record.source_path, link.record.replica_path] = EndedCopy(link.counts, error)
+        await asyncio.shield(self.cluster.links.remove(link.record.id))
+
+
+def replica_path(record: LinkRecord) -> StreamPath:
+    """The replica's path, with its cluster."""
+    return parse_stream_path(record.replica_path)
+
+
+def _error_of(message: Failed) -> FairleadError:
+    return to_error({"errors": [{"code": message.reason, "desc": message.message}]})

@@ -1,0 +1,151 @@
+"""What the source server knows of one link while it runs; the record in `meta/` is all that outlives the process."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.contact import Backoff, Gateways
+from fairlead.gateway.messages import LinkAnswer, ReadReport
+from fairlead.model.errors import FairleadError
+from fairlead.model.names import SLICES, parse_stream_path
+
+SliceKey = tuple[int, int]
+"""(shard of the source, slice)."""
+
+
+class Phase(Enum):
+    """What a link is doing."""
+
+    PAUSED = "paused"
+    CONTACTING = "contacting"
+    """Asking the destination, for the first time or again; nothing is granted unless it was before."""
+    READY = "ready"
+    """The destination has answered; slices are granted, or wait for a reader."""
+    FAILED = "failed"
+    """The destination does not answer or says no; asked again after a while."""
+    STOPPED = "stopped"
+    """Waits for a person."""
+
+
+def wire_id(record: LinkRecord) -> bytes:
+    """The id by which a destination knows a link: a rescan is another one, without positions."""
+    if record.rescan == 0:
+        return record.id
+    return hashlib.sha256(record.id + record.rescan.to_bytes(8, "big")).digest()[:16]
+
+
+def urls_of(cluster: Cluster, record: LinkRecord) -> tuple[str, ...]:
+    """The gateways of a link's destination; this cluster's own addresses may have changed since it was made."""
+    here = parse_stream_path(record.replica_path).cluster == cluster.name
+    return cluster.urls if here else record.replica_urls
+
+
+@dataclass(slots=True)
+class LinkCounts:
+    """What the destination has answered since this server started."""
+
+    frames: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    duplicates: int = 0
+
+
+@dataclass(slots=True)
+class LinkState:
+    """One link, as it runs."""
+
+    record: LinkRecord
+    backoff: Backoff
+    gateways: Gateways
+    phase: Phase = Phase.CONTACTING
+    error: FairleadError | None = None
+    error_host: str = ""
+    failed: bool = False
+    """A sink could not deliver; wait before asking again."""
+    answer: LinkAnswer | None = None
+    positions: dict[SliceKey, int] = field(default_factory=dict)
+    """Recorded at the destination; a slice without one begins at 0."""
+    scanned: dict[SliceKey, tuple[int, int]] = field(default_factory=dict)
+    """(read to, last frame handed on) by the present grant."""
+    counts: LinkCounts = field(default_factory=LinkCounts)
+    copy_bytes: int | None = None
+    """Backlog when the link began in this process; None once it has been caught up with."""
+    began_empty: bool = True
+    """The replica held nothing of this link at first contact: what runs is the first copy."""
+    repairs: int = 0
+    """Repairs in a row that left something behind."""
+    copy_ends: tuple[int, ...] = ()
+    """Ends of the source's shards when the link began in this process."""
+    shares: bytes | None = None
+    """A copy to a replica that has a standing link moves that link's positions, so that nothing is sent twice."""
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """The record was edited, or a person said resume: end a wait at once."""
+
+    @property
+    def wire_id(self) -> bytes:
+        """The link's id for its destination."""
+        return wire_id(self.record) if self.shares is None else self.shares
+
+    def effective(self, key: SliceKey) -> int:
+        """All commits below this are done: recorded by the destination, or read with nothing to send in them."""
+        recorded = self.positions.get(key, 0)
+        read, emitted = self.scanned.get(key, (0, 0))
+        return max(recorded, read) if recorded >= emitted else recorded
+
+    def effective_of(self, shard: int) -> dict[int, int]:
+        """By slice, `effective`."""
+        return {each: self.effective((shard, each)) for each in range(SLICES)}
+
+    def read(self, shard: int, report: ReadReport) -> None:
+        """Take a reader's report."""
+        for each, commit in report.slices.items():
+            self.scanned[shard, each] = (commit, report.emitted.get(each, 0))
+
+    def unread(self, shard: int, slices: Mapping[int, int]) -> None:
+        """A new grant begins: what an earlier reader scanned and had not yet delivered counts no more."""
+        for each, start in slices.items():
+            self.scanned[shard, each] = (start, 0)
+
+    def advance(self, shard: int, slices: Mapping[int, int]) -> None:
+        """Take recorded positions; they never go back."""
+        for each, commit in slices.items():
+            self.positions[shard, each] = max(self.positions.get((shard, each), 0), commit)
+
+    def start_of(self, shard: int) -> dict[int, int]:
+        """By slice, where to begin reading a shard.
+
+        Where the destination has recorded nothing after an empty stretch, it is read again: it costs a look at the
+        columns, and needs no memory that a restart would lose.
+        """
+        return {each: self.positions.get((shard, each), 0) for each in range(SLICES)}
+
+    def note_caught_up(self) -> None:
+        """All that was there when the link began has arrived: the copy is over, and does not begin again."""
+        if self.answer is not None and self.reached(self.copy_ends):
+            self.copy_bytes = None
+            self.began_empty = False
+
+    def reached(self, ends: tuple[int, ...]) -> bool:
+        """Everything below these ends of the shards is done."""
+        return all(self.effective((shard, each)) >= end for shard, end in enumerate(ends) for each in range(SLICES))
+
+    def forget(self) -> None:
+        """A rescan: nothing is known of where the destination stands."""
+        self.positions.clear()
+        self.scanned.clear()
+        self.answer = None
+        self.copy_bytes = None
+
+    def rouse(self) -> None:
+        """Let the link look at its state again, without waiting out a back-off."""
+        self.backoff.reset()
+        self.failed = False
+        self.changed.set()
+        self.wake.set()
