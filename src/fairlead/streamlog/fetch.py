@@ -278,6 +278,18 @@ class LogReader:
             raise
         return None
 
+    def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
+        """See `ShardLog.offset_of_newest`."""
+        state = self._state(number, partition)
+        self._log.check_running()
+        try:
+            pieces = self._pieces(number, partition, state.start)
+            newest = max(pieces, key=lambda piece: piece.max_timestamp, default=None)
+            return None if newest is None else first_at_or_after(self._read([newest])[0], newest.max_timestamp)
+        except (Damaged, StorageUnavailable) as error:
+            self._log.stop(error)
+            raise
+
     def offset_for_epoch(self, number: int, partition: int, epoch: int) -> tuple[int, int]:
         """See `ShardLog.offset_for_epoch`; the rule is Kafka's `LeaderEpochFileCache.endOffsetFor`."""
         state = self._state(number, partition)

@@ -75,6 +75,7 @@ class Shard:
         self._queue: deque[_Waiting] = deque()
         self._queued_bytes = 0
         self._room = asyncio.Event()
+        self._entry = asyncio.Lock()
         self._writing: asyncio.Task[None] | None = None
         self._watches: dict[tuple[int, int], set[Watch]] = {}
         self._listeners: list[Listener] = []
@@ -126,9 +127,12 @@ class Shard:
         Raises:
             FairleadError: what the request raised, why the commit failed, or why the shard is stopped.
         """
-        while self._queued_bytes > self.log.settings.commit_queue_bytes_max and not self._closed:
-            self._room.clear()
-            await self._room.wait()
+        # In turn: a newcomer does not pass those who wait for room, or a producer's batches would change places. With
+        # room and nobody waiting this does not suspend, so that requests are queued in the order of their calls.
+        async with self._entry:
+            while self._queued_bytes > self.log.settings.commit_queue_bytes_max and not self._closed:
+                self._room.clear()
+                await self._room.wait()
         self._check_open()
         answer: asyncio.Future[T] = self._loop.create_future()
         self._queue.append(_Waiting(request, size_bytes, answer))

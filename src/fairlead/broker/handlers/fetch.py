@@ -1,0 +1,37 @@
+"""Fetch: batches from an offset on, as they were produced, waiting for more if there are too few.
+
+The high watermark is the announced end: what a consumer sees is durable. Batches at the tail come from memory; what is
+only on disk is read by a thread, all partitions of the request at once, so that nobody else waits. An answer holds at
+most `max_bytes`, or one batch if that alone is larger. No fetch sessions are kept (session id 0, KIP-227).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import RequestContext
+from fairlead.broker.dispatch import Answer, Packed
+from fairlead.broker.poll import Poll
+from fairlead.protocol.fetch import read_request, write_response
+
+API_KEY = 1
+RAW = True
+
+
+async def handle(ctx: RequestContext, body: memoryview) -> Answer:
+    """Read; while there is too little, wait for partitions to move, as long as the client has patience."""
+    request = read_request(body, ctx.version)
+    if request.session_id != 0:
+        return Packed(write_response([], ctx.version, error=ErrorCode.fetch_session_id_not_found))
+    deadline = asyncio.get_running_loop().time() + max(0, request.max_wait_ms) / 1000
+    max_bytes = min(request.max_bytes, ctx.settings.fetch_bytes_max)
+    poll = Poll(ctx.listener, ctx.readers, request.topics, max_bytes)
+    try:
+        await poll.read_all()
+        while not poll.failed and poll.size_bytes < request.min_bytes and await poll.wait(deadline):
+            await poll.read_moved()
+    finally:
+        poll.close()
+    return Packed(write_response(poll.answers(), ctx.version, request.isolation))

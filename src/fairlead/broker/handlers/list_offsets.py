@@ -1,0 +1,91 @@
+"""ListOffsets: the earliest, the latest, or the first offset at or after a time.
+
+Besides times there are numbers below zero (KIP-79, KIP-734, KIP-405, KIP-1005): -1 latest, -2 earliest, -3 of the
+largest timestamp, -4 earliest on local disks (all is local here), -5 and -6 of tiered storage (there is none).
+Look-ups by time open the one batch they end at, in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import RequestContext
+from fairlead.broker.dispatch import Answer
+from fairlead.broker.errors import Refused, code_of
+from fairlead.broker.pacing import Pace
+from fairlead.broker.partitions import check_epoch, check_partition
+from fairlead.broker.topics import Found
+from fairlead.streamlog.values import PartitionState
+
+API_KEY = 2
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+_TIERED = frozenset({-5, -6})
+
+_NOTHING = (-1, -1)
+
+
+async def handle(ctx: RequestContext, request: Any) -> Answer:
+    """One offset for each partition, with its timestamp if a timestamp was asked for."""
+    pace = Pace()
+    topics: list[dict[str, Any]] = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            partitions.append(await _answered(ctx, topic.name, asked))
+            await pace.turn()
+        topics.append({"name": topic.name, "partitions": partitions})
+    return {"topics": topics}
+
+
+async def _answered(ctx: RequestContext, name: str, asked: Any) -> dict[str, Any]:
+    partition: int = asked.partition_index
+    try:
+        found = ctx.listener.find(name)
+        check_partition(found.topic, partition)
+        check_epoch(found.topic, getattr(asked, "current_leader_epoch", -1))
+        offset, timestamp = await _look_up(ctx, found, partition, asked.timestamp)
+    except Exception as error:
+        return {"partition_index": partition, "error_code": code_of(error)}
+    state = found.shard.state.partition(found.topic.number, partition)
+    return {
+        "partition_index": partition,
+        "error_code": ErrorCode.none,
+        "timestamp": timestamp,
+        "offset": offset,
+        "leader_epoch": _epoch_at(state, found.topic.epoch, offset),
+    }
+
+
+async def _look_up(ctx: RequestContext, found: Found, partition: int, timestamp: int) -> tuple[int, int]:
+    """(offset, timestamp); both -1 if there is no such record, the timestamp alone for the ends."""
+    state = found.shard.state.partition(found.topic.number, partition)
+    if timestamp == LATEST:
+        return state.end, -1
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        return state.start, -1
+    if timestamp in _TIERED:
+        return _NOTHING
+    if timestamp < MAX_TIMESTAMP:
+        raise Refused(ErrorCode.unsupported_version, f"{timestamp} is no timestamp")
+    log = found.shard.log
+    search = log.offset_of_newest if timestamp == MAX_TIMESTAMP else log.offset_for_time
+    arguments = () if timestamp == MAX_TIMESTAMP else (timestamp,)
+    loop = asyncio.get_running_loop()
+    hit: tuple[int, int] | None = await loop.run_in_executor(
+        ctx.readers, search, found.topic.number, partition, *arguments
+    )
+    return _NOTHING if hit is None else hit
+
+
+def _epoch_at(state: PartitionState, current: int, offset: int) -> int:
+    """Topic epoch of the record at an offset; the current one at the end, where the next record will be."""
+    if offset < 0:
+        return -1
+    return current if offset >= state.end else state.epoch_before(offset + 1)

@@ -1,0 +1,194 @@
+"""Produce: record batches get their offsets; they are checked here and not opened.
+
+What a request brings to one shard is submitted together and is one request of its group commit, in which each partition
+has its own outcome. As in Kafka one batch per partition and request (KIP-98). A batch at the topic's owner only:
+elsewhere POLICY_VIOLATION with a message that names the owner, which is also logged, since librdkafka shows only codes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import RequestContext
+from fairlead.broker.dispatch import PRODUCE, Answer, Packed
+from fairlead.broker.errors import Refused, code_of, message_of
+from fairlead.broker.partitions import find_topic
+from fairlead.broker.topic_settings import LOG_APPEND_TIME, timestamp_type
+from fairlead.broker.topics import Found
+from fairlead.model.errors import BatchTooLarge, Closed, FairleadError, NotOwner, UnknownPartition
+from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, MAGIC, check, magic_of, read_header, stamp_append_time
+from fairlead.protocol.produce import (
+    ACKS_NONE,
+    PartitionAnswer,
+    ProducePartition,
+    ProduceRequest,
+    ProduceTopic,
+    TopicAnswer,
+    read_request,
+    write_response,
+)
+from fairlead.streamlog.draft import Draft
+from fairlead.streamlog.produce import ProduceResult, produce
+from fairlead.streamlog.shard import Shard
+
+log = structlog.get_logger(__name__)
+
+API_KEY = PRODUCE
+RAW = True
+
+_ACKS = frozenset({0, 1, -1})
+_SUBMITTED_TOGETHER_BYTES = 16_000_000
+"""More than that for one shard goes in several requests of its group commit, so that commits stay small."""
+
+
+class _Item(NamedTuple):
+    """One checked batch on its way into a shard, and the place of its answer."""
+
+    topic_at: int
+    partition_at: int
+    found: Found
+    partition: int
+    batch: memoryview
+    stamped: bool
+    """Records get the time of their append (LogAppendTime)."""
+
+
+_Outcome = ProduceResult | Exception
+
+
+async def handle(ctx: RequestContext, body: memoryview) -> Answer:
+    """Submit every batch before the first wait, so that requests of one connection keep their order."""
+    request = read_request(body, ctx.version)
+    answers: list[list[PartitionAnswer]] = []
+    items: list[_Item] = []
+    for topic_at, topic in enumerate(request.topics):
+        answers.append(_take(ctx, request, topic, topic_at, items))
+    for shard_items, outcome in await _submit(items):
+        for item, one in zip(shard_items, outcome, strict=True):
+            answers[item.topic_at][item.partition_at] = _outcome(ctx, item, one)
+    topics = [
+        TopicAnswer(asked.name, asked.topic_id, made) for asked, made in zip(request.topics, answers, strict=True)
+    ]
+    if request.acks == ACKS_NONE:
+        _close_if_refused(topics)
+        return None
+    return Packed([write_response(topics, ctx.version)])
+
+
+def _take(
+    ctx: RequestContext, request: ProduceRequest, topic: ProduceTopic, topic_at: int, items: list[_Item]
+) -> list[PartitionAnswer]:
+    """Check one topic's batches: those that hold are added to `items`, the others have their answer."""
+    try:
+        _check_request(request)
+        found = find_topic(ctx.listener, topic.name, topic.topic_id)
+    except Exception as error:
+        return [_refused(asked.partition, error) for asked in topic.partitions]
+    stamped = timestamp_type(found.stream, found.topic.configs) == LOG_APPEND_TIME
+    answers: list[PartitionAnswer] = []
+    for place, asked in enumerate(topic.partitions):
+        try:
+            batch = _checked(ctx, found, asked)
+        except Exception as error:
+            answers.append(_refused(asked.partition, error))
+        else:
+            answers.append(PartitionAnswer(asked.partition, ErrorCode.none))
+            items.append(_Item(topic_at, place, found, asked.partition, batch, stamped))
+    return answers
+
+
+def _check_request(request: ProduceRequest) -> None:
+    if request.transactional_id is not None:
+        raise Refused(ErrorCode.transactional_id_authorization_failed, "transactions are not served")
+    if request.acks not in _ACKS:
+        raise Refused(ErrorCode.invalid_required_acks, f"acks={request.acks}: use 0, 1 or all")
+
+
+def _checked(ctx: RequestContext, found: Found, asked: ProducePartition) -> memoryview:
+    """The one batch that is produced to a partition, checked but for its producer's sequence."""
+    if not 0 <= asked.partition < found.topic.partitions:
+        raise UnknownPartition(f"topic {found.topic.name} has no partition {asked.partition}")
+    batch = asked.records
+    if batch is None or len(batch) == 0:
+        raise Refused(ErrorCode.invalid_record, "there are no records")
+    if len(batch) > ctx.settings.message_bytes_max:
+        raise BatchTooLarge(f"a batch of {len(batch):,} bytes is above {ctx.settings.message_bytes_max:,}")
+    _check_format(batch)
+    if check(batch).log_append_time:
+        raise Refused(ErrorCode.invalid_timestamp, "a producer must not say LogAppendTime; the topic does")
+    return batch
+
+
+def _check_format(batch: memoryview) -> None:
+    magic = magic_of(batch)
+    if magic is not None and magic < MAGIC:
+        raise Refused(ErrorCode.unsupported_for_message_format, f"records of format v{magic} are not served, only v2")
+    if len(batch) >= HEADER_BYTES and 0 < read_header(batch).length < len(batch) - LENGTH_END:
+        raise Refused(ErrorCode.invalid_record, "one partition takes one batch of a request")
+
+
+async def _submit(items: Sequence[_Item]) -> list[tuple[Sequence[_Item], Sequence[_Outcome]]]:
+    groups = _grouped(items)
+    if not groups:
+        return []
+    # Also a lone group goes as a task: tasks begin in the order in which they are made, so this connection's next
+    # request, whose batches go the same way, cannot pass it.
+    tasks = [asyncio.ensure_future(_submit_group(group)) for group in groups]
+    return [(group, await task) for group, task in zip(groups, tasks, strict=True)]
+
+
+def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
+    """Items by shard, each group of a size that one commit takes well; the order within a shard is kept."""
+    groups: list[list[_Item]] = []
+    open_groups: dict[Shard, tuple[list[_Item], int]] = {}
+    for item in items:
+        group, size = open_groups.get(item.found.shard, ([], 0))
+        if not group or size + len(item.batch) > _SUBMITTED_TOGETHER_BYTES:
+            group, size = [], 0
+            groups.append(group)
+        group.append(item)
+        open_groups[item.found.shard] = (group, size + len(item.batch))
+    return groups
+
+
+async def _submit_group(group: Sequence[_Item]) -> Sequence[_Outcome]:
+    size_bytes = sum(len(item.batch) for item in group)
+    try:
+        return await group[0].found.shard.submit(lambda draft: [_append(draft, item) for item in group], size_bytes)
+    except Exception as error:
+        return [error] * len(group)
+
+
+def _append(draft: Draft, item: _Item) -> _Outcome:
+    batch = stamp_append_time(item.batch, draft.now_ms) if item.stamped else item.batch
+    try:
+        return produce(draft, item.found.topic.number, item.partition, batch)
+    except FairleadError as error:
+        return error
+
+
+def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionAnswer:
+    if isinstance(outcome, NotOwner):
+        outcome = ctx.listener.not_owner(item.found.stream, item.found.topic)
+        log.warning("produce refused", client=ctx.connection.id, why=str(outcome))
+    if isinstance(outcome, Exception):
+        return _refused(item.partition, outcome)
+    append_time_ms = outcome.appended_at if item.stamped else -1
+    return PartitionAnswer(item.partition, ErrorCode.none, outcome.base_offset, append_time_ms, outcome.log_start)
+
+
+def _refused(partition: int, error: Exception) -> PartitionAnswer:
+    return PartitionAnswer(partition, code_of(error), message=message_of(error))
+
+
+def _close_if_refused(topics: Sequence[TopicAnswer]) -> None:
+    """A producer that takes no answers learns of a refusal as in Kafka: its connection is closed."""
+    for topic in topics:
+        for partition in topic.partitions:
+            if partition.error:
+                raise Closed(f"a produce with acks=0 was refused: {partition.message}")
