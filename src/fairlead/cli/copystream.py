@@ -31,19 +31,20 @@ def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> A
     call(command, params, cluster)
     chosen = {name: params[name] for name in ("src", "dst")}
     answer = call(_STATUS, chosen, cluster)
-    while not answer.first["finished"]:
+    while answer.first["state"] == "copying":
         _show_progress(answer.first)
         time.sleep(POLL_SECONDS)
         answer = call(_STATUS, chosen, cluster)
     _end_progress()
-    if answer.first["errors"]:
-        raise FairleadError(f"the copy to {params['dst']} has stopped: {answer.first['errors'][0]['Msg']}")
+    if answer.first["state"] == "failed":
+        raise FairleadError(f"the copy to {params['dst']} has stopped: {answer.first['error']}")
     return answer
 
 
 def _show_progress(row: Mapping[str, Any]) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{row['copyTableCompletionPercentage']:>3} %  {row['replicaState']}\x1b[K")
+        done = f"{row['copyTableCompletionPercentage']:>3} %  {row['recordsCopied']:,} records"
+        sys.stderr.write(f"\r{done}  {row['error']}\x1b[K")
         sys.stderr.flush()
 
 

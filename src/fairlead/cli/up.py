@@ -70,14 +70,13 @@ def server(
 def replicator(
     url: Annotated[str | None, typer.Option("--server", metavar="URL", help="HTTP address of the server")] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", help="the cluster, if no --server is given")] = None,
+    once: Annotated[bool, typer.Option("--once", help="carry what is there now, then end")] = False,
     settings: SettingsFile = None,
 ) -> None:
     """Run only the replicator of a cluster: the Spark application that moves records along its links."""
     address = check_url(url) if url is not None else chosen_cluster(cluster).http[0]
     load(settings, os.environ)
-    if settings is not None:
-        os.environ["FAIRLEAD_SETTINGS"] = str(settings)
-    os.execv(sys.executable, _replicator_command(address))
+    os.execv(sys.executable, _replicator_command(address, settings, *(["--once"] if once else [])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ END_SECONDS = 20.0
 @asynccontextmanager
 async def _replicating(url: str, settings: Path | None) -> AsyncIterator[None]:
     """Keep a replicator running for as long as the server does."""
-    keeping = asyncio.create_task(_keep_replicating(url, settings))
+    keeping = asyncio.create_task(_keep_replicating(_replicator_command(url, settings, "--with-parent")))
     try:
         yield
     finally:
@@ -165,28 +164,25 @@ async def _replicating(url: str, settings: Path | None) -> AsyncIterator[None]:
         await asyncio.gather(keeping, return_exceptions=True)
 
 
-async def _keep_replicating(url: str, settings: Path | None) -> None:
-    """Start it again when it ended by itself; what makes it end has been said by itself on standard error."""
+async def _keep_replicating(command: list[str]) -> None:
+    """Start it again when it ended by itself; why it did it has said itself, on standard error."""
     wait = RESTART_FIRST_SECONDS
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
-        code = await _run_replicator(url, settings)
+        code = await _run_replicator(command)
         wait = RESTART_FIRST_SECONDS if loop.time() - began > RESTART_MAX_SECONDS else wait
         print(f"fairlead: the replicator ended (exit code {code}); started again in {wait:g} s", file=sys.stderr)
         await asyncio.sleep(wait)
         wait = min(2 * wait, RESTART_MAX_SECONDS)
 
 
-async def _run_replicator(url: str, settings: Path | None) -> int:
-    """One life of the child. It holds our pipe as standard input, and ends when that closes, however we end.
+async def _run_replicator(command: list[str]) -> int:
+    """One life of the child, which ends when this process does, however that is.
 
     A session of its own keeps a terminal's Ctrl-C from its Java process, which is to be stopped in order.
     """
-    environment = dict(os.environ) if settings is None else {**os.environ, "FAIRLEAD_SETTINGS": str(settings)}
-    child = await asyncio.create_subprocess_exec(
-        *_replicator_command(url), stdin=asyncio.subprocess.PIPE, env=environment, start_new_session=True
-    )
+    child = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, start_new_session=True)
     try:
         return await child.wait()
     finally:
@@ -204,5 +200,6 @@ async def _end(child: asyncio.subprocess.Process) -> None:
         await child.wait()
 
 
-def _replicator_command(url: str) -> list[str]:
-    return [sys.executable, "-m", "fairlead.replication.replicator", "--server", url]
+def _replicator_command(url: str, settings: Path | None, *more: str) -> list[str]:
+    chosen = [] if settings is None else ["--settings", str(settings)]
+    return [sys.executable, "-m", "fairlead.replication.replicator", "--server", url, *chosen, *more]

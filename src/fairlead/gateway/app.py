@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from fairlead import __version__
-from fairlead.gateway import apply_socket, control, link_routes, metrics, routes
+from fairlead.gateway import apply_socket, control, link_routes, metrics, records_routes, routes
 from fairlead.gateway.errors import error_envelope, http_status
 from fairlead.gateway.rest.cluster import describe, stopped_shards
 from fairlead.gateway.rest.context import RestContext
@@ -31,7 +31,7 @@ def build_app(context: RestContext) -> FastAPI:
     app.state.cluster = context.cluster
     app.state.links = context.links
     app.include_router(routes.build(context))
-    for router in (control.router, apply_socket.router, link_routes.router):
+    for router in (control.router, apply_socket.router, link_routes.router, records_routes.router):
         app.include_router(router)
     _add_pages(app, context)
     _add_errors(app, context)

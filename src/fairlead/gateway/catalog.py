@@ -167,7 +167,15 @@ _REPLICA_COMMANDS = (
         _REPLICA_NOUN,
         "add",
         "Name a replica of a stream (the replica must name its upstream too).",
-        (_SOURCE, _REPLICA, Param("paused", "boolean", "do not start yet", default="false"), *_NOT_BUILT_LINK),
+        (
+            _SOURCE,
+            _REPLICA,
+            Param("paused", "boolean", "do not start yet", default="false"),
+            Param(
+                "forward", "text", "all: also what the stream received; own: only its own records (ours)", default="all"
+            ),
+            *_NOT_BUILT_LINK,
+        ),
         changes=True,
     ),
     Command(

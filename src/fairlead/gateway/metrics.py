@@ -5,7 +5,7 @@ Counters of what passed (records, bytes, commits) are kept by the parts that see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fairlead.gateway.rest.context import RestContext
+from fairlead.streamlog.writer import ShardLog
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STREAM = ("stream",)
@@ -20,15 +21,18 @@ _LINK = ("stream", "replica")
 
 
 def render(context: RestContext) -> bytes:
-    """The page of this moment."""
+    """The page of this moment; no destination is asked for it."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_ClusterCollector(context))
+    paths = [stream.path for stream in context.cluster.streams() if context.cluster.links.of(stream.id)]
+    links = [(path, each.row()) for path in paths for each in context.links.list(path)]
+    registry.register(_ClusterCollector(context, links))
     return generate_latest(registry)
 
 
 class _ClusterCollector(Collector):
-    def __init__(self, context: RestContext) -> None:
+    def __init__(self, context: RestContext, links: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
         self._context = context
+        self._link_rows = links
 
     def collect(self) -> Iterable[Metric]:
         yield from self._server()
@@ -56,16 +60,15 @@ class _ClusterCollector(Collector):
             label = (stream.path,)
             topics.add_metric(label, stream.topic_count)
             commits.add_metric(label, sum(shard.log.end for shard in stream.shards))
-            backlog.add_metric(label, sum(shard.log.unmerged_commits for shard in stream.shards))
+            backlog.add_metric(label, sum(_unmerged(shard.log) for shard in stream.shards))
             stopped.add_metric(label, sum(shard.stopped is not None for shard in stream.shards))
         yield from (topics, commits, backlog, stopped)
 
     def _links(self) -> Iterator[Metric]:
         gauges = {name: GaugeMetricFamily(name, what, labels=_LINK) for name, what in _LINK_GAUGES.items()}
-        for stream in self._context.cluster.streams():
-            for status in self._context.links.list(stream.path):
-                for name, value in _link_values(status.row()).items():
-                    gauges[name].add_metric((stream.path, status.row()["replicaPath"]), value)
+        for path, row in self._link_rows:
+            for name, value in _link_values(row).items():
+                gauges[name].add_metric((path, row["replicaPath"]), value)
         yield from gauges.values()
 
 
@@ -80,7 +83,7 @@ _LINK_GAUGES = {
 }
 
 
-def _link_values(row: dict[str, Any]) -> dict[str, float]:
+def _link_values(row: Mapping[str, Any]) -> dict[str, float]:
     return {
         "fairlead_link_paused": float(row["paused"]),
         "fairlead_link_pending_records": float(row["putsPending"]),
@@ -89,6 +92,11 @@ def _link_values(row: dict[str, Any]) -> dict[str, float]:
         "fairlead_link_partitions_behind": float(row["partitionsBehind"]),
         "fairlead_link_errors": float(bool(row["errors"])),
     }
+
+
+def _unmerged(log: ShardLog) -> int:
+    """Commits that no segment stands for yet."""
+    return log.end - log.manifest.merged_end
 
 
 def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:

@@ -83,13 +83,13 @@ class RestContext:
         return str(StreamPath(path.path, path.cluster or self.cluster.name))
 
     def urls(self, given: Given, path: StreamPath) -> tuple[str, ...]:
-        """HTTP addresses of the cluster that a path names.
+        """HTTP addresses of the cluster that a path names; none for this one.
 
         Raises:
             UnknownCluster: it is not this one, and the call does not carry its addresses.
         """
         if self.is_local(path):
-            return tuple(self.cluster.urls)
+            return ()
         found = given.clusters.get(path.cluster or "")
         if not found:
             raise UnknownCluster(

@@ -8,7 +8,7 @@ from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
 async def start(context: RestContext, given: Given) -> Rows:
     source, copy = context.local(given["src"]), context.global_path(given["dst"])
-    await context.links.copystream(source, copy, urls=context.urls(given, given["dst"]))
+    await context.links.copystream(source, copy, context.urls(given, given["dst"]))
     return [context.links.copy_status(source, copy).row()]
 
 

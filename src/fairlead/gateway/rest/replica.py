@@ -9,18 +9,21 @@ from fairlead.gateway.rest.context import Handler, RestContext, Rows
 async def add(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), context.global_path(given["replica"])
     urls = context.urls(given, given["replica"])
-    await context.links.add_replica(path, replica, paused=bool(given["paused"]), urls=urls)
+    forward = given["forward"] or "all"
+    await context.links.add_replica(path, replica, bool(given["paused"]), urls, forward=forward)
     return []
 
 
 async def autosetup(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), context.global_path(given["replica"])
-    await context.links.autosetup(path, replica, urls=context.urls(given, given["replica"]))
+    await context.links.autosetup(path, replica, context.urls(given, given["replica"]))
     return []
 
 
 async def list_replicas(context: RestContext, given: Given) -> Rows:
-    return [status.row() for status in context.links.list(context.local(given["path"]))]
+    path = context.local(given["path"])
+    await context.links.refresh(path)
+    return [status.row() for status in context.links.list(path)]
 
 
 async def pause(context: RestContext, given: Given) -> Rows:
