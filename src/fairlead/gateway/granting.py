@@ -120,6 +120,7 @@ class Granting:
             epochs=tuple(log.epochs),
             end=log.end,
             until=_until(link, shard),
+            link_created_at=link.record.created_at,
         )
         held = Held(grant.grant, link.record.id, grant.run, (stream.id, shard), frozenset(slices), port)
         self.table.add(held)
@@ -147,6 +148,7 @@ class Granting:
             partitions=partitions,
             epochs=tuple(log.epochs),
             end=log.end,
+            link_created_at=link.record.created_at,
         )
         key = (stream.id, shard)
         self.table.add(Held(grant.grant, link.record.id, grant.run, key, frozenset(), ports[0], repair=True))

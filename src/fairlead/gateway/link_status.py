@@ -42,12 +42,16 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """One link of a stream, as a row of `replica list`."""
+    """One link of a stream, as `replica list` shows it, or one copy."""
 
-    row: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Any:
-        return self.row[name]
+        return self.values[name]
+
+    def row(self) -> dict[str, Any]:
+        """All of it."""
+        return dict(self.values)
 
 
 def status(link: LinkState, stream: Stream, granting: Granting, index: int) -> ReplicaStatus:

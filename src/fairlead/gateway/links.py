@@ -6,9 +6,8 @@ Every command changes a record; `LinkRunner` is told of the change and acts on i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord
@@ -100,13 +99,25 @@ class LinkManager(LinkRunner):
         if self._is_here(target) and target.path == stream.path:
             raise NotAllowed(f"{target} cannot be a replica of itself")
 
-    async def list(self, path: str, refresh: bool = True) -> list[ReplicaStatus]:
-        """A row per replica, oldest first; with `refresh` destinations that answer soon are asked for fresh numbers."""
+    def list(self, path: str) -> Sequence[ReplicaStatus]:
+        """A row per replica, oldest first.
+
+        Raises:
+            UnknownStream.
+        """
         stream = self.cluster.stream(path)
-        links = [self.states[record.id] for record in self.cluster.links.of(stream.id) if record.once is None]
-        if refresh:
-            await asyncio.gather(*map(self._refresh, links))
-        return [status(link, stream, self.granting, index) for index, link in enumerate(links, 1)]
+        return [status(link, stream, self.granting, index) for index, link in enumerate(self._standing(stream), 1)]
+
+    async def refresh(self, path: str) -> None:
+        """Ask the destinations for their present gaps and conflicts, for `list`; who does not answer soon is left.
+
+        Raises:
+            UnknownStream.
+        """
+        await asyncio.gather(*map(self._refresh, self._standing(self.cluster.stream(path))))
+
+    def _standing(self, stream: Stream) -> Sequence[LinkState]:
+        return [self.states[record.id] for record in self.cluster.links.of(stream.id) if record.once is None]
 
     async def _refresh(self, link: LinkState) -> None:
         """Take the destination's present notes; its silence is the business of `_drive`, not of a table."""
@@ -213,7 +224,7 @@ class LinkManager(LinkRunner):
             return wire_id(self.cluster.links.find(copy.source, copy.replica_path))
         return wire_id(copy)
 
-    def copy_status(self, src: str, dst: str) -> Mapping[str, Any]:
+    def copy_status(self, src: str, dst: str) -> ReplicaStatus:
         """How far a copy is: `state` is `copying`, `done` or `failed`.
 
         Raises:
@@ -300,12 +311,14 @@ async def _undone(error: FairleadError, done: Sequence[tuple[str, Undo]]) -> Fai
     return to_error({"errors": [{"code": code_of(error), "desc": desc}]})
 
 
-def _copy_row(state: str, done: int, counts: LinkCounts, error: FairleadError | None) -> dict[str, Any]:
-    return {
-        "state": state,
-        "copyTableCompletionPercentage": done,
-        "recordsCopied": counts.records,
-        "bytesCopied": counts.size_bytes,
-        "duplicates": counts.duplicates,
-        "error": "" if error is None else str(error),
-    }
+def _copy_row(state: str, done: int, counts: LinkCounts, error: FairleadError | None) -> ReplicaStatus:
+    return ReplicaStatus(
+        {
+            "state": state,
+            "copyTableCompletionPercentage": done,
+            "recordsCopied": counts.records,
+            "bytesCopied": counts.size_bytes,
+            "duplicates": counts.duplicates,
+            "error": "" if error is None else str(error),
+        }
+    )

@@ -122,6 +122,8 @@ class Grant:
     """Announced end of the shard: commits below it may be read."""
     until: int | None = None
     """A link that ends (copystream): commits below this one only."""
+    link_created_at: int | None = None
+    """When the link was made, milliseconds since 1970; goes into its frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class RepairGrant:
     partitions: tuple[RepairPartition, ...]
     epochs: tuple[EpochRange, ...]
     end: int
+    link_created_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
