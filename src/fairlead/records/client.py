@@ -1,0 +1,131 @@
+"""Questions of a reader to the server of its stream; see `gateway/records_routes.py`. Blocking: Spark calls us so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from fairlead.gateway.errors import to_error
+from fairlead.model.errors import InvalidValue, Unreachable
+from fairlead.streamlog.values import EpochRange, LogObject
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPlan:
+    """One shard: commits [begin, end) exist, and these objects hold those that were asked for."""
+
+    shard: int
+    begin: int
+    end: int
+    epochs: tuple[EpochRange, ...]
+    objects: tuple[LogObject, ...]
+
+    def epoch_id(self, commit: int) -> str:
+        """Hex id of the writer epoch in which commit - 1 lies; of the first epoch where commit is 0."""
+        found = self.epochs[0].id
+        for epoch in self.epochs:
+            if epoch.first < commit:
+                found = epoch.id
+        return found.hex()
+
+    def knows(self, epoch_id: str, commit: int) -> bool:
+        """Whether commit - 1 was written in that epoch, so that the log is the one that was read before."""
+        return commit <= self.end and self.epoch_id(commit) == epoch_id
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """A stream, and where its objects lie on this host."""
+
+    stream: str
+    path: str
+    root: str
+    shards: tuple[ShardPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic: its number in its shard, and the offsets [start, end) of each partition."""
+
+    name: str
+    shard: int
+    number: int
+    partitions: tuple[tuple[int, int], ...]
+
+
+class RecordsClient:
+    """Asks about one stream. Raises `Unreachable` where no address answers, else the error that the server answered."""
+
+    def __init__(self, servers: Sequence[str], path: str) -> None:
+        self.servers = tuple(servers)
+        self.path = path
+
+    def ends(self) -> StreamPlan:
+        """Begin and end of each shard, without objects."""
+        return self._plan({})
+
+    def objects(self, first: Mapping[int, int], end: Mapping[int, int]) -> StreamPlan:
+        """The same with the objects of commits [first, end) of each shard."""
+        return self._plan({"from": _commits(first), "to": _commits(end)})
+
+    def topics(self, names: Sequence[str]) -> list[TopicPlan]:
+        """These topics; those that do not exist are left out."""
+        found = self._ask("POST", "/records/topics", json={"path": self.path, "topics": list(names)})
+        return [
+            TopicPlan(t["name"], t["shard"], t["number"], tuple((start, end) for start, end in t["partitions"]))
+            for t in found["topics"]
+        ]
+
+    def names(self, shard: int, numbers: Iterable[int]) -> dict[int, str]:
+        """Names of topic numbers; a deleted topic is left out."""
+        body = {"path": self.path, "shard": shard, "numbers": list(numbers)}
+        return dict(self._ask("POST", "/records/names", json=body)["names"])
+
+    def offsets_at(self, topics: Sequence[str] | None, time_ms: int) -> dict[tuple[int, int], list[int]]:
+        """Offset of each partition's first record with at least that time (or its end), by shard and topic number."""
+        body = {"path": self.path, "topics": None if topics is None else list(topics), "time_ms": time_ms}
+        found = self._ask("POST", "/records/times", json=body)
+        return {(topic["shard"], topic["number"]): topic["offsets"] for topic in found["topics"]}
+
+    def _plan(self, query: Mapping[str, str]) -> StreamPlan:
+        found = self._ask("GET", "/records/plan", params={"path": self.path, **query})
+        return StreamPlan(found["stream"], found["path"], found["root"], tuple(map(_shard, found["shards"])))
+
+    def _ask(self, method: str, route: str, **how: Any) -> Any:
+        refused = []
+        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        with httpx.Client(timeout=timeout, trust_env=False) as http:
+            for server in self.servers:
+                try:
+                    return _body(http.request(method, server + route, **how))
+                except httpx.TransportError as error:  # asking twice changes nothing, so the next one is tried
+                    refused.append(f"{server} ({str(error) or type(error).__name__})")
+        raise Unreachable(f"no server answers at {', '.join(refused)}; is it running?")
+
+
+def _body(response: httpx.Response) -> Any:
+    try:
+        body = response.json()
+    except ValueError:
+        raise InvalidValue(
+            f"{response.request.url.host}:{response.request.url.port} is not a Fairlead server"
+        ) from None
+    if response.is_error:
+        raise to_error(body)
+    return body
+
+
+def _commits(by_shard: Mapping[int, int]) -> str:
+    return ",".join(f"{shard}:{commit}" for shard, commit in by_shard.items())
+
+
+def _shard(found: Mapping[str, Any]) -> ShardPlan:
+    epochs = tuple(EpochRange(number, bytes.fromhex(id), first, end) for number, id, first, end in found["epochs"])
+    objects = tuple(LogObject(o["name"], o["first"], o["end"], o["segment"]) for o in found["objects"])
+    return ShardPlan(found["shard"], found["begin"], found["end"], epochs, objects)

@@ -1,0 +1,178 @@
+"""What a Spark user chose: the options of `format("fairlead")`, read once and checked.
+
+Names and meanings are those of Spark's Kafka source (Structured Streaming + Kafka Integration Guide) where it has
+them. An option that is not known is refused, so that a misspelt one is not taken for its default.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fairlead.gateway.address_book import AddressBook, default_file
+from fairlead.gateway.client import check_url
+from fairlead.model.errors import InvalidValue
+from fairlead.model.names import check_topic_name, parse_stream_path
+from fairlead.records.columns import ALL, check_columns
+
+EARLIEST: Literal["earliest"] = "earliest"
+LATEST: Literal["latest"] = "latest"
+OFFSET_LATEST = -1
+"""Kafka's `-1` in a JSON of offsets."""
+OFFSET_EARLIEST = -2
+
+NAMES = (
+    *("path", "server", "topics", "topicPattern", "columns", "startingOffsets", "endingOffsets", "startingTimestamp"),
+    *("maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "pushFilters", "checkCrcs"),
+)
+
+PerPartition = dict[str, dict[int, int]]
+"""Offset by topic and partition; -1 latest, -2 earliest."""
+Bound = Literal["earliest", "latest"] | PerPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything that was chosen; `servers` are addresses to try in turn."""
+
+    path: str
+    """Local path of the stream in its cluster."""
+    servers: tuple[str, ...]
+    topics: tuple[str, ...] | None = None
+    topic_pattern: str | None = None
+    columns: tuple[str, ...] = ALL
+    starting: Bound | None = None
+    """None: earliest for a batch, latest for a stream, as in Spark's Kafka source."""
+    ending: Bound = LATEST
+    starting_time_ms: int | None = None
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int = 1
+    fail_on_data_loss: bool = True
+    push_filters: bool = False
+    check_crcs: bool = True
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], variables: Mapping[str, str] | None = None) -> Options:
+        """Read Spark's case-insensitive map of options.
+
+        Raises:
+            InvalidValue: an option is unknown, missing, or has a value outside its range; the message names it.
+            UnknownCluster: the path names a cluster that `clusters.toml` does not know, and there is no `server`.
+        """
+        values = _Values(given)
+        path, servers = _place(values, os.environ if variables is None else variables)
+        return cls(
+            path=path,
+            servers=servers,
+            topics=_topics(values),
+            topic_pattern=_pattern(values),
+            columns=check_columns(values.list("columns") or ALL),
+            starting=None if values.text("startingOffsets") is None else _bound(values, "startingOffsets"),
+            ending=_ending(values),
+            starting_time_ms=values.number("startingTimestamp", 0),
+            max_offsets_per_trigger=values.number("maxOffsetsPerTrigger", 1),
+            min_partitions=values.number("minPartitions", 1) or 1,
+            fail_on_data_loss=values.flag("failOnDataLoss", True),
+            push_filters=values.flag("pushFilters", False),
+            check_crcs=values.flag("checkCrcs", True),
+        )
+
+
+class _Values:
+    """The options as they were given, by name in any case."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {name.lower(): value for name, value in given.items()}
+        known = {name.lower() for name in NAMES}
+        unknown = sorted(name for name in given if name.lower() not in known)
+        if unknown:
+            raise InvalidValue(f"option {', '.join(unknown)} is not known; format fairlead has {', '.join(NAMES)}")
+
+    def text(self, name: str) -> str | None:
+        return self._given.get(name.lower())
+
+    def list(self, name: str) -> tuple[str, ...] | None:
+        text = self.text(name)
+        return None if text is None else tuple(part.strip() for part in text.split(","))
+
+    def number(self, name: str, low: int) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if not re.fullmatch(r"-?\d{1,18}", text.strip()) or int(text) < low:
+            raise InvalidValue(f"option {name} = {text!r}: give a whole number from {low}")
+        return int(text)
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in {"true", "false"}:
+            raise InvalidValue(f"option {name} = {text!r}: give true or false")
+        return text.lower() == "true"
+
+
+def _place(values: _Values, variables: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    text = values.text("path")
+    if not text:
+        raise InvalidValue("option path is missing: the stream, for example /mapr/sanfrancisco/ships")
+    path = parse_stream_path(text)
+    server = values.list("server")
+    if server:
+        return path.path, tuple(check_url(url) for url in server)
+    book = AddressBook(default_file(variables))
+    cluster = book.default() if path.cluster is None else book.find(path.cluster)
+    return path.path, cluster.http
+
+
+def _topics(values: _Values) -> tuple[str, ...] | None:
+    names = values.list("topics")
+    if names is not None and values.text("topicPattern") is not None:
+        raise InvalidValue("options topics and topicPattern: give one of them")
+    return None if names is None else tuple(check_topic_name(name) for name in names)
+
+
+def _pattern(values: _Values) -> str | None:
+    pattern = values.text("topicPattern")
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise InvalidValue(f"option topicPattern = {pattern!r}: {error}") from None
+    return pattern
+
+
+def _ending(values: _Values) -> Bound:
+    if values.text("endingOffsets") is None:
+        return LATEST
+    bound = _bound(values, "endingOffsets")
+    if bound == EARLIEST or (
+        isinstance(bound, dict) and any(OFFSET_EARLIEST in places.values() for places in bound.values())
+    ):
+        raise InvalidValue("option endingOffsets: earliest would end before it begins; give latest or offsets")
+    return bound
+
+
+def _bound(values: _Values, name: str) -> Bound:
+    text = values.text(name) or ""
+    if text.lower() == EARLIEST:
+        return EARLIEST
+    if text.lower() == LATEST:
+        return LATEST
+    try:
+        return {check_topic_name(topic): _offsets(places) for topic, places in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        example = '{"ship-1": {"0": 23, "1": -2}}'
+        raise InvalidValue(
+            f"option {name} = {text[:100]!r}: give earliest, latest or offsets such as {example}"
+        ) from None
+
+
+def _offsets(places: Mapping[str, Any]) -> dict[int, int]:
+    offsets = {int(partition): offset for partition, offset in places.items()}
+    if any(type(offset) is not int or offset < OFFSET_EARLIEST for offset in offsets.values()):
+        raise ValueError(places)
+    return offsets

@@ -1,0 +1,222 @@
+"""What a Spark task does: opens the objects it was told of, takes its rows' bytes, gives Arrow record batches.
+
+An object that is missing was merged or expired since it was named (they stay ten minutes after that): the task asks
+the server again and goes on behind what it has taken already. Per partition that is one offset, since a partition's
+rows come in the order of their offsets whatever object holds them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fairlead.model.errors import Missing
+from fairlead.records.choosing import Chooser, Places, look_up, partition_keys
+from fairlead.records.client import RecordsClient
+from fairlead.records.decode import GROUP_BYTES, Stored, decode
+from fairlead.records.task import ObjectFiles, RecordsLost, Task
+from fairlead.streamlog.format import Columns, read_columns
+from fairlead.streamlog.payloads import decode_start
+from fairlead.streamlog.values import LogObject
+
+PIECE_BYTES = 16 * 1024 * 1024
+"""At most so much of an object is read at one time (a single batch may be larger)."""
+SKIP_BYTES = 64 * 1024
+"""Bytes that are not wanted are read all the same where they are no more than this, between others that are."""
+ASK_AGAIN_MAX = 10
+LINK_START = "link"
+"""Reason of a `start` row by which a replica's partition begins: nothing was lost here."""
+
+_log = logging.getLogger("fairlead.records")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Rows whose batches lie close together, with these bytes: `data` begins at `start` in the object."""
+
+    columns: Columns
+    places: Places
+    data: memoryview
+    start: int
+
+
+def read(task: Task) -> Iterator[pa.RecordBatch]:
+    """The records of one task.
+
+    Raises:
+        RecordsLost: `failOnDataLoss` is on and records were deleted before they were read.
+        CorruptBatch, Damaged: stored bytes are not what was written.
+        Unreachable: the server, which names topics and objects, does not answer.
+    """
+    reader = _Reader(task)
+    for pieces in _grouped(reader.pieces()):
+        yield from decode(reader.stored(pieces), task.columns, check_crc=task.check_crcs)
+
+
+def _grouped(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+    """Small pieces together: one Arrow batch for each commit of one record would cost Spark more than the reading."""
+    group: list[_Piece] = []
+    size_bytes = 0
+    for piece in pieces:
+        group.append(piece)
+        size_bytes += len(piece.data)
+        if size_bytes >= GROUP_BYTES:
+            yield group
+            group, size_bytes = [], 0
+    if group:
+        yield group
+
+
+class _Reader:
+    """Walks a task's objects."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._files = ObjectFiles(task.root)
+        self._client = RecordsClient(task.servers, task.path)
+        self._chooser = Chooser(task.choice, self._client)
+        self._taken = _Taken()
+        self._origins: dict[bytes | None, int] = {}
+
+    def pieces(self) -> Iterator[_Piece]:
+        """The bytes of all chosen rows."""
+        objects = list(self._task.objects)
+        asked = 0
+        while objects:
+            try:
+                yield from self._pieces_of(objects[0])
+                del objects[0]
+            except Missing:
+                asked += 1
+                if asked > ASK_AGAIN_MAX:
+                    raise
+                objects = self._ask_again()
+                self._taken.settle()
+
+    def _ask_again(self) -> list[LogObject]:
+        choice = self._task.choice
+        plan = self._client.objects({choice.shard: choice.first}, {choice.shard: choice.end})
+        return list(plan.shards[choice.shard].objects)
+
+    def _pieces_of(self, found: LogObject) -> Iterator[_Piece]:
+        columns = read_columns(self._files, found.name)
+        self._look_for_losses(columns)
+        places = self._taken.without(columns, self._chooser.batches(columns))
+        for part in _close_together(columns, places):
+            start = int(columns.position[part[0]])
+            end = int(columns.position[part[-1]] + columns.size[part[-1]])
+            piece = _Piece(columns, part, self._bytes(columns, start, end), start)
+            self._taken.add(columns, part)
+            yield piece
+
+    def _bytes(self, columns: Columns, start: int, end: int) -> memoryview:
+        if columns.data is not None:
+            return columns.data[start - columns.data_position : end - columns.data_position]
+        return memoryview(self._files.get_range(columns.name, start, end - start))
+
+    def _look_for_losses(self, columns: Columns) -> None:
+        for place in self._chooser.starts(columns).tolist():
+            start = int(columns.position[place])
+            payload = decode_start(self._bytes(columns, start, start + int(columns.size[place])))
+            if payload.reason == LINK_START or columns.commit[place] < self._task.began:
+                continue
+            topic = self._chooser.topics()[int(self._chooser.topic_index(columns.topic[[place]])[0])].as_py()
+            report_loss(
+                f"topic {topic}, partition {columns.partition[place]}: records below offset "
+                f"{columns.base_offset[place]} are gone before they were read ({payload.reason})",
+                self._task.fail_on_data_loss,
+            )
+
+    def stored(self, pieces: Sequence[_Piece]) -> Stored:
+        """The pieces as one buffer of batches for the decoder."""
+        sizes = [len(piece.data) for piece in pieces]
+        shifts = np.cumsum([0, *sizes[:-1]])
+        starts = [p.columns.position[p.places] - p.start + shift for p, shift in zip(pieces, shifts, strict=True)]
+        start = np.concatenate(starts)
+        bounds = [self._chooser.bounds(p.columns, p.places) for p in pieces] if self._chooser.bounded else []
+        index = self._chooser.topic_index(_joined(pieces, "topic"))
+        origin = np.concatenate([self._origin_index(piece) for piece in pieces])
+        return Stored(
+            data=np.frombuffer(pieces[0].data if len(pieces) == 1 else b"".join(p.data for p in pieces), np.uint8),
+            start=start,
+            end=start + _joined(pieces, "size"),
+            base_offset=_joined(pieces, "base_offset"),
+            partition=_joined(pieces, "partition"),
+            topic=index,
+            topics=self._chooser.topics(),
+            origin=origin,
+            origins=pa.array([None if id is None else id.hex() for id in self._origins], pa.string()),
+            low=np.concatenate([low for low, _ in bounds]) if bounds else None,
+            high=np.concatenate([high for _, high in bounds]) if bounds else None,
+        )
+
+    def _origin_index(self, piece: _Piece) -> npt.NDArray[np.int32]:
+        """Index of each row's origin among those met; a handful in all, and mostly one in a piece."""
+        if "origin" not in self._task.columns:
+            self._origins.setdefault(None, 0)
+            return np.zeros(len(piece.places), np.int32)
+        raw = piece.columns.origin[piece.places]
+        pairs = np.ascontiguousarray(raw).view(np.uint64).reshape(-1, 2)
+        pairs = np.where(piece.columns.origin_set[piece.places][:, None], pairs, 0)
+        distinct, place = np.unique(pairs, axis=0, return_inverse=True)
+        ids = [row.tobytes() if row.any() else None for row in distinct]
+        known = [self._origins.setdefault(id, len(self._origins)) for id in ids]
+        return np.array(known, np.int32)[place.reshape(-1)]
+
+
+def report_loss(what: str, fail: bool) -> None:
+    """Raise or log that records are gone.
+
+    Raises:
+        RecordsLost: `fail` is true.
+    """
+    if fail:
+        raise RecordsLost(f"{what}; set option failOnDataLoss to false to go on without them")
+    _log.warning("%s; going on, since failOnDataLoss is false", what)
+
+
+class _Taken:
+    """Up to which offset each partition has been taken; looked at only after an object was missing."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]] = []
+        self._keys = np.empty(0, np.uint64)
+        self._ends = np.empty(0, np.int64)
+
+    def add(self, columns: Columns, places: Places) -> None:
+        keys = partition_keys(columns.topic[places], columns.partition[places])
+        self._parts.append((keys, columns.last_offset[places] + 1))
+
+    def settle(self) -> None:
+        """Take account of everything added."""
+        keys = np.concatenate([self._keys, *(keys for keys, _ in self._parts)])
+        ends = np.concatenate([self._ends, *(ends for _, ends in self._parts)])
+        self._parts.clear()
+        order = np.lexsort((ends, keys))
+        last = np.flatnonzero(np.append(keys[order][1:] != keys[order][:-1], True)) if len(order) else order
+        self._keys, self._ends = keys[order][last], ends[order][last]
+
+    def without(self, columns: Columns, places: Places) -> Places:
+        """The places that have not been taken."""
+        keys = partition_keys(columns.topic[places], columns.partition[places])
+        return places[columns.base_offset[places] >= look_up(self._keys, self._ends, keys, 0)]
+
+
+def _joined(pieces: Sequence[_Piece], column: str) -> npt.NDArray[Any]:
+    return np.concatenate([getattr(piece.columns, column)[piece.places] for piece in pieces])
+
+
+def _close_together(columns: Columns, places: Places) -> Iterator[Places]:
+    """The places in runs that are worth one read each."""
+    if not len(places):
+        return
+    start = columns.position[places]
+    end = start + columns.size[places]
+    breaks = (start[1:] - end[:-1] > SKIP_BYTES) | (np.diff((start - start[0]) // PIECE_BYTES) != 0)
+    yield from np.split(places, np.flatnonzero(breaks) + 1)

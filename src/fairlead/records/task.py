@@ -1,0 +1,64 @@
+"""What one Spark task reads: plain values that travel from the driver to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairlead.model.errors import FairleadError
+from fairlead.storage.local import LocalStorage
+from fairlead.streamlog.values import LogObject
+
+Bounds = Mapping[tuple[int, int], int]
+"""Offset by topic number and partition."""
+
+
+class RecordsLost(FairleadError):
+    """Records that a query had not read yet are gone; with failOnDataLoss=false it logs that and goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which rows of one shard are read."""
+
+    shard: int
+    first: int
+    end: int
+    """Commits [first, end)."""
+    topics: Mapping[int, str] | None = None
+    """Name by number, where topics were named; None: all, or those of the pattern."""
+    pattern: str | None = None
+    low: Bounds = field(default_factory=dict)
+    high: Bounds = field(default_factory=dict)
+    partitions: frozenset[int] | None = None
+    """Only these partitions of each topic (a filter that Spark handed down)."""
+    share: int = 0
+    shares: int = 1
+    """Partitions of topics are dealt to `shares` tasks, so that each is read in order by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One Spark task."""
+
+    servers: tuple[str, ...]
+    path: str
+    root: str
+    objects: tuple[LogObject, ...]
+    choice: Choice
+    columns: tuple[str, ...]
+    began: int
+    """`start` rows below this commit tell of nothing that the query could have read."""
+    fail_on_data_loss: bool = True
+    check_crcs: bool = True
+
+
+class ObjectFiles(LocalStorage):
+    """The objects of a data directory for readers: nothing is made, tried or cleaned up at opening."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(Path(root))
+
+    def _open(self) -> None:
+        """The server has made the directory; a reader may lack the right to write there."""
