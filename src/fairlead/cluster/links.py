@@ -6,9 +6,10 @@ Data flows only if the source's cluster has a link and the replica's cluster an 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fairlead.cluster.values import (
     LinkRecord,
@@ -20,10 +21,11 @@ from fairlead.cluster.values import (
 )
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotFound
 from fairlead.model.limits import REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
-from fairlead.streamlog.draft import Draft
+from fairlead.streamlog.draft import Draft, Request
 from fairlead.streamlog.entries import delete_entry, put_entry
 from fairlead.streamlog.shard import Shard
 
+T = TypeVar("T")
 Listener = Callable[[], None]
 
 
@@ -33,6 +35,7 @@ class Links:
     def __init__(self, meta: Shard) -> None:
         self._meta = meta
         self._listeners: list[Listener] = []
+        self._adding = asyncio.Lock()
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` after every change."""
@@ -75,18 +78,14 @@ class Links:
             InvalidValue: it has 64 already.
         """
 
-        def request(draft: Draft) -> LinkRecord:
-            others = [entry for _, entry in _entries(draft, "link/") if entry["source"] == link.source.hex()]
-            if any(other["replica_path"] == link.replica_path and other["once"] is None for other in others):
+        async with self._adding:
+            others = self.of(link.source)
+            if any(other.replica_path == link.replica_path and other.once is None for other in others):
                 raise AlreadyExists(f"{link.replica_path} is a replica of {link.source_path} already")
             if len(others) >= REPLICAS_PER_STREAM_MAX:
-                raise InvalidValue(
-                    f"{link.source_path} has {len(others)} replicas; {REPLICAS_PER_STREAM_MAX} is the most"
-                )
-            put_entry(draft, f"link/{link.id.hex()}", link_json(link))
-            return link
-
-        return await self._submit(request)
+                raise InvalidValue(f"{link.source_path} has {len(others)} replicas, and no more are allowed")
+            await self._submit(lambda draft: put_entry(draft, f"link/{link.id.hex()}", link_json(link)))
+        return link
 
     async def edit(self, link: bytes, **changes: Any) -> LinkRecord:
         """Change fields of a link: `paused`, `replica_stream`, `replica_urls`, `rescan`.
@@ -123,18 +122,14 @@ class Links:
             AlreadyExists: it is accepted already.
             InvalidValue: there are 64 already.
         """
-        prefix = f"upstream/{upstream.stream.hex()}/"
-
-        def request(draft: Draft) -> UpstreamRecord:
-            others = [entry for _, entry in _entries(draft, prefix) if entry["once_link"] is None]
-            if upstream.once_link is None and any(other["path"] == upstream.path for other in others):
+        async with self._adding:
+            others = [other for other in self.upstreams(upstream.stream) if other.once_link is None]
+            if upstream.once_link is None and any(other.path == upstream.path for other in others):
                 raise AlreadyExists(f"{upstream.path} is an upstream already")
             if len(others) >= UPSTREAMS_PER_STREAM_MAX:
                 raise InvalidValue(f"the stream has {len(others)} upstreams, and no more are allowed")
-            put_entry(draft, _upstream_key(upstream), upstream_json(upstream))
-            return upstream
-
-        return await self._submit(request)
+            await self._submit(lambda draft: put_entry(draft, _upstream_key(upstream), upstream_json(upstream)))
+        return upstream
 
     async def bind_upstream(self, upstream: UpstreamRecord, source_stream: bytes) -> UpstreamRecord:
         """Record the id of the source stream, learned at first contact."""
@@ -170,7 +165,7 @@ class Links:
 
         await self._submit(request)
 
-    async def _submit(self, request: Callable[[Draft], Any]) -> Any:
+    async def _submit(self, request: Request[T]) -> T:
         answer = await self._meta.submit(request)
         for listener in self._listeners:
             listener()
@@ -180,7 +175,3 @@ class Links:
 def _upstream_key(upstream: UpstreamRecord) -> str:
     once = "" if upstream.once_link is None else f"#{upstream.once_link.hex()}"
     return f"upstream/{upstream.stream.hex()}/{upstream.path}{once}"
-
-
-def _entries(draft: Draft, prefix: str) -> list[tuple[str, Any]]:
-    return [(key, entry) for key, entry in draft.entries() if key.startswith(prefix)]

@@ -47,7 +47,7 @@ class StreamSettings:
 
     def owned_by(self, user: str) -> StreamSettings:
         """The same with every empty permission set to its default, `u:<creator>`."""
-        empty = {name: f"u:{user}" for name in PERMISSIONS if not getattr(self, name)}
+        empty: dict[str, Any] = {name: f"u:{user}" for name in PERMISSIONS if not getattr(self, name)}
         return replace(self, **empty)
 
 
