@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import structlog
 
@@ -84,14 +84,14 @@ class Connection(asyncio.BufferedProtocol):
     # From the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are none of asyncio's classes, though they do the same.
+        self._transport = wire = cast(asyncio.Transport, transport)
         self.client = _address(transport.get_extra_info("peername"))
         self.local = _address(transport.get_extra_info("sockname"))
         if not self.service.admit(self):
-            transport.abort()
+            wire.abort()
             return
-        transport.set_write_buffer_limits(high=2 * _WRITE_BYTES)
+        wire.set_write_buffer_limits(high=2 * _WRITE_BYTES)
         self._watch_idleness(self.service.idle_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
