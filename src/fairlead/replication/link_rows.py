@@ -1,8 +1,8 @@
 """The rows that Spark carries from the reader to the sink: a frame each, or filler.
 
-`address` is the JSON of an `Address`: what the sink must know to reach the destination, the same text for all frames of a
-grant. `frame` is the frame's bytes, which nobody opens on the way. Filler rows have an empty address: Spark hands a row
-on only when later bytes push it, so the source sends two of them after its last ready frame (why-the-rules, F9).
+`address` is the JSON of an `Address`: what the sink must know to reach the destination, the same text for all frames of
+a grant. `frame` is the frame's bytes, which nobody opens on the way. Filler rows have an empty address: Spark hands a
+row on only when later bytes push it, so the source sends two of them after its last ready frame (why-the-rules, F9).
 """
 
 from __future__ import annotations

@@ -97,6 +97,7 @@ class SinkTask:
             self._dropped[link] = run
         for key in [key for key in self._open if key[0] == link and not run < key[1]]:
             self._open.pop(key).task.cancel()
+        self._moved.set()
 
     # ------------------------------------------------------------ control connection
 

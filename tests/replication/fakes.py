@@ -1,0 +1,156 @@
+"""A source server and a gateway that do what a test tells them, on real sockets of port 0."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+
+from fairlead.gateway.messages import (
+    APPLY_SAYS,
+    READER_SAYS,
+    SINK_SAYS,
+    Applied,
+    ApplyHello,
+    Error,
+    Ok,
+    Place,
+    SliceAt,
+    from_json,
+    to_json,
+)
+from fairlead.replication.link_rows import Address, LinkFrame
+from fairlead.streamlog.frames import Frame
+from fairlead.streamlog.frames_codec import decode_frame
+from fairlead.streamlog.values import Run
+
+LINK = b"L" * 16
+SOURCE = b"S" * 16
+DESTINATION = b"D" * 16
+RUN = Run(1, 1)
+
+
+def url_of(server: Server) -> str:
+    """HTTP address of a fake."""
+    port = next(iter(server.sockets)).getsockname()[1]
+    return f"http://127.0.0.1:{port}"
+
+
+def link_frame(data: bytes, *urls: str, slice_: int = 0, run: Run = RUN, link: bytes = LINK) -> LinkFrame:
+    """A frame on its way to a gateway."""
+    hello = ApplyHello(1, link, run, Place("a", "/s", SOURCE), DESTINATION)
+    address = Address(hello, Place("b", "/s", DESTINATION, urls)).to_json()
+    return LinkFrame(address, 0, slice_, data, len(data))
+
+
+@dataclass
+class FakeControl:
+    """A source server: keeps what readers and sinks say; `tell` is what it says to whoever comes next."""
+
+    heard: list[Any] = field(default_factory=list)
+    sockets: list[ServerConnection] = field(default_factory=list)
+    on_message: Callable[[Any], list[object]] = lambda _message: []
+    url: str = ""
+    news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def serve(self, socket: ServerConnection) -> None:
+        """One control connection."""
+        assert socket.request is not None
+        kinds = READER_SAYS if socket.request.path.endswith("reader") else SINK_SAYS
+        self.sockets.append(socket)
+        async for text in socket:
+            message = from_json(text, kinds)
+            for answer in self.on_message(message):
+                await socket.send(to_json(answer))
+            async with self.news:
+                self.heard.append(message)
+                self.news.notify_all()
+
+    def all(self, kind: type[Any]) -> list[Any]:
+        """Messages of that kind, in order."""
+        return [message for message in self.heard if isinstance(message, kind)]
+
+    async def until(self, reached: Callable[[], bool], seconds: float = 10) -> None:
+        """Wait until what was heard makes `reached` true."""
+        async with asyncio.timeout(seconds), self.news:
+            await self.news.wait_for(reached)
+
+    async def say(self, message: object) -> None:
+        """To the newest connection."""
+        await self.sockets[-1].send(to_json(message))
+
+
+@asynccontextmanager
+async def fake_control(on_message: Callable[[Any], list[object]] = lambda _message: []) -> AsyncIterator[FakeControl]:
+    """A running source server."""
+    control = FakeControl(on_message=on_message)
+    async with serve(control.serve, "127.0.0.1", 0) as server:
+        control.url = url_of(server)
+        yield control
+
+
+@dataclass
+class FakeGateway:
+    """A gateway: keeps frames, answers them when `answering` is set."""
+
+    frames: list[bytes] = field(default_factory=list)
+    hellos: list[ApplyHello] = field(default_factory=list)
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+    window_bytes: int = 1 << 30
+    error: Error | None = None
+    url: str = ""
+    news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def serve(self, socket: ServerConnection) -> None:
+        """One connection of a sink."""
+        self.hellos.append(from_json(await socket.recv(), APPLY_SAYS))
+        if self.error is not None:
+            await socket.send(to_json(self.error))
+            return
+        await socket.send(to_json(Ok(self.window_bytes)))
+        through = 0
+        async for data in socket:
+            assert isinstance(data, bytes)
+            async with self.news:
+                self.frames.append(data)
+                self.news.notify_all()
+            await self.answering.wait()
+            through += 1
+            await socket.send(to_json(Applied(through, (SliceAt(0, 0, through),), through, 0, 0)))
+
+    async def until(self, frames: int, seconds: float = 10) -> None:
+        """Wait until so many frames have come."""
+        async with asyncio.timeout(seconds), self.news:
+            await self.news.wait_for(lambda: len(self.frames) >= frames)
+
+    def decoded(self) -> list[Frame]:
+        """The frames that came."""
+        return [decode_frame(data) for data in self.frames]
+
+
+@asynccontextmanager
+async def fake_gateway(**changes: Any) -> AsyncIterator[FakeGateway]:
+    """A running gateway that answers at once."""
+    gateway = FakeGateway(**changes)
+    gateway.answering.set()
+    async with serve(gateway.serve, "127.0.0.1", 0, max_size=None) as server:
+        gateway.url = url_of(server)
+        try:
+            yield gateway
+        finally:
+            gateway.answering.set()
+
+
+@asynccontextmanager
+async def running(work: Any) -> AsyncIterator[asyncio.Task[None]]:
+    """A program that runs beside the test and is ended with it."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task}, timeout=5)

@@ -1,0 +1,41 @@
+"""What travels through Spark."""
+
+from __future__ import annotations
+
+from fairlead.replication.link_rows import Address, LinkFrame, filler_batch, from_batch, parse_address, to_batch
+from fairlead.replication.options import LinkOptions
+
+from .fakes import link_frame
+
+
+def test_a_frame_survives_the_way_into_arrow_and_back() -> None:
+    """Address, place and every byte."""
+    frame = link_frame(bytes(range(256)) * 100, "http://one", "http://two", slice_=7)
+    (found,) = from_batch(to_batch(frame))
+    assert bytes(memoryview(found.data)) == frame.data
+    assert (found.address, found.shard, found.slice, found.size_bytes) == (frame.address, 0, 7, 25_600)
+
+
+def test_an_empty_frame_and_filler_are_told_apart() -> None:
+    """Filler is dropped; a frame is not, whatever its length."""
+    assert from_batch(filler_batch()) == []
+    assert len(from_batch(to_batch(link_frame(b"", "http://one")))) == 1
+
+
+def test_an_address_is_the_same_after_its_text() -> None:
+    """Hello and destination with all addresses."""
+    address = parse_address(link_frame(b"", "http://one").address)
+    assert isinstance(address, Address)
+    assert parse_address(address.to_json()) == address
+    assert address.destination.urls == ("http://one",)
+
+
+def test_frames_are_plain_values() -> None:
+    """Equal fields, equal frames."""
+    assert LinkFrame("a", 0, 1, b"x", 1) == LinkFrame("a", 0, 1, b"x", 1)
+
+
+def test_options_survive_as_text() -> None:
+    """Spark carries options as text."""
+    options = LinkOptions("http://one", workers=3, round_seconds=2.5, once=True)
+    assert LinkOptions.from_texts(options.to_texts()) == options

@@ -1,0 +1,163 @@
+"""The sink task against gateways and a source server on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from fairlead.gateway.messages import Error, Failed, Progress, WithdrawRun
+from fairlead.replication.apply_connection import SinkSettings
+from fairlead.replication.sink_task import SinkTask
+from fairlead.streamlog.values import Run
+
+from .fakes import LINK, RUN, fake_control, fake_gateway, link_frame, running
+
+OTHER = b"O" * 16
+
+
+def black_hole() -> socket.socket:
+    """A listener that never accepts: connections open and nothing is ever answered."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1)
+    return listener
+
+
+async def test_frames_reach_the_gateway_in_order_and_progress_the_server() -> None:
+    """What is offered is posted in order over one connection, and the server hears what was applied."""
+    async with fake_control() as control, fake_gateway() as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            for number in range(20):
+                sink.offer(link_frame(b"%d" % number, gateway.url))
+            await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 20)
+        assert gateway.frames == [b"%d" % number for number in range(20)]
+        assert len(gateway.hellos) == 1
+        assert sum(p.size_bytes for p in control.all(Progress)) == sum(map(len, gateway.frames))
+        assert sum(p.records for p in control.all(Progress)) == 20
+
+
+async def test_no_more_than_the_window_is_in_flight() -> None:
+    """A gateway that does not answer gets as many bytes as its window allows, and one frame at least."""
+    async with fake_control() as control, fake_gateway(window_bytes=250) as gateway:
+        gateway.answering.clear()
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            for _ in range(5):
+                sink.offer(link_frame(bytes(100), gateway.url))
+            await gateway.until(1)
+            await asyncio.sleep(0.1)
+            assert len(gateway.frames) <= 2
+            gateway.answering.set()
+            await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 5)
+
+
+async def test_a_black_hole_holds_nobody_up() -> None:
+    """One destination takes connections and answers nothing: the other gets its frames at once, the server is told."""
+    hole = black_hole()
+    settings = SinkSettings(stall_seconds=0.5, open_seconds=0.5)
+    async with fake_control() as control, fake_gateway() as gateway:
+        sink = SinkTask(control.url, "w", settings)
+        async with running(sink.run()):
+            for number in range(50):
+                sink.offer(link_frame(b"x", f"http://127.0.0.1:{hole.getsockname()[1]}", link=OTHER))
+                sink.offer(link_frame(b"%d" % number, gateway.url))
+            await gateway.until(50, seconds=0.4)
+            await control.until(lambda: bool(control.all(Failed)))
+        assert [failed.link for failed in control.all(Failed)] == [OTHER]
+    hole.close()
+
+
+async def test_a_refused_link_is_told_once_and_its_frames_are_dropped() -> None:
+    """The gateway's code reaches the server; later frames of the run open no connection, those of a newer run do."""
+    async with fake_control() as control, fake_gateway(error=Error("not_agreed", "run upstream add")) as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", gateway.url))
+            await control.until(lambda: bool(control.all(Failed)))
+            sink.offer(link_frame(b"2", gateway.url))
+            gateway.error = None
+            sink.offer(link_frame(b"3", gateway.url, run=Run(1, 2)))
+            await gateway.until(1)
+        assert control.all(Failed) == [Failed(LINK, RUN, "not_agreed", "run upstream add")]
+        assert gateway.frames == [b"3"]
+
+
+async def test_a_dead_gateway_is_skipped_for_the_next_one_of_its_cluster() -> None:
+    """With two addresses the living one is used."""
+    async with fake_control() as control, fake_gateway() as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", "http://127.0.0.1:1", gateway.url))
+            await gateway.until(1)
+        assert not control.all(Failed)
+
+
+async def test_a_gateway_that_falls_silent_is_given_up() -> None:
+    """Frames in flight and nothing moving for the stall time: the run has failed."""
+    async with fake_control() as control, fake_gateway() as gateway:
+        gateway.answering.clear()
+        sink = SinkTask(control.url, "w", SinkSettings(stall_seconds=0.5))
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", gateway.url))
+            await control.until(lambda: bool(control.all(Failed)))
+        assert control.all(Failed)[0].reason == "unreachable"
+        gateway.answering.set()
+
+
+async def test_a_queue_beyond_its_bound_fails_the_run_as_slow() -> None:
+    """Memory is bounded whatever a reader sends."""
+    async with fake_control() as control, fake_gateway(window_bytes=10) as gateway:
+        gateway.answering.clear()
+        sink = SinkTask(control.url, "w", SinkSettings(queue_bytes_max=1000))
+        async with running(sink.run()):
+            for _ in range(20):
+                sink.offer(link_frame(bytes(100), gateway.url))
+            await control.until(lambda: bool(control.all(Failed)))
+        assert control.all(Failed)[0].reason == "slow"
+        gateway.answering.set()
+
+
+async def test_a_withdrawn_run_is_dropped() -> None:
+    """After the server's word nothing of the run is posted any more."""
+    async with fake_control() as control, fake_gateway(window_bytes=1) as gateway:
+        gateway.answering.clear()
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            for number in range(10):
+                sink.offer(link_frame(b"%d" % number, gateway.url))
+            await gateway.until(1)
+            await control.say(WithdrawRun(LINK, RUN))
+            async with asyncio.timeout(5):
+                await sink.until_settled()
+            gateway.answering.set()
+            sink.offer(link_frame(b"late", gateway.url))
+            sink.offer(link_frame(b"new", gateway.url, run=Run(1, 2)))
+            await gateway.until(2)
+        assert gateway.frames == [b"0", b"new"]
+
+
+async def test_a_round_ends_whatever_is_unfinished() -> None:
+    """`finish` waits its grace for a silent gateway and no longer."""
+    async with fake_control() as control, fake_gateway() as gateway:
+        gateway.answering.clear()
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", gateway.url))
+            await gateway.until(1)
+            async with asyncio.timeout(2):
+                await sink.finish(0.2)
+        gateway.answering.set()
+
+
+async def test_what_was_to_be_told_waits_for_the_server() -> None:
+    """The control connection breaks; progress made meanwhile is told on the next one."""
+    async with fake_control() as control, fake_gateway() as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", gateway.url))
+            await control.until(lambda: len(control.all(Progress)) == 1)
+            await control.sockets[-1].close()
+            sink.offer(link_frame(b"2", gateway.url))
+            await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 2)
+        assert len(gateway.hellos) == 1
