@@ -53,6 +53,7 @@ class GrantTable:
     def __init__(self) -> None:
         self.ports: list[ReaderPort] = []
         self._held: dict[int, Held] = {}
+        self._answered: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -67,7 +68,18 @@ class GrantTable:
 
     def drop(self, number: int) -> Held | None:
         """Note that a grant has ended."""
+        self._answered.pop(number, None)
         return self._held.pop(number, None)
+
+    def answered(self, run: Run, frames: int, size_bytes: int) -> None:
+        """A destination has answered so much more of a grant: its reader may hand on as much."""
+        for held in self._held.values():
+            if held.run == run:
+                before = self._answered.get(held.number, (0, 0))
+                total = (before[0] + frames, before[1] + size_bytes)
+                self._answered[held.number] = total
+                held.port.credit(held.number, *total)
+                return
 
     def of(self, link: bytes) -> list[Held]:
         """The grants of a link, repairs included."""
@@ -82,7 +94,7 @@ class GrantTable:
         self.ports.remove(port)
         lost = [held for held in self._held.values() if held.port is port]
         for held in lost:
-            del self._held[held.number]
+            self.drop(held.number)
         return {held.link for held in lost}
 
     def free(self) -> list[ReaderPort]:
@@ -96,7 +108,7 @@ class GrantTable:
         """Take grants back; answers the largest run among them."""
         last: Run | None = None
         for each in list(held):
-            if self._held.pop(each.number, None) is None:
+            if self.drop(each.number) is None:
                 continue
             each.port.withdraw(each.number, None if each.repair else each.key, reason)
             last = each.run if last is None or last < each.run else last

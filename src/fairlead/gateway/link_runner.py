@@ -391,6 +391,7 @@ class LinkRunner:
 
     def progress(self, message: Progress) -> None:
         """A sink says what its destination has recorded."""
+        self.granting.table.answered(message.run, message.frames, message.size_bytes)
         link = self._by_wire_id(message.link)
         if link is None:
             return

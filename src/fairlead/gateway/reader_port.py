@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.messages import (
     Announce,
+    Credit,
     Grant,
     ListObjects,
     Locate,
@@ -69,6 +70,10 @@ class ReaderPort:
         """Take a grant back."""
         self.release(key)
         self._put(Withdraw(grant, reason))
+
+    def credit(self, grant: int, frames: int, size_bytes: int) -> None:
+        """Say how much of a grant its destination has answered."""
+        self._put(Credit(grant, frames, size_bytes))
 
     def release(self, key: ShardKey | None) -> None:
         """A grant of this shard has ended; with the last one the shard is followed no more."""
