@@ -118,6 +118,13 @@ class Overlay:
                 _set(found, key, note)
         return found
 
+    def every_note(self) -> dict[NoteKey, Note]:
+        """The notes of all links."""
+        found = dict(self.state.all_notes())
+        for key, note in self._notes.items():
+            _set(found, key, note)
+        return found
+
     def entry(self, key: str) -> Any:
         return _present(self._entries[key]) if key in self._entries else self.state.entry(key)
 
@@ -132,10 +139,11 @@ class Overlay:
         self._names[topic.name] = topic.number
         self._incarnations[topic.incarnation] = topic.number
 
-    def remove_topic(self, incarnation: bytes, tombstone: Tombstone) -> None:
+    def remove_topic(self, incarnation: bytes, tombstone: Tombstone, *, remember: bool) -> None:
         topic = self.topic(tombstone.number)
         self._use_number(tombstone.number)
-        self._tombstones[incarnation] = tombstone
+        if remember:
+            self._tombstones[incarnation] = tombstone
         for key in [*self._notes, *self.state.all_notes()]:
             if key[1] == incarnation:
                 self._notes[key] = _GONE

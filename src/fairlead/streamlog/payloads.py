@@ -56,6 +56,9 @@ class TopicDeletedPayload:
 
     name: str
     incarnation: bytes
+    yielded: bool = False
+    """Nobody deleted it: empty, it made room here for another incarnation of its name. No tombstone is left, and a
+    replica passes the row over and decides by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,7 @@ def decode_topic(data: bytes | memoryview) -> TopicPayload:
 
 def decode_topic_deleted(data: bytes | memoryview) -> TopicDeletedPayload:
     """Payload of a TOPIC_DELETED row. Raises: CorruptBatch."""
-    return _decode(data, Kind.TOPIC_DELETED, lambda f: TopicDeletedPayload(_text(f["name"]), _id(f["incarnation"])))
+    return _decode(data, Kind.TOPIC_DELETED, _topic_deleted)
 
 
 def decode_cursor(data: bytes | memoryview) -> CursorPayload:
@@ -224,6 +227,12 @@ def _topic(fields: Mapping[str, Any]) -> TopicPayload:
         _int(fields["version"]),
         configs,
     )
+
+
+def _topic_deleted(fields: Mapping[str, Any]) -> TopicDeletedPayload:
+    if type(fields["yielded"]) is not bool:
+        raise TypeError("yielded is neither true nor false")
+    return TopicDeletedPayload(_text(fields["name"]), _id(fields["incarnation"]), fields["yielded"])
 
 
 def _cursor(fields: Mapping[str, Any]) -> CursorPayload:

@@ -176,10 +176,11 @@ class ShardState:
         self._by_name[topic.name] = topic.number
         self._by_incarnation[topic.incarnation] = topic.number
 
-    def remove_topic(self, incarnation: bytes, tombstone: Tombstone) -> None:
+    def remove_topic(self, incarnation: bytes, tombstone: Tombstone, *, remember: bool) -> None:
         number = tombstone.number
         self._use_number(number)
-        self._tombstones[incarnation] = tombstone
+        if remember:
+            self._tombstones[incarnation] = tombstone
         for key in [key for key in self._notes if key[1] == incarnation]:
             del self._notes[key]
         if number not in self.topic_table:

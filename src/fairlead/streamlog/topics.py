@@ -9,7 +9,8 @@ from fairlead.model.errors import AlreadyExists, InvalidValue, NotOwner, Unknown
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog.draft import Draft
-from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
+from fairlead.streamlog.effects import topic_of
+from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic
 
@@ -68,13 +69,30 @@ def delete_topic(draft: Draft, name: str) -> Topic:
     """
     topic = owned_topic(draft, name)
     bury(draft, topic, draft.stream_id, None)
+    release_waiting(draft, name)
     return topic
 
 
-def bury(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None) -> None:
-    """Write the tombstone of a topic."""
-    payload = TopicDeletedPayload(topic.name, topic.incarnation)
+def bury(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None, *, yielded: bool = False) -> None:
+    """Write the tombstone of a topic, or that it made room for another one."""
+    payload = TopicDeletedPayload(topic.name, topic.incarnation, yielded)
     draft.add_control(Kind.TOPIC_DELETED, payload, number=topic.number, origin=origin, via=via)
+
+
+def release_waiting(draft: Draft, name: str) -> None:
+    """A name is free: the incarnation that waited for it on some link is made, and brought from its beginning."""
+    waiting = [(key, note) for key, note in draft.every_note().items() if note.create and note.create.name == name]
+    if not waiting:
+        return
+    (_, incarnation, _), first = waiting[0]
+    create = first.create
+    assert create is not None
+    if draft.by_incarnation(incarnation) is None:
+        put_topic(draft, topic_of(draft.next_number(name), create), create.owner, None)
+    for (of_link, of_incarnation, partition), note in waiting:
+        if of_incarnation == incarnation:
+            again = BehindPayload(of_link, name, incarnation, partition, 0, "gap", note.behind.noted_at)
+            draft.add_control(Kind.BEHIND, again)
 
 
 def set_partitions(draft: Draft, name: str, partitions: int) -> Topic:
