@@ -1,0 +1,93 @@
+"""aiokafka: the Kafka protocol for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from tests.interop.clients.base import Client, Message, ThreadMember
+from tests.interop.site import Site
+from tests.support.records import Content
+
+DEADLINE_SECONDS = 30
+
+
+class Aiokafka(Client):
+    name = "aiokafka"
+
+    def produce(
+        self, site: Site, topic: str, messages: Sequence[Message], codec: str = "none", idempotent: bool = False
+    ) -> None:
+        asyncio.run(self._produce(site, topic, messages, None if codec == "none" else codec, idempotent))
+
+    async def _produce(
+        self, site: Site, topic: str, messages: Sequence[Message], codec: str | None, idempotent: bool
+    ) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap(site),
+            compression_type=codec,
+            enable_idempotence=idempotent,
+            acks="all",
+            linger_ms=5,
+        )
+        async with producer, asyncio.timeout(DEADLINE_SECONDS):
+            sent = [
+                await producer.send(self.topic(topic), m.value, m.key, 0, headers=list(m.headers)) for m in messages
+            ]
+            await asyncio.gather(*sent)
+
+    def consumer(self, site: Site, **options: Any) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap(site), auto_offset_reset="earliest", fetch_max_wait_ms=100, **options
+        )
+
+    def read(self, site: Site, topic: str, count: int) -> list[Content]:
+        return asyncio.run(self._read(site, topic, count))
+
+    async def _read(self, site: Site, topic: str, count: int) -> list[Content]:
+        consumer = self.consumer(site)
+        consumer.assign([TopicPartition(self.topic(topic), 0)])
+        async with consumer, asyncio.timeout(DEADLINE_SECONDS):
+            found = [await consumer.getone() for _ in range(count)]
+        return [Content(r.key, r.value, r.timestamp, tuple(r.headers)) for r in found]
+
+    def offset_at(self, site: Site, topic: str, timestamp_ms: int) -> int:
+        return asyncio.run(self._offset_at(site, TopicPartition(self.topic(topic), 0), timestamp_ms))
+
+    async def _offset_at(self, site: Site, partition: TopicPartition, timestamp_ms: int) -> int:
+        async with self.consumer(site) as consumer, asyncio.timeout(DEADLINE_SECONDS):
+            found = await consumer.offsets_for_times({partition: timestamp_ms})
+        return int(found[partition].offset)
+
+    def member(self, site: Site, topic: str, group: str) -> AiokafkaMember:
+        return AiokafkaMember(self, site, self.topic(topic), group)
+
+
+class AiokafkaMember(ThreadMember):
+    def __init__(self, client: Aiokafka, site: Site, topic: str, group: str) -> None:
+        self._client = client
+        self._site = site
+        self._topic = topic
+        self._group = group
+        super().__init__()
+
+    def _run(self) -> None:
+        asyncio.run(self._consume())
+
+    async def _consume(self) -> None:
+        consumer = self._client.consumer(
+            self._site,
+            group_id=self._group,
+            session_timeout_ms=6000,
+            heartbeat_interval_ms=200,
+            metadata_max_age_ms=300,
+        )
+        consumer.subscribe([self._topic])
+        async with consumer:
+            while not self._stopping.is_set():
+                for records in (await consumer.getmany(timeout_ms=50)).values():
+                    self.values += [record.value for record in records]
+                self.assigned = frozenset(part.partition for part in consumer.assignment())

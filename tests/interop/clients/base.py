@@ -1,0 +1,95 @@
+"""What the tests ask of every client."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.interop.site import STREAM, Site
+from tests.support.records import Content
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+"""Kafka's numbers of compression codecs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a client is to send; the time is the client's own."""
+
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Member(ABC):
+    """A consumer in a group, running in the background; it starts at the beginning and commits what it read."""
+
+    def __init__(self) -> None:
+        self.assigned: frozenset[int] = frozenset()
+        self.values: list[bytes] = []
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Commit, leave the group and end."""
+
+
+class ThreadMember(Member):
+    """A member that a thread polls until it is to stop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stopping = threading.Event()
+        self._failed: list[BaseException] = []
+        self._thread = threading.Thread(target=self._guarded)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        if self._failed:
+            raise self._failed[0]
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # shown to the test by stop()
+            self._failed.append(error)
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Poll until `_stopping` is set, then close."""
+
+
+class Client(ABC):
+    """One program or library; `name` is shown in the table."""
+
+    name: str
+    plain_names = False
+    """It refuses `/` and `:`, so it uses the stream's own listener."""
+
+    def bootstrap(self, site: Site) -> str:
+        return site.of_stream if self.plain_names else site.main
+
+    def topic(self, topic: str) -> str:
+        """The topic's name on the listener that this client uses."""
+        return topic if self.plain_names else f"{STREAM}:{topic}"
+
+    @abstractmethod
+    def produce(
+        self, site: Site, topic: str, messages: Sequence[Message], codec: str = "none", idempotent: bool = False
+    ) -> None:
+        """Send to partition 0, in order, and return when all is acknowledged."""
+
+    @abstractmethod
+    def read(self, site: Site, topic: str, count: int) -> list[Content]:
+        """The first records of partition 0, in order; it waits until there are `count`."""
+
+    @abstractmethod
+    def offset_at(self, site: Site, topic: str, timestamp_ms: int) -> int:
+        """The first offset of partition 0 at or after that time."""
+
+    @abstractmethod
+    def member(self, site: Site, topic: str, group: str) -> Member:
+        """Join a group."""

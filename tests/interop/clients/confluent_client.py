@@ -1,0 +1,101 @@
+"""confluent-kafka: librdkafka for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+
+from tests.interop.clients.base import Client, Message, ThreadMember
+from tests.interop.site import Site
+from tests.support.records import Content
+
+SESSION = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200, "topic.metadata.refresh.interval.ms": 300}
+
+
+class Confluent(Client):
+    name = "confluent-kafka"
+
+    def produce(
+        self, site: Site, topic: str, messages: Sequence[Message], codec: str = "none", idempotent: bool = False
+    ) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap(site),
+                "compression.type": codec,
+                "enable.idempotence": idempotent,
+                "linger.ms": 5,
+            }
+        )
+        errors: list[object] = []
+        for message in messages:
+            producer.produce(
+                self.topic(topic),
+                message.value,
+                message.key,
+                0,
+                headers=list(message.headers),
+                on_delivery=lambda error, _: errors.append(error) if error else None,
+            )
+        assert producer.flush(30) == 0
+        assert not errors, errors
+
+    def consumer(self, site: Site, group: str, **options: Any) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self.bootstrap(site),
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "allow.auto.create.topics": False,
+                "fetch.wait.max.ms": 100,
+                **options,
+            }
+        )
+
+    def read(self, site: Site, topic: str, count: int) -> list[Content]:
+        consumer = self.consumer(site, "none", **{"enable.auto.commit": False})
+        consumer.assign([TopicPartition(self.topic(topic), 0, OFFSET_BEGINNING)])
+        try:
+            found: list[Any] = []
+            while len(found) < count:
+                message = self._one(consumer)
+                assert message is not None, f"{len(found)} of {count} read in time"
+                found.append(message)
+        finally:
+            consumer.close()
+        return [Content(m.key(), m.value(), m.timestamp()[1], tuple(m.headers() or ())) for m in found]
+
+    @staticmethod
+    def _one(consumer: Consumer) -> Any:
+        message = consumer.poll(20)
+        if message is not None and message.error():
+            raise KafkaException(message.error())
+        return message
+
+    def offset_at(self, site: Site, topic: str, timestamp_ms: int) -> int:
+        consumer = self.consumer(site, "none")
+        try:
+            (found,) = consumer.offsets_for_times([TopicPartition(self.topic(topic), 0, timestamp_ms)], timeout=20)
+        finally:
+            consumer.close()
+        return int(found.offset)
+
+    def member(self, site: Site, topic: str, group: str) -> ConfluentMember:
+        return ConfluentMember(self.consumer(site, group, **SESSION), self.topic(topic))
+
+
+class ConfluentMember(ThreadMember):
+    def __init__(self, consumer: Consumer, topic: str) -> None:
+        self._consumer = consumer
+        self._topic = topic
+        super().__init__()
+
+    def _run(self) -> None:
+        self._consumer.subscribe([self._topic])
+        while not self._stopping.is_set():
+            for message in self._consumer.consume(500, timeout=0.05):
+                if message.error() is None:
+                    self.values.append(message.value())
+            self.assigned = frozenset(part.partition for part in self._consumer.assignment())
+        self._consumer.close()

@@ -1,0 +1,80 @@
+"""kafka-python: the Kafka protocol in Python; it refuses topic names with `/` or `:`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from tests.interop.clients.base import Client, Message, ThreadMember
+from tests.interop.site import Site
+from tests.support.records import Content
+
+
+class KafkaPython(Client):
+    name = "kafka-python"
+    plain_names = True
+
+    def produce(
+        self, site: Site, topic: str, messages: Sequence[Message], codec: str = "none", idempotent: bool = False
+    ) -> None:
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap(site),
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            acks="all",
+            linger_ms=5,
+        )
+        try:
+            sent = [producer.send(topic, message.value, message.key, list(message.headers), 0) for message in messages]
+            producer.flush(30)
+            for future in sent:
+                future.get(30)
+        finally:
+            producer.close()
+
+    def consumer(self, site: Site, **options: Any) -> KafkaConsumer:
+        return KafkaConsumer(
+            bootstrap_servers=self.bootstrap(site), auto_offset_reset="earliest", fetch_max_wait_ms=100, **options
+        )
+
+    def read(self, site: Site, topic: str, count: int) -> list[Content]:
+        consumer = self.consumer(site, consumer_timeout_ms=20_000)
+        consumer.assign([TopicPartition(topic, 0)])
+        try:
+            found = list(islice(consumer, count))
+        finally:
+            consumer.close()
+        assert len(found) == count, f"{len(found)} of {count} read in time"
+        return [Content(r.key, r.value, r.timestamp, tuple(r.headers)) for r in found]
+
+    def offset_at(self, site: Site, topic: str, timestamp_ms: int) -> int:
+        consumer = self.consumer(site)
+        partition = TopicPartition(topic, 0)
+        try:
+            return int(consumer.offsets_for_times({partition: timestamp_ms})[partition].offset)
+        finally:
+            consumer.close()
+
+    def member(self, site: Site, topic: str, group: str) -> KafkaPythonMember:
+        consumer = self.consumer(
+            site, group_id=group, session_timeout_ms=6000, heartbeat_interval_ms=200, metadata_max_age_ms=300
+        )
+        return KafkaPythonMember(consumer, topic)
+
+
+class KafkaPythonMember(ThreadMember):
+    def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
+        self._consumer = consumer
+        self._topic = topic
+        super().__init__()
+
+    def _run(self) -> None:
+        self._consumer.subscribe([self._topic])
+        while not self._stopping.is_set():
+            for records in self._consumer.poll(50).values():
+                self.values += [record.value for record in records]
+            self.assigned = frozenset(part.partition for part in self._consumer.assignment())
+        self._consumer.close()

@@ -1,0 +1,108 @@
+"""Apache Kafka 4's own command line tools, on its Java client; `scripts/interop-setup` brings them to .make/kafka."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.interop.clients.base import Client, Message
+from tests.interop.clients.process import ProcessMember, run
+from tests.interop.site import Site
+from tests.support.records import Content
+
+JARS = Path(__file__).parents[3] / ".make" / "kafka"
+
+
+def java(tool: str, *options: str) -> list[str]:
+    """The command of one tool, with a small, quickly started JVM."""
+    flags = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+    return ["java", *flags, "-cp", f"{JARS}/*", f"org.apache.kafka.tools.{tool}", *options]
+
+
+class KafkaTools(Client):
+    name = "Kafka 4 tools"
+
+    def produce(
+        self, site: Site, topic: str, messages: Sequence[Message], codec: str = "none", idempotent: bool = False
+    ) -> None:
+        """The console producer; it chooses partitions by key, so the tests' topics for it have one."""
+        headers = any(message.headers for message in messages)
+        lines = [_line(message, headers) for message in messages]
+        command = java(
+            "ConsoleProducer",
+            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(topic)),
+            *("--compression-codec", codec),
+            *("--producer-property", f"enable.idempotence={'true' if idempotent else 'false'}"),
+            *("--property", "parse.key=true", "--property", f"parse.headers={str(headers).lower()}"),
+        )
+        run(command, b"\n".join(lines) + b"\n")
+
+    def read(self, site: Site, topic: str, count: int) -> list[Content]:
+        shown = ("timestamp", "key", "headers")
+        command = java(
+            "consumer.ConsoleConsumer",
+            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(topic), "--partition", "0"),
+            *("--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "30000"),
+            *(option for name in shown for option in ("--property", f"print.{name}=true")),
+        )
+        found = [_content(line) for line in run(command).splitlines()]
+        assert len(found) == count, f"{len(found)} of {count} read in time"
+        return found
+
+    def read_in_group(self, site: Site, topic: str, group: str, count: int) -> list[str]:
+        """Values that the console consumer reads as a group of one; it commits them when it ends."""
+        command = java(
+            "consumer.ConsoleConsumer",
+            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(topic), "--group", group),
+            *("--from-beginning", "--max-messages", str(count), "--timeout-ms", "30000"),
+        )
+        return run(command).splitlines()
+
+    def offset_at(self, site: Site, topic: str, timestamp_ms: int) -> int:
+        command = java(
+            "GetOffsetShell",
+            *("--bootstrap-server", site.of_stream, "--topic-partitions", f"{topic}:0", "--time", str(timestamp_ms)),
+        )
+        return int(run(command).strip().rsplit(":", 1)[1])
+
+    def member(self, site: Site, topic: str, group: str) -> VerifiableMember:
+        command = java(
+            "VerifiableConsumer",
+            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(topic), "--group-id", group),
+            *("--session-timeout", "6000", "--verbose", "--reset-policy", "earliest"),
+            *("--consumer.config", str(Path(__file__).parent / "verifiable_consumer.properties")),
+        )
+        return VerifiableMember(command)
+
+
+class VerifiableMember(ProcessMember):
+    def _line(self, line: str) -> None:
+        if not line.startswith("{"):
+            return
+        event = json.loads(line)
+        partitions = frozenset(part["partition"] for part in event.get("partitions", ()) if isinstance(part, dict))
+        if event["name"] == "partitions_assigned":
+            self.assigned |= partitions
+        elif event["name"] in {"partitions_revoked", "partitions_lost"}:
+            self.assigned -= partitions
+        elif event["name"] == "record_data":
+            self.values.append(event["value"].encode())
+
+
+def _line(message: Message, headers: bool) -> bytes:
+    line = message.key + b"\t" + message.value
+    return (
+        b",".join(name.encode() + b":" + value for name, value in message.headers) + b"\t" + line if headers else line
+    )
+
+
+def _content(line: str) -> Content:
+    time, headers, key, value = line.split("\t")
+    pairs = () if headers == "NO_HEADERS" else tuple(pair.split(":", 1) for pair in headers.split(","))
+    return Content(
+        key.encode(),
+        value.encode(),
+        int(time.removeprefix("CreateTime:")),
+        tuple((name, given.encode()) for name, given in pairs),
+    )

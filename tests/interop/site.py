@@ -1,0 +1,100 @@
+"""A running cluster with one stream that every client can name, and what the tests do to it from the inside."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairlead.broker.apis import APIS
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import StreamSettings
+from fairlead.model.settings import Settings
+from fairlead.protocol.batch import BatchHeader, read_header
+from tests.support.broker import RunningBroker, run_broker
+
+T = TypeVar("T")
+
+STREAM = "/interop"
+
+
+def until(condition: Callable[[], T], what: str, deadline_seconds: float = 60) -> T:
+    """The first true value of `condition`, asked every 20 ms.
+
+    Raises:
+        TimeoutError: it did not become true in time.
+    """
+    deadline = time.monotonic() + deadline_seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not in {deadline_seconds} s: {what}")
+        threading.Event().wait(0.02)
+    return value
+
+
+class Site:
+    """One running cluster with the stream /interop, on the main listener and on a listener of its own."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        self.broker = broker
+        self.make_stream(STREAM)
+        self.main = broker.bootstrap
+        self.of_stream = broker.expose(STREAM)
+
+    @property
+    def stream(self) -> Stream:
+        return self.broker.cluster.stream(STREAM)
+
+    def make_stream(self, path: str, **settings: Any) -> Stream:
+        return self.broker.call(self.broker.cluster.create_stream(path, StreamSettings(**settings)))
+
+    def make_topic(self, name: str, partitions: int = 1) -> str:
+        self.broker.call(self.stream.create_topic(name, partitions))
+        return name
+
+    def headers(self, topic: str, partition: int = 0) -> list[BatchHeader]:
+        """The stored batches of a partition."""
+        shard, found = self.stream.topic(topic)
+        fetched = shard.log.fetch(found.number, partition, 0, 2**30)
+        return [read_header(bytes(batch), 0) for batch in fetched.batches]
+
+    def lose_answers(self, api_key: int, count: int) -> LostAnswers:
+        """The next answers of an API are lost after the request was carried out: the connection closes instead."""
+        return LostAnswers(api_key, count)
+
+
+@contextmanager
+def run_site(data: Path) -> Iterator[Site]:
+    """A site until the block ends; its groups gather members for a short time only."""
+    with run_broker(data, name="site", settings=replace(Settings(), initial_rebalance_delay_ms=200)) as broker:
+        yield Site(broker)
+
+
+class LostAnswers:
+    """While entered, requests of one API are carried out and some answers are lost."""
+
+    def __init__(self, api_key: int, count: int) -> None:
+        self._key = api_key
+        self._left = count
+        self.lost = 0
+
+    def __enter__(self) -> LostAnswers:
+        self._api = APIS[self._key]
+        APIS[self._key] = replace(self._api, handle=self._handle)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        APIS[self._key] = self._api
+
+    async def _handle(self, ctx: Any, request: Any) -> Any:
+        answer: Awaitable[Any] = self._api.handle(ctx, request)
+        made = await answer
+        if self._left > 0:
+            self._left -= 1
+            self.lost += 1
+            raise ConnectionResetError("the test loses this answer")
+        return made
