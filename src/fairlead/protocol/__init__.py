@@ -3,7 +3,8 @@
     batch.py     the 61-byte header of a v2 record batch: read, check, fill in offsets, build
     records.py   what lies inside a batch: decompress, iterate; only for look-ups by time and for tools
     wire.py      the primitive types of Kafka's messages, bounded: hostile bytes raise, they never hang
-    messages.py  versions of each API that are served, and kio's codec for the cold ones
+    framing.py   requests cut out of a connection's bytes
+    messages.py  the cold messages: requests read, answers written, by what kio knows (schema.py)
     produce.py, fetch.py, metadata.py   hot answers and requests, packed by hand
 
 Always true: record bytes are carried, never rewritten, except for the fields outside the CRC (base offset, leader

@@ -1,4 +1,8 @@
-"""The messages that are not hot, by kio's codec: read a request, build an answer from plain values.
+"""The messages that are not hot, as kio's classes: read a request, build an answer from plain values.
+
+Requests are read here, field by field as kio's classes say, and not by kio's own reader: that one believes the lengths
+that it reads (kio 0.6.5: a few hostile bytes make it ask for more memory than there is, which ends the process). Here
+every length is held against the bytes that are there. Answers are ours, and kio writes them.
 
 A handler answers with a mapping of field names (kio's: Kafka's in snake_case) to values, nested mappings and lists
 included. Fields that the version in use does not have are left out, fields that were not given take their default,
@@ -7,33 +11,23 @@ so a handler is written once for all versions.
 
 from __future__ import annotations
 
-import datetime
 import io
-import types
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
-from typing import Any, NamedTuple, Union, get_args, get_origin
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
-from fairlead.model.errors import FairleadError
-from fairlead.protocol.wire import Malformed
+from fairlead.protocol.schema import FieldPlan, plan
+from fairlead.protocol.wire import ZERO_UUID, Malformed, Reader
 
 Fields = Mapping[str, Any]
 """An answer, or a part of one, before it is packed for a version."""
-
-
-class _Field(NamedTuple):
-    name: str
-    entity: Any
-    """The dataclass of a nested message; None for plain values."""
-    array: bool
-    default: Any
-    """MISSING: the field must be given."""
 
 
 def known_versions(api_key: int) -> range:
@@ -62,20 +56,92 @@ def _header_flexible(schema: Any) -> bool:
     return bool(schema.__header_schema__.__flexible__)
 
 
+# Requests
+
+
 def read_request(api_key: int, version: int, body: memoryview | bytes) -> Any:
     """The request as kio's frozen dataclass of that version.
 
     Raises:
         Malformed: the bytes are not such a request.
     """
-    reader = entity_reader(load_request_schema(api_key, version))
+    schema = load_request_schema(api_key, version)
+    return _read_entity(Reader(body, schema.__flexible__), schema)
+
+
+def _read_entity(reader: Reader, schema: Any) -> Any:
+    values = {field.name: _read_field(reader, field) for field in plan(schema) if field.tag is None}
+    if reader.flexible:
+        _read_tags(reader, {field.tag: field for field in plan(schema) if field.tag is not None}, values)
+    for field in plan(schema):
+        if field.tag is not None:
+            values.setdefault(field.name, field.default)
+    return schema(**values)
+
+
+def _read_tags(reader: Reader, known: Mapping[int | None, FieldPlan], values: dict[str, Any]) -> None:
+    for _ in range(reader.uvarint()):
+        tag = reader.uvarint()
+        data = reader.take(reader.uvarint())
+        field = known.get(tag)
+        if field is not None:
+            values[field.name] = _read_field(Reader(data, reader.flexible), field)
+
+
+def _read_field(reader: Reader, field: FieldPlan) -> Any:
+    if not field.array:
+        return _read_one(reader, field)
+    length = reader.array_length()
+    if length < 0:
+        if not field.nullable:
+            raise Malformed(f"the array {field.name} is null")
+        return None
+    return tuple([_read_one(reader, field) for _ in range(length)])
+
+
+def _read_one(reader: Reader, field: FieldPlan) -> Any:
+    nullable = field.nullable and not field.array
+    if field.entity is not None:
+        return None if nullable and reader.int8() < 0 else _read_entity(reader, field.entity)
+    value = _PRIMITIVES[field.kind](reader)
+    if value is None and not nullable and field.kind != "uuid":
+        raise Malformed(f"the field {field.name} is null")
+    return value
+
+
+def _bytes(reader: Reader) -> bytes | None:
+    data = reader.nullable_bytes()
+    return None if data is None else bytes(data)
+
+
+def _uuid(reader: Reader) -> UUID | None:
+    data = reader.uuid()
+    return None if data == ZERO_UUID else UUID(bytes=data)
+
+
+def _timedelta(milliseconds: int) -> timedelta:
     try:
-        request, _ = reader(body, 0)
-    except FairleadError:
-        raise
-    except Exception as error:  # kio raises many kinds for hostile bytes; all mean the same here
-        raise Malformed(f"{api_name(api_key)} request v{version} cannot be read: {error}") from error
-    return request
+        return timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        raise Malformed(f"{milliseconds} ms is no length of time") from None
+
+
+_PRIMITIVES: Mapping[str, Callable[[Reader], Any]] = {
+    "bool": Reader.boolean,
+    "bytes": _bytes,
+    "int8": Reader.int8,
+    "int16": Reader.int16,
+    "int32": Reader.int32,
+    "int64": Reader.int64,
+    "records": _bytes,
+    "string": Reader.nullable_string,
+    "timedelta_i32": lambda reader: _timedelta(reader.int32()),
+    "timedelta_i64": lambda reader: _timedelta(reader.int64()),
+    "uuid": _uuid,
+}
+
+
+# Answers
 
 
 def write_response(api_key: int, version: int, answer: Fields) -> bytes:
@@ -91,15 +157,15 @@ def write_response(api_key: int, version: int, answer: Fields) -> bytes:
 
 
 def build(schema: Any, values: Fields) -> Any:
-    """A kio entity of class `schema` from plain values.
+    """One of kio's messages, of class `schema`, from plain values.
 
     Raises:
         KeyError: a field without a default was not given.
     """
-    return schema(**{field.name: _value(schema, field, values) for field in _plan(schema)})
+    return schema(**{field.name: _value(schema, field, values) for field in plan(schema)})
 
 
-def _value(schema: Any, field: _Field, values: Fields) -> Any:
+def _value(schema: Any, field: FieldPlan, values: Fields) -> Any:
     if field.name not in values:
         if field.default is MISSING:
             raise KeyError(f"{schema.__name__}.{field.name} was not given")
@@ -115,28 +181,3 @@ def _value(schema: Any, field: _Field, values: Fields) -> Any:
 def _items(value: Any) -> Iterable[Fields]:
     items: Iterable[Fields] = value
     return items
-
-
-@cache
-def _plan(schema: Any) -> tuple[_Field, ...]:
-    return tuple(_planned(field.name, field.type, field.default) for field in fields(schema))
-
-
-def _planned(name: str, annotation: Any, default: Any) -> _Field:
-    kinds = get_args(annotation) if get_origin(annotation) in {types.UnionType, Union} else (annotation,)
-    optional = type(None) in kinds
-    (kind,) = [kind for kind in kinds if kind is not type(None)][:1]
-    array = get_origin(kind) is tuple
-    inner = get_args(kind)[0] if array else kind
-    entity = inner if is_dataclass(inner) else None
-    if default is MISSING:
-        default = _implied(name, optional, array)
-    return _Field(name, entity, array, default)
-
-
-def _implied(name: str, optional: bool, array: bool) -> Any:
-    if name == "throttle_time":
-        return datetime.timedelta(0)
-    if optional:
-        return None
-    return () if array else MISSING

@@ -1,0 +1,116 @@
+"""The cold messages, by kio's codec."""
+
+import contextlib
+import io
+import resource
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from fairlead.protocol.messages import build, known_versions, read_request, write_response
+from fairlead.protocol.schema import plan
+from fairlead.protocol.wire import Malformed, Reader
+
+COLD = [2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 22, 23, 29, 32, 37, 42, 44, 47, 60]
+
+
+@pytest.mark.parametrize("api", COLD)
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_hostile_requests_are_refused_or_read(api, data):
+    """Any bytes are read or raise Malformed."""
+    version = data.draw(st.sampled_from(list(known_versions(api))))
+    body = data.draw(st.binary(max_size=100))
+    with contextlib.suppress(Malformed):
+        read_request(api, version, memoryview(body))
+
+
+@pytest.mark.parametrize("api", COLD)
+def test_a_claimed_array_of_two_thousand_million_items_takes_no_memory(api):
+    """Lengths are not believed before the items are there."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for version in known_versions(api):
+        for body in (b"\x7f\xff\xff\xff" * 8, b"\xff\xff\xff\xff\x07" * 8, b"\x00" * 6 + b"\x7f\xff\xff\xff" * 4):
+            with contextlib.suppress(Malformed):
+                read_request(api, version, body)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+@pytest.mark.parametrize("version", known_versions(19))
+def test_one_mapping_answers_every_version(version):
+    """Fields that a version lacks are left out, those that were not given take their default."""
+    topics = [{"name": "a", "error_code": ErrorCode.none, "num_partitions": 3, "replication_factor": 1}]
+    data = write_response(19, version, {"topics": topics})
+    response, size = entity_reader(load_response_schema(19, version))(data, 0)
+    assert size == len(data)
+    assert response.throttle_time == timedelta(0)
+    assert response.topics[0].name == "a"
+    assert getattr(response.topics[0], "num_partitions", 3) == 3
+
+
+def test_a_forgotten_field_is_a_fault():
+    """The message names it."""
+    with pytest.raises(KeyError, match="error_code"):
+        build(load_response_schema(19, 7), {"topics": [{"name": "a"}]})
+
+
+@given(st.binary(max_size=40), st.booleans())
+def test_primitives_never_read_past_the_end(data, flexible):
+    """Every read of hostile bytes ends in a value or in Malformed."""
+    for read in ("int8", "int16", "int32", "int64", "uvarint", "string", "nullable_string", "nullable_bytes", "uuid"):
+        reader = Reader(data, flexible)
+        with contextlib.suppress(Malformed):
+            while True:
+                getattr(reader, read)()
+                assert reader.position <= len(data)
+                if reader.remaining == 0:
+                    break
+    with contextlib.suppress(Malformed):
+        Reader(data, flexible).skip_tags()
+    with contextlib.suppress(Malformed):
+        assert len(Reader(data, flexible).items()) <= len(data)
+
+
+def example(field, draw):
+    """A value that a field may have on the wire."""
+    plain = {
+        "bool": st.booleans(),
+        "bytes": st.binary(max_size=9),
+        "int8": st.integers(-(2**7), 2**7 - 1),
+        "int16": st.integers(-(2**15), 2**15 - 1),
+        "int32": st.integers(-(2**31), 2**31 - 1),
+        "int64": st.integers(-(2**63), 2**63 - 1),
+        "string": st.text("abé", max_size=9),
+        "timedelta_i32": st.integers(-(2**31), 2**31 - 1).map(lambda ms: timedelta(milliseconds=ms)),
+        "timedelta_i64": st.integers(-(2**31), 2**31 - 1).map(lambda ms: timedelta(milliseconds=ms)),
+        "uuid": st.uuids(),
+    }
+
+    def one():
+        if field.entity is not None:
+            return instance(field.entity, draw)
+        absent = field.nullable and not field.array and draw(st.integers(0, 3)) == 0
+        return None if absent else draw(plain[field.kind])
+
+    return tuple(one() for _ in range(draw(st.integers(0, 2)))) if field.array else one()
+
+
+def instance(schema, draw):
+    return schema(**{field.name: example(field, draw) for field in plan(schema)})
+
+
+@pytest.mark.parametrize("api", COLD)
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_requests_that_kio_wrote_are_read_in_every_version(api, data):
+    """Each field comes back as it went in."""
+    version = data.draw(st.sampled_from(list(known_versions(api))))
+    request = instance(load_request_schema(api, version), data.draw)
+    buffer = io.BytesIO()
+    entity_writer(type(request))(buffer, request)
+    assert read_request(api, version, buffer.getvalue()) == request
