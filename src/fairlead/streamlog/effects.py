@@ -122,11 +122,11 @@ def _start(target: Target, row: Row) -> None:
         return
     payload = payloads.decode_start(row.batch)
     state = target.partition(row.topic, row.partition)
-    start, held = row.base_offset, target.held(row.topic, row.partition)
+    start = row.base_offset
     history = joined_history(state.history, payload.history, start)
     epoch = history[-1][0] if history else -1
     end = max(state.end, start)
-    if payload.gap_from is not None and held:
+    if payload.gap_from is not None:
         first = state.start
         target.put_gap(row.topic, row.partition, _gap(target, row, payload.gap_from, payload.reason))
     else:

@@ -1,0 +1,262 @@
+"""Clocks, logs and frames for tests of the stream log: what a site is, without sockets or threads."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+
+from fairlead.model.names import SLICES
+from fairlead.model.settings import Settings
+from fairlead.protocol.batch import build_batch
+from fairlead.storage.interface import Storage
+from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog import format
+from fairlead.streamlog.apply import Applied, apply_frame
+from fairlead.streamlog.frames import Frame, FrameTopic, Repair
+from fairlead.streamlog.frames_codec import decode_frame, encode_frame
+from fairlead.streamlog.produce import ProduceResult, produce
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind, Row
+from fairlead.streamlog.topics import create_topic
+from fairlead.streamlog.values import Run, Topic
+from fairlead.streamlog.writer import ShardLog
+
+DAY_MS = 86_400_000
+START_MS = 1_700_000_000_000
+FIRST_RUN = Run(1, 1)
+LATER_RUN = Run(1, 9)
+
+
+class FakeClock:
+    """Both clocks stand still until a test moves them."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.wall = now_ms
+        self.monotonic = 0
+
+    def wall_ms(self) -> int:
+        return self.wall
+
+    def monotonic_ms(self) -> int:
+        return self.monotonic
+
+    def pass_ms(self, ms: int) -> None:
+        """Time goes by on both clocks."""
+        self.wall += ms
+        self.monotonic += ms
+
+
+class SeededRandomness:
+    """Ids from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def id16(self) -> bytes:
+        return self._random.randbytes(16)
+
+
+SETTINGS = Settings()
+
+
+def opened(
+    storage: Storage,
+    stream_id: bytes = b"a" * 16,
+    *,
+    clock: FakeClock | None = None,
+    seed: int = 1,
+    settings: Settings = SETTINGS,
+) -> ShardLog:
+    """The one shard of a stream, opened on the storage."""
+    randomness = SeededRandomness(seed * 1000 + sum(1 for _ in storage.list("x/epoch/")))
+    return ShardLog.open(
+        storage,
+        "x",
+        stream_id=stream_id,
+        clock=clock or FakeClock(),
+        randomness=randomness,
+        settings=settings,
+    )
+
+
+def fresh(stream_id: bytes = b"a" * 16, *, clock: FakeClock | None = None, settings: Settings = SETTINGS) -> ShardLog:
+    """The shard of a new stream on storage of its own."""
+    return opened(MemoryStorage(), stream_id, clock=clock, seed=stream_id[0], settings=settings)
+
+
+def made(log: ShardLog, name: str = "ships", partitions: int = 1) -> Topic:
+    """A new topic."""
+    topic = log.run(lambda draft: create_topic(draft, name, partitions))[0].result()
+    assert isinstance(topic, Topic)
+    return topic
+
+
+def produced(log: ShardLog, number: int, *values: bytes, partition: int = 0) -> ProduceResult:
+    """One batch of these values, appended in a commit of its own."""
+    batch = batch_of(*values)
+    result = log.run(lambda draft: produce(draft, number, partition, batch))[0].result()
+    assert isinstance(result, ProduceResult)
+    return result
+
+
+def batch_of(*values: bytes, producer_id: int = -1, epoch: int = -1, sequence: int = -1) -> bytes:
+    """A batch as a producer sends it."""
+    return build_batch(
+        [(None, value) for value in values], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+    )
+
+
+def rows_of(log: ShardLog, from_commit: int = 0, to_commit: int | None = None) -> list[Row]:
+    """All rows of the announced commits [from, to), in the order of the log."""
+    end = log.end if to_commit is None else to_commit
+    found: list[Row] = []
+    for item in log.objects(from_commit, end):
+        rows = format.read_whole(log.storage.get(item.name), item.name).rows()
+        found += [row for row in rows if from_commit <= row.commit < end]
+    return sorted(found, key=lambda row: (row.commit, row.row))
+
+
+def sendable(row: Row, destination: bytes) -> bool:
+    """Whether a row goes over a link to that stream."""
+    local = row.kind in LOCAL_KINDS or row.kind in NOT_YET_SENT_KINDS or row.topic == NO_TOPIC
+    return not local and row.origin != destination and row.via != destination
+
+
+class Names:
+    """What a source remembers of its numbers, deleted topics included, for the frames it sends."""
+
+    def __init__(self, log: ShardLog) -> None:
+        self._log = log
+
+    def of(self, rows: Iterable[Row]) -> dict[int, FrameTopic]:
+        """Name and incarnation of every number in the rows."""
+        numbers = {row.topic for row in rows}
+        found = {}
+        for number in numbers:
+            topic = self._log.state.topic(number)
+            if topic is not None:
+                found[number] = FrameTopic(topic.incarnation, topic.name)
+        for incarnation, tombstone in self._log.state.tombstones.items():
+            if tombstone.number in numbers:
+                found[tombstone.number] = FrameTopic(incarnation, tombstone.name)
+        return found
+
+
+def frame(
+    source: ShardLog,
+    destination: bytes,
+    slice: int,
+    from_commit: int,
+    to_commit: int | None = None,
+    *,
+    link: bytes = b"l" * 16,
+    run: Run = FIRST_RUN,
+    created_at: int | None = None,
+) -> Frame:
+    """The frame of one slice for commits [from, to), as it comes off the wire."""
+    end = source.end if to_commit is None else to_commit
+    wanted = [
+        row for row in rows_of(source, from_commit, end) if row.topic % SLICES == slice and sendable(row, destination)
+    ]
+    names = Names(source).of(wanted)
+    return decode_frame(
+        encode_frame(
+            Frame(
+                link=link,
+                run=run,
+                source=source.state.stream_id,
+                shard=0,
+                slice=slice,
+                from_commit=from_commit,
+                to_commit=end,
+                epoch_id=source.epoch_id_of(max(end - 1, 0)),
+                topics=names,
+                rows=[row for row in wanted if row.topic in names],
+                link_created_at=created_at,
+            )
+        )
+    )
+
+
+def repair_frame(
+    source: ShardLog,
+    destination: bytes,
+    number: int,
+    partition: int,
+    offset: int,
+    *,
+    link: bytes = b"l" * 16,
+    run: Run = LATER_RUN,
+) -> Frame:
+    """One frame that brings a partition from `offset` on, read up to the announced end."""
+    rows = [row for row in rows_of(source) if row.topic == number and sendable(row, destination)]
+    wanted = [row for row in rows if _brings(row, partition, offset)]
+    end = max((_end_after(row) for row in wanted), default=0)
+    names = Names(source).of([*wanted]) or Names(source).of(rows)
+    return decode_frame(
+        encode_frame(
+            Frame(
+                link=link,
+                run=run,
+                source=source.state.stream_id,
+                shard=0,
+                slice=number % SLICES,
+                from_commit=0,
+                to_commit=source.end,
+                epoch_id=source.epoch_id_of(max(source.end - 1, 0)),
+                topics=names,
+                rows=wanted,
+                repair=Repair(number, partition, source.end, last=True, end=end),
+            )
+        )
+    )
+
+
+def _brings(row: Row, partition: int, offset: int) -> bool:
+    if row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
+        return True
+    return row.partition == partition and _end_after(row) > offset
+
+
+def _end_after(row: Row) -> int:
+    if row.kind == Kind.BATCH:
+        return row.last_offset + 1
+    return row.base_offset if row.kind == Kind.START else 0
+
+
+def applied(log: ShardLog, *frames: Frame) -> list[Applied]:
+    """What became of the frames, all in as few commits as they need."""
+    answers = log.run(*[lambda draft, f=f: apply_frame(draft, f) for f in frames])  # type: ignore[misc]
+    return [answer.result() for answer in answers]
+
+
+def replicated(source: ShardLog, replica: ShardLog, *, link: bytes = b"l" * 16, run: Run = FIRST_RUN) -> None:
+    """Bring every slice of the replica to the end of the source."""
+    positions = replica.state.positions(link)
+    for slice in range(SLICES):
+        position = positions.get((0, slice))
+        start = 0 if position is None else position.commit
+        applied(replica, frame(source, replica.state.stream_id, slice, start, link=link, run=run))
+
+
+def values_at(log: ShardLog, number: int, partition: int = 0, offset: int | None = None) -> dict[int, bytes | None]:
+    """Every record of a partition that can be fetched, by offset."""
+    return {offset: value for offset, value, _ in _records(log, number, partition, offset)}
+
+
+def _records(
+    log: ShardLog, number: int, partition: int, offset: int | None
+) -> Iterator[tuple[int, bytes | None, bytes]]:
+    from fairlead.protocol.batch import read_header, records_of
+
+    state = log.state.partition(number, partition)
+    at = state.start if offset is None else offset
+    while at < state.end:
+        batches = log.fetch(number, partition, at, 1 << 20).batches
+        assert batches, f"nothing at {at} of [{state.start}, {state.end})"
+        for batch in batches:
+            header = read_header(batch)
+            if header.record_count:
+                for record in records_of(batch):
+                    if record.offset >= at:
+                        yield record.offset, record.value, bytes(batch)
+            at = header.last_offset + 1
