@@ -78,6 +78,7 @@ class _Framer:
             topics=topics,
             rows=(),
             repair=repair,
+            link_created_at=grant.link_created_at,
         )
         data = encode_frame(frame) if columns is None else encode_frame_columns(frame, columns)
         await self._credit.take(len(data))
