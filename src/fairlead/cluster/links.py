@@ -80,7 +80,8 @@ class Links:
 
         async with self._adding:
             others = self.of(link.source)
-            if any(other.replica_path == link.replica_path and other.once is None for other in others):
+            standing = [other for other in others if other.once is None]
+            if link.once is None and any(other.replica_path == link.replica_path for other in standing):
                 raise AlreadyExists(f"{link.replica_path} is a replica of {link.source_path} already")
             if len(others) >= REPLICAS_PER_STREAM_MAX:
                 raise InvalidValue(f"{link.source_path} has {len(others)} replicas, and no more are allowed")

@@ -148,9 +148,8 @@ class ApplySession:
 
     def _refuse(self, number: int, frame: Frame, refused: list[frames_apply.Applied]) -> None:
         position = min(outcome.refused_position or 0 for outcome in refused)
-        reason = "position" if frame.from_commit > position else "run"
         self._refused_run[frame.shard, frame.slice] = frame.run
-        self._refusals.append(Refused(number, frame.shard, frame.slice, position, reason))
+        self._refusals.append(Refused(number, frame.shard, frame.slice, position, refused[0].reason))
         self._count(refused=1)
 
     def _is_refused(self, frame: Frame) -> bool:
@@ -182,10 +181,13 @@ def _request(frame: Frame) -> Callable[[Draft], frames_apply.Applied]:
 
 
 def split(frame: Frame, shards: int) -> list[tuple[int, Frame]]:
-    """The part of a frame for each shard of the replica; every shard gets one, for its position."""
+    """The part of a frame for each shard of the replica; every shard gets one, for its position. A repair, which moves
+    no position, goes only where its topic lives."""
     if shards == 1:
         return [(0, frame)]
     home = {number: shard_of(topic.name, shards) for number, topic in frame.topics.items()}
+    if frame.repair is not None:
+        return [(home.get(frame.repair.number, 0), frame)]
     return [
         (shard, replace(frame, rows=[row for row in frame.rows if home.get(row.topic, 0) == shard]))
         for shard in range(shards)

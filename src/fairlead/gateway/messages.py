@@ -351,7 +351,7 @@ class Refused:
     position: int
     """The recorded position (0 if none)."""
     reason: str
-    """`position` (a frame is missing before it), `run` (a newer grant has been seen) or `corrupt`."""
+    """`from` (a frame is missing before it) or `run` (a newer grant has been seen)."""
 
 
 # ---------------------------------------------------------------- source server → gateway, HTTP

@@ -1,0 +1,389 @@
+"""Two clusters in one process, with HTTP listeners on free ports, and a reader-and-sink task without Spark.
+
+`Site` is a cluster with its links under uvicorn; `Worker` does what a task of the replicator does, in the simplest way:
+one frame per slice for each announcement. Both are asynchronous context managers that stop what they start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import uvicorn
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import StreamSettings
+from fairlead.gateway.app import build_app
+from fairlead.gateway.contact import Timing
+from fairlead.gateway.links import LinkManager
+from fairlead.gateway.messages import (
+    APPLY_HEARS,
+    PROTOCOL,
+    READER_HEARS,
+    SINK_HEARS,
+    Announce,
+    Applied,
+    ApplyHello,
+    Done,
+    Error,
+    Failed,
+    Grant,
+    ListObjects,
+    Ok,
+    Progress,
+    ReaderHello,
+    ReadReport,
+    Refused,
+    RepairGrant,
+    SinkHello,
+    SliceRefused,
+    Topics,
+    TopicsWanted,
+    Withdraw,
+    WithdrawRun,
+    from_json,
+    to_json,
+)
+from fairlead.gateway.rest.context import RestContext
+from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.errors import Missing
+from fairlead.model.settings import Settings
+from fairlead.protocol.batch import build_batch
+from fairlead.storage.interface import Storage
+from fairlead.storage.local import LocalStorage
+from fairlead.streamlog.format import read_whole
+from fairlead.streamlog.frames import Frame, FrameTopic
+from fairlead.streamlog.frames_codec import encode_frame
+from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
+
+FAST = Timing(backoff_first_s=0.02, backoff_max_s=0.1, answer_s=0.5, skip_dead_s=0.2, repair_s=0.05)
+
+
+async def until(condition: Callable[[], Any], seconds: float = 10) -> Any:
+    """Wait for something to be true, and return it."""
+    async with asyncio.timeout(seconds):
+        while not (found := condition()):  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.005)
+        return found
+
+
+class NoListeners:
+    """A server without Kafka."""
+
+    def addresses(self) -> dict[str, str]:
+        """No stream is exposed."""
+        return {}
+
+
+class _Server(uvicorn.Server):
+    capture_signals = nullcontext  # type: ignore[assignment]
+
+
+class Site:
+    """A cluster with its links and its HTTP listener."""
+
+    def __init__(self, name: str, folder: Path, timing: Timing = FAST, storage: Storage | None = None) -> None:
+        self.name = name
+        self._storage = storage or LocalStorage(folder / name)
+        self._timing = timing
+        self.requests: list[str] = []
+
+    async def __aenter__(self) -> Site:
+        self._executor = ThreadPoolExecutor(2)
+        self.cluster = await Cluster.open(
+            self._storage,
+            name=self.name,
+            settings=Settings(reserve_bytes=0, reserve_ratio=0.0, window_bytes=1_000_000),
+            clock=SystemClock(),
+            randomness=SystemRandomness(),
+            executor=self._executor,
+        )
+        self._http = httpx.AsyncClient(trust_env=False)
+        self.links = LinkManager(self.cluster, self._http, SystemClock(), SystemRandomness(), timing=self._timing)
+        await self._listen()
+        self.links.start()
+        return self
+
+    async def _listen(self) -> None:
+        app = build_app(RestContext(self.cluster, self.links, self._http, cast(Any, NoListeners()), "tester"))
+        listening = socket.socket()
+        listening.bind(("127.0.0.1", 0))
+        self.port = listening.getsockname()[1]
+        self.cluster.urls = (self.url,)
+        config = uvicorn.Config(app, log_config=None, lifespan="off", ws="websockets-sansio", ws_max_size=2**26)
+        self._server = _Server(config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
+        await until(lambda: self._server.started)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return (self.url,)
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.links.close()
+        self._server.should_exit = self._server.force_exit = True
+        await self._serving
+        await self._http.aclose()
+        await self.cluster.close()
+        self._executor.shutdown()
+
+    async def stream(self, path: str, shards: int = 1) -> Stream:
+        """A new stream."""
+        return await self.cluster.create_stream(path, StreamSettings(shards=shards))
+
+    async def write(self, path: str, topic: str, *values: bytes, partition: int = 0) -> None:
+        """Produce one batch, making the topic if it is not there."""
+        stream = self.cluster.stream(path)
+        if stream.find_topic(topic) is None:
+            await stream.create_topic(topic)
+        shard, found = stream.topic(topic)
+        batch = build_batch([(None, value) for value in values])
+        await stream.produce(shard, found.number, partition, batch)
+
+    def end(self, path: str, topic: str, partition: int = 0) -> int:
+        """Log end offset; -1 if there is no such topic."""
+        found = self.cluster.stream(path).find_topic(topic)
+        return -1 if found is None else found[0].state.partition(found[1].number, partition).end
+
+    def ends(self, path: str) -> dict[str, int]:
+        """Log end by topic."""
+        return {topic.name: self.end(path, topic.name) for topic in self.cluster.stream(path).topics()}
+
+
+@dataclass
+class Reading:
+    """A grant as the worker holds it."""
+
+    grant: Grant
+    at: dict[int, int]
+    emitted: dict[int, int]
+
+
+class Worker:
+    """A reader and a sink of one task."""
+
+    def __init__(self, site: Site, name: str = "w1", slots: int = 64) -> None:
+        self._site = site
+        self.name = name
+        self.slots = slots
+        self.grants: dict[int, Reading] = {}
+        self.given: list[Grant | RepairGrant] = []
+        self.withdrawn: list[Withdraw] = []
+        self.told_to_drop: list[WithdrawRun] = []
+        self.answers: list[Applied | Refused | Error] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+        """Cleared: frames are made and not sent."""
+        self._names: dict[int, FrameTopic] = {}
+        self._objects: dict[tuple[bytes, int], list[Any]] = {}
+        self._topics: deque[asyncio.Future[Topics]] = deque()
+        self._sockets: dict[tuple[bytes, Any], asyncio.Task[ClientConnection]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._inbox: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def __aenter__(self) -> Worker:
+        base = self._site.url.replace("http", "ws")
+        self._reader = await connect(base + "/control/reader")
+        self._sink = await connect(base + "/control/sink")
+        await self._sink.send(to_json(SinkHello(self.name)))
+        await self._reader.send(to_json(ReaderHello(self.name, self.slots)))
+        for work in (self._hear_reader(), self._hear_sink(), self._work()):
+            self._spawn(work)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for opening in self._sockets.values():
+            with suppress(Exception):
+                await (await opening).close()
+        await self._reader.close()
+        await self._sink.close()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _hear_sink(self) -> None:
+        with suppress(ConnectionClosed):
+            async for text in self._sink:
+                self.told_to_drop.append(from_json(text, SINK_HEARS))
+
+    async def _hear_reader(self) -> None:
+        with suppress(ConnectionClosed):
+            async for text in self._reader:
+                message = from_json(text, READER_HEARS)
+                if isinstance(message, Topics):
+                    self._topics.popleft().set_result(message)
+                elif isinstance(message, Withdraw):
+                    self.withdrawn.append(message)
+                    self.grants.pop(message.grant, None)
+                else:
+                    self._inbox.put_nowait(message)
+
+    async def _work(self) -> None:
+        while True:
+            message = await self._inbox.get()
+            if isinstance(message, Grant):
+                self.given.append(message)
+                self.grants[message.grant] = Reading(message, dict(message.slices), {})
+            elif isinstance(message, RepairGrant):
+                self.given.append(message)
+            elif isinstance(message, Announce):
+                await self._announced(message)
+
+    async def _announced(self, message: Announce) -> None:
+        key = (message.source, message.shard)
+        if message.reset:
+            self._objects[key] = []
+        known = self._objects.setdefault(key, [])
+        known.extend(message.objects)
+        for reading in list(self.grants.values()):
+            if (reading.grant.source.stream, reading.grant.shard) == key:
+                await self._scan(reading, known, message.end)
+
+    async def _scan(self, reading: Reading, objects: Iterable[Any], end: int) -> None:
+        grant = reading.grant
+        end = end if grant.until is None else min(end, grant.until)
+        lowest = min(reading.at.values())
+        try:
+            rows = await asyncio.to_thread(self._rows, [o for o in objects if o.end > lowest])
+        except Missing:
+            await self._reader.send(to_json(ListObjects(grant.source.stream, grant.shard, lowest)))
+            return
+        for each, at in list(reading.at.items()):
+            chosen = [row for row in rows if self._goes(row, grant, each) and at <= row.commit < end]
+            if chosen:
+                await self._emit(reading, each, at, end, chosen)
+                reading.emitted[each] = end
+                reading.at[each] = end
+        scanned = {each: max(end, at) for each, at in reading.at.items()}
+        await self._reader.send(to_json(ReadReport(grant.grant, scanned, reading.emitted)))
+
+    def _rows(self, objects: Iterable[Any]) -> list[Row]:
+        storage = self._site.cluster.storage
+        rows = [row for each in objects for row in read_whole(storage.get(each.name), each.name).rows()]
+        return sorted(rows, key=lambda row: (row.commit, row.row))
+
+    @staticmethod
+    def _goes(row: Row, grant: Grant, slice_: int) -> bool:
+        away = grant.destination.stream
+        return (
+            row.kind not in LOCAL_KINDS
+            and row.kind != Kind.CURSOR
+            and row.topic != NO_TOPIC
+            and row.topic % 16 == slice_
+            and away not in {row.origin, row.via}
+        )
+
+    async def _emit(self, reading: Reading, slice_: int, at: int, end: int, rows: list[Row]) -> None:
+        grant = reading.grant
+        await self._learn(grant, rows)
+        epoch = next(e for e in grant.epochs if e.first <= end - 1 and (e.end is None or end - 1 < e.end))
+        topics = {row.topic: self._names[row.topic] for row in rows if row.topic in self._names}
+        frame = Frame(
+            link=grant.link,
+            run=grant.run,
+            source=grant.source.stream,
+            shard=grant.shard,
+            slice=slice_,
+            from_commit=at,
+            to_commit=end,
+            epoch_id=epoch.id,
+            topics=topics,
+            rows=[row for row in rows if row.topic in topics],
+            link_created_at=grant.link_created_at,
+        )
+        self._spawn(self._send(grant, encode_frame(frame)))
+
+    async def _learn(self, grant: Grant, rows: list[Row]) -> None:
+        for row in rows:
+            if row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
+                decode = decode_topic if row.kind == Kind.TOPIC else decode_topic_deleted
+                payload = decode(bytes(row.batch))
+                self._names[row.topic] = FrameTopic(payload.incarnation, payload.name)
+        wanted = tuple({row.topic for row in rows} - self._names.keys())
+        if wanted:
+            answer: asyncio.Future[Topics] = asyncio.get_running_loop().create_future()
+            self._topics.append(answer)
+            await self._reader.send(to_json(TopicsWanted(grant.source.stream, grant.shard, wanted)))
+            for topic in (await answer).topics:
+                self._names[topic.number] = FrameTopic(topic.incarnation, topic.name)
+
+    # ------------------------------------------------------------ sink
+
+    async def _send(self, grant: Grant, data: bytes) -> None:
+        key = (grant.link, grant.run)
+        if key not in self._sockets:
+            self._sockets[key] = asyncio.ensure_future(self._open(grant))
+        try:
+            socket = await asyncio.shield(self._sockets[key])
+            await self.hold.wait()
+            await socket.send(data)
+        except (OSError, ConnectionClosed, TimeoutError) as error:
+            await self._sink.send(to_json(Failed(grant.link, grant.run, "unreachable", str(error) or "closed")))
+
+    async def _open(self, grant: Grant) -> ClientConnection:
+        url = grant.destination.urls[0].replace("http", "ws") + "/gateway/apply"
+        socket = await connect(url, open_timeout=1, max_size=None)
+        hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
+        await socket.send(to_json(hello))
+        answer = from_json(await socket.recv(), APPLY_HEARS)
+        if isinstance(answer, Error):
+            self.answers.append(answer)
+            await self._sink.send(to_json(Failed(grant.link, grant.run, answer.code, answer.message)))
+            raise ConnectionClosed(None, None)
+        assert isinstance(answer, Ok)
+        self._spawn(self._hear_gateway(socket, grant))
+        return socket
+
+    async def _hear_gateway(self, socket: ClientConnection, grant: Grant) -> None:
+        seen = Applied(0, (), 0, 0, 0)
+        with suppress(ConnectionClosed):
+            async for text in socket:
+                answer = from_json(text, APPLY_HEARS)
+                self.answers.append(answer)
+                match answer:
+                    case Applied():
+                        await self._tell_progress(grant, seen, answer)
+                        seen = answer
+                    case Refused():
+                        at = (answer.shard, answer.slice, answer.position)
+                        await self._sink.send(to_json(SliceRefused(grant.link, grant.run, *at)))
+                    case Error():
+                        await self._sink.send(to_json(Failed(grant.link, grant.run, answer.code, answer.message)))
+
+    async def _tell_progress(self, grant: Grant, seen: Applied, now: Applied) -> None:
+        progress = Progress(
+            grant.link,
+            grant.run,
+            grant.shard,
+            {each.slice: each.commit for each in now.slices},
+            frames=now.through - seen.through,
+            records=now.records - seen.records,
+            behind=now.behind - seen.behind,
+            duplicates=now.duplicates - seen.duplicates,
+        )
+        await self._sink.send(to_json(progress))
+
+    async def done(self, grant: int) -> None:
+        """Say that a repair is finished."""
+        await self._reader.send(to_json(Done(grant)))
