@@ -24,7 +24,7 @@ TopicOption = Annotated[str | None, typer.Option("--topic", help="the topic, if 
 PathOption = Annotated[str | None, typer.Option("--path", metavar="PATH", help="the stream (default: /default)")]
 ClusterOption = Annotated[str | None, typer.Option("--cluster", help="the cluster, where the topic names none")]
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 15.0
 POLL_SECONDS = 0.5
 
 

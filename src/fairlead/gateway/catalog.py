@@ -37,6 +37,7 @@ _SETTINGS = (
     Param("pidexpirysecs", "number", "an idle producer's state is kept so long", default="604800"),
     Param("mincompactionlag", "number", "for compaction (not built yet), ms", default="0", only=("0",)),
     Param("deleteretention", "number", "for compaction (not built yet), ms", default="86400000", only=("86400000",)),
+    Param("compact", "boolean", "not built yet", default="false", only=_FALSE),
 )
 _NOT_BUILT_LINK = (
     Param("throttle", "boolean", "not built yet", default="false", only=_FALSE),
@@ -67,7 +68,6 @@ _STREAM_COMMANDS = (
         (
             _PATH,
             *_SETTINGS,
-            Param("compact", "boolean", "not built yet", default="false", only=_FALSE),
             Param("force", "boolean", "only with -compact", default="false", only=_FALSE),
         ),
         changes=True,
