@@ -24,16 +24,17 @@ from fairlead.streamlog.values import EpochRange, LogObject
 MANIFEST_VERSION: Final = 1
 SegmentKind = Literal["data", "control"]
 SLICE_OF_NONE: Final = SLICES
-"""Place in `SegmentEntry.slices` of rows that have no topic."""
+"""Place in `SegmentEntry.slices` of rows that are never sent."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class SliceCount:
-    """Rows of one slice in a segment: all rows that may be sent, and the bytes of their batches."""
+    """Rows of one slice in a segment that may be sent, the bytes of their batches and payloads, and the records."""
 
     rows: int
     bytes: int
+    records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,10 @@ class SegmentEntry:
     oldest_at: int
     """Smallest `appended_at` of its rows, milliseconds."""
     newest_at: int
+    cleaned_at: int
+    """`appended_at` up to which deletions of topics have been looked at: their rows are gone, or too few to matter."""
     slices: tuple[SliceCount, ...]
-    """16 slices, then the rows without a topic."""
+    """16 slices, then the rows that are never sent."""
 
     @property
     def object(self) -> LogObject:
@@ -153,7 +156,8 @@ def _segment_fields(prefix: str, segment: SegmentEntry) -> list[Any]:
         segment.bytes,
         segment.oldest_at,
         segment.newest_at,
-        [[count.rows, count.bytes] for count in segment.slices],
+        segment.cleaned_at,
+        [[count.rows, count.bytes, count.records] for count in segment.slices],
     ]
 
 
@@ -212,12 +216,12 @@ def _epoch(fields: Any) -> EpochRange:
 
 def _segment(prefix: str, fields: Any) -> SegmentEntry:
     name, kind, *numbers, slices = fields
-    first, end, rows, size, oldest_at, newest_at = (_is(int, number) for number in numbers)
+    first, end, rows, size, oldest_at, newest_at, cleaned_at = (_is(int, number) for number in numbers)
     if kind not in {"data", "control"}:
         raise ValueError(f"kind {kind!r}")
-    counts = _all(slices, lambda pair: SliceCount(_natural(pair[0]), _natural(pair[1])))
-    kind = cast(SegmentKind, kind)
-    return SegmentEntry(prefix + _is(str, name), kind, first, end, rows, size, oldest_at, newest_at, counts)
+    counts = _all(slices, lambda counts: SliceCount(*_all(counts, _natural)))
+    name, kind = prefix + _is(str, name), cast(SegmentKind, kind)
+    return SegmentEntry(name, kind, first, end, rows, size, oldest_at, newest_at, cleaned_at, counts)
 
 
 def _check(manifest: Manifest) -> None:

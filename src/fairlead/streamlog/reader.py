@@ -56,15 +56,15 @@ class SlicePart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Located:
-    """Rows of several objects: the place of each row's object in `objects`."""
+class Located:
+    """Rows of several objects, their batches not gathered; `object` is the place of each row's in `objects`."""
 
     columns: Columns
     objects: Sequence[Columns]
     object: NDArray[np.int32]
 
-    def take(self, places: NDArray[Any]) -> _Located:
-        return _Located(self.columns.take(places), self.objects, self.object[places])
+    def take(self, places: NDArray[Any]) -> Located:
+        return Located(self.columns.take(places), self.objects, self.object[places])
 
 
 def slice_of_topic(topic: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -143,7 +143,7 @@ class _SliceReader:
         self._from = np.full(SLICES, np.iinfo(np.int64).max, np.int64)
         self._from[list(from_commits)] = list(from_commits.values())
 
-    def read(self, found: _Located) -> Iterator[SlicePart]:
+    def read(self, found: Located) -> Iterator[SlicePart]:
         columns = found.columns
         slices = slice_of_topic(columns.topic)
         wanted = sendable(columns, self._route) & (columns.commit >= self._from[slices])
@@ -159,15 +159,15 @@ class _SliceReader:
         return SlicePart(number, from_commit, to_commit, columns)
 
 
-def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[_Located]:
+def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[Located]:
     """Objects that are read together: all segments of one run, or as many commits as fit into memory well."""
     for run, group in itertools.groupby(objects, lambda o: (o.first, o.end) if o.segment else None):
-        opened = (_open(storage, item) for item in group)
+        opened = (open_object(storage, item) for item in group)
         if run is not None:
-            yield _together(list(opened))
+            yield together(list(opened))
             continue
         for first in opened:
-            yield _together(_some([first], opened))
+            yield together(_some([first], opened))
 
 
 def _some(found: list[Columns], more: Iterator[Columns]) -> list[Columns]:
@@ -181,7 +181,7 @@ def _some(found: list[Columns], more: Iterator[Columns]) -> list[Columns]:
     return found
 
 
-def _open(storage: Storage, item: LogObject) -> Columns:
+def open_object(storage: Storage, item: LogObject) -> Columns:
     """A commit as a whole, and a segment too if it holds control rows, so that their checksum is looked at."""
     if not item.segment:
         return read_whole(storage.get(item.name), item.name)
@@ -191,12 +191,13 @@ def _open(storage: Storage, item: LogObject) -> Columns:
     return columns
 
 
-def _together(objects: Sequence[Columns]) -> _Located:
+def together(objects: Sequence[Columns]) -> Located:
+    """The rows of these objects, one object after the other."""
     object = np.repeat(np.arange(len(objects), dtype=np.int32), [len(columns) for columns in objects])
-    return _Located(join(objects) if len(objects) > 1 else objects[0], objects, object)
+    return Located(join(objects) if len(objects) > 1 else objects[0], objects, object)
 
 
-def _in_order(found: _Located) -> _Located:
+def _in_order(found: Located) -> Located:
     commit, row = found.columns.commit, found.columns.row
     if len(commit) < 2 or bool(
         np.all((commit[:-1] < commit[1:]) | ((commit[:-1] == commit[1:]) & (row[:-1] < row[1:])))
@@ -205,17 +206,17 @@ def _in_order(found: _Located) -> _Located:
     return found.take(np.lexsort((row, commit)))
 
 
-def _parts(storage: Storage, found: _Located, part_bytes: int) -> Iterator[Columns]:
+def _parts(storage: Storage, found: Located, part_bytes: int) -> Iterator[Columns]:
     """The rows in parts of whole commits near `part_bytes`, with their batches."""
     cuts = list(_cuts(found.columns, part_bytes))
     if not cuts:
         return
     if found.columns.batch_bytes() <= LOAD_BYTES:
-        loaded = _load(storage, found)
+        loaded = load(storage, found)
         yield from (loaded.take(cut) for cut in cuts)
         return
     for cut in cuts:
-        yield _load(storage, found.take(np.arange(cut.start, cut.stop)))
+        yield load(storage, found.take(np.arange(cut.start, cut.stop)))
 
 
 def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
@@ -233,7 +234,7 @@ def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
         start, done = int(ends[place]), int(totals[place])
 
 
-def _load(storage: Storage, found: _Located) -> Columns:
+def load(storage: Storage, found: Located) -> Columns:
     """The rows with their batches in one buffer, in the order in which they lie in the objects."""
     if len(found.objects) == 1 and found.objects[0].data is not None:
         only = found.objects[0]

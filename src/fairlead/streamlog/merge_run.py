@@ -1,0 +1,201 @@
+"""Carrying out a merge job: read the inputs, write segments and, if wanted, a checkpoint.
+
+Memory: the inputs' columns and control rows, one output segment, and 8 MB of what is being gathered. Nothing that is
+written here is read before a manifest names it, so an attempt that fails leaves only objects to be swept.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+from fairlead.model.clock import Randomness
+from fairlead.model.errors import CorruptBatch, Damaged, StorageUnavailable
+from fairlead.model.names import SLICES
+from fairlead.storage import names
+from fairlead.storage.interface import Put, Storage
+from fairlead.streamlog import checkpoint, effects, format
+from fairlead.streamlog.format import Columns
+from fairlead.streamlog.manifest import CheckpointEntry, SegmentEntry, SegmentKind, SliceCount
+from fairlead.streamlog.merge import Merged, deleted_rows, merge
+from fairlead.streamlog.merge_job import MergeJob, MergeResult
+from fairlead.streamlog.reader import Located, load, open_object, replay, sendable, slice_of_topic, together
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state import ShardState
+
+GATHER_BYTES: Final = 8 << 20
+ROW_BYTES: Final = 110
+"""What a row costs in a segment besides its batch, rounded up."""
+
+
+def run(storage: Storage, randomness: Randomness, job: MergeJob) -> MergeResult:
+    """Do the job. Blocking.
+
+    Raises:
+        Damaged, Missing: an input cannot be read.
+        StorageFull, StorageUnavailable: an output cannot be written.
+    """
+    return _Merge(storage, randomness, job).run()
+
+
+@dataclass(slots=True)
+class _Merge:
+    storage: Storage
+    randomness: Randomness
+    job: MergeJob
+
+    def run(self) -> MergeResult:
+        job = self.job
+        inputs = self._worth_it([open_object(self.storage, item) for item in job.inputs])
+        removed = tuple(columns.name for columns in inputs)
+        kept = tuple(item.name for item in job.inputs if item.name not in removed)
+        if not inputs:
+            return MergeResult(job.first, job.end, job.planned_at, (), (), 0, None, None, kept)
+        rows = together(inputs)
+        merged = self._merge(rows)
+        control = self._write_control(merged, all_inputs=not kept)
+        return MergeResult(
+            job.first,
+            job.end,
+            job.planned_at,
+            (*self._write_data(rows, merged.data), *control),
+            removed,
+            len(merged.starts),
+            control[0].name if control else None,
+            self._checkpoint(merged.starts),
+            kept,
+        )
+
+    def _merge(self, rows: Located) -> Merged:
+        try:
+            return merge(self.storage, rows, self.job)
+        except CorruptBatch as error:
+            raise Damaged(f"{self.job.prefix}, commits [{self.job.first}, {self.job.end})", str(error)) from error
+
+    def _worth_it(self, inputs: list[Columns]) -> list[Columns]:
+        """Inputs that are rewritten: all, or those of which enough belongs to deleted topics."""
+        if not self.job.reclaim_share:
+            return inputs
+        return [columns for columns in inputs if self._deleted_share(columns) >= self.job.reclaim_share]
+
+    def _deleted_share(self, columns: Columns) -> float:
+        sizes = columns.size.astype(np.int64) + ROW_BYTES
+        total = int(sizes.sum())
+        return int(sizes[deleted_rows(columns, self.job.deleted)].sum()) / total if total else 0.0
+
+    def _write_data(self, rows: Located, places: NDArray[np.int64]) -> Iterator[SegmentEntry]:
+        for part in _split(rows.columns.take(places), self.job.segment_bytes_max):
+            chosen = rows.take(places[part])
+            gathered = [b"".join(load(self.storage, chosen.take(cut)).runs()) for cut in _chunks(chosen.columns)]
+            yield self._write("data", chosen.columns, self._encoded_columns(chosen.columns, gathered))
+
+    def _write_control(self, merged: Merged, *, all_inputs: bool) -> list[SegmentEntry]:
+        """The control rows. Where a run keeps no row at all, an empty segment says that its commits were merged."""
+        empty_run = all_inputs and self.job.whole_run and not len(merged.data)
+        if not merged.control and not empty_run:
+            return []
+        data = b"".join(bytes(memoryview(buffer)) for buffer in self._encoded(merged.control))
+        return [self._write("control", format.read_whole(data), [data])]
+
+    def _encoded(self, rows: Sequence[Row]) -> list[Buffer]:
+        return format.encode(rows, object_kind="segment", first=self.job.first, end=self.job.end)
+
+    def _encoded_columns(self, columns: Columns, batches: Sequence[Buffer]) -> list[Buffer]:
+        first, end = self.job.first, self.job.end
+        return format.encode_columns(columns, batches, object_kind="segment", first=first, end=end)
+
+    def _write(self, kind: SegmentKind, columns: Columns, buffers: Sequence[Buffer]) -> SegmentEntry:
+        job = self.job
+        name = names.segment(job.prefix, self.randomness.id16())
+        size = self._put(name, buffers)
+        times = columns.appended_at if len(columns) else np.zeros(1, np.int64)
+        return SegmentEntry(
+            name,
+            kind,
+            job.first,
+            job.end,
+            len(columns),
+            size,
+            int(times.min()),
+            int(times.max()),
+            job.planned_at,
+            count_slices(columns),
+        )
+
+    def _put(self, name: str, buffers: Sequence[Buffer]) -> int:
+        outcome = self.storage.put_if_absent(name, buffers)
+        if outcome not in {Put.WRITTEN, Put.MINE}:
+            raise StorageUnavailable(f"{name}: not known to be written; merging tries again under another name")
+        return sum(memoryview(buffer).nbytes for buffer in buffers)
+
+    def _checkpoint(self, starts: Sequence[Row]) -> CheckpointEntry | None:
+        """A checkpoint at the run's end, or the old one with the new `start` rows, which lie before its commit."""
+        job = self.job
+        if job.make_checkpoint:
+            state, commit = self._state_at_end(), job.end
+        elif job.checkpoint is not None and any(row.commit < job.checkpoint.commit for row in starts):
+            state, commit = self._load(job.checkpoint), job.checkpoint.commit
+        else:
+            return None
+        for row in starts:
+            if row.commit < commit:
+                effects.replay(state, row)
+        name = names.checkpoint(job.prefix, self.randomness.id16())
+        self._put(name, checkpoint.write(*_codec().dump(state)))
+        return CheckpointEntry(name, commit)
+
+    def _state_at_end(self) -> ShardState:
+        job = self.job
+        state = ShardState(job.stream_id) if job.checkpoint is None else self._load(job.checkpoint)
+        from_commit = 0 if job.checkpoint is None else job.checkpoint.commit
+        for columns in replay(self.storage, (*job.replay, *job.inputs), from_commit):
+            for row in columns.rows():
+                effects.replay(state, row)
+        return state
+
+    def _load(self, entry: CheckpointEntry) -> ShardState:
+        tables, meta = checkpoint.read(self.storage.get(entry.name), entry.name)
+        state: ShardState = _codec().load(self.job.stream_id, tables, meta)
+        return state
+
+
+def _codec() -> Any:
+    return importlib.import_module("fairlead.streamlog.snapshot")
+
+
+def count_slices(columns: Columns) -> tuple[SliceCount, ...]:
+    """Rows, bytes and records by slice; what is never sent comes last."""
+    slices = np.where(sendable(columns), slice_of_topic(columns.topic), SLICES).astype(np.int64)
+    records = np.where(columns.kind == Kind.BATCH, columns.last_offset - columns.base_offset + 1, 0)
+    counts = [
+        np.bincount(slices, weights, SLICES + 1).astype(np.int64).tolist()
+        for weights in (np.ones(len(columns)), columns.size, records)
+    ]
+    return tuple(SliceCount(*numbers) for numbers in zip(*counts, strict=True))
+
+
+def _split(columns: Columns, bytes_max: int) -> list[slice]:
+    """Stretches of rows that each make a segment of at most `bytes_max` (or of one row)."""
+    return _cut(columns.size.astype(np.int64) + ROW_BYTES, bytes_max)
+
+
+def _chunks(columns: Columns) -> Iterator[NDArray[np.int64]]:
+    for part in _cut(columns.size.astype(np.int64), GATHER_BYTES):
+        yield np.arange(part.start, part.stop)
+
+
+def _cut(sizes: NDArray[np.int64], bytes_max: int) -> list[slice]:
+    totals = np.cumsum(sizes)
+    cuts: list[slice] = []
+    start, done = 0, 0
+    while start < len(sizes):
+        stop = max(start + 1, int(np.searchsorted(totals, done + bytes_max, side="right")))
+        cuts.append(slice(start, stop))
+        start, done = stop, int(totals[stop - 1])
+    return cuts
