@@ -1,0 +1,256 @@
+"""`make demo`: a stream of 1,933 ships replicated between two clusters, and both ends compared record by record.
+
+    python -m examples.ships.demo [--records 300000] [--seconds 20] [--rate 2000] [--keep]
+
+Two clusters, sanfrancisco and newyork, run as child processes on free loopback ports, with data and address book in a
+temporary folder. The exit code is 0 only if every record is at the same offset with the same content on both sides.
+Everything that was started is stopped, also on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from examples.ships import ais, traffic
+from examples.ships.compare import Comparison, Handover, busiest, compare, percentile
+from examples.ships.sites import Site, SiteFailed, Sites, printed
+from examples.ships.traffic import STREAM, Follower, Publisher
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+SOURCE = "sanfrancisco"
+REPLICA = "newyork"
+GROUP_TOPICS = 20
+COPY_IDLE_SECONDS = 180
+"""The replicator's Java starts with the first link; a copy that does not move for so long has failed."""
+
+
+@dataclass(slots=True)
+class Story:
+    """What happened, for the table."""
+
+    what: str
+    topics: int
+    acknowledged: int = 0
+    copy_seconds: float = 0
+    copied_records: int = 0
+    copied_bytes: int = 0
+    delays_ms: list[float] = field(default_factory=list)
+    comparison: Comparison | None = None
+    handover: Handover | None = None
+
+    @property
+    def good(self) -> bool:
+        """Every record at the same offset with the same content, and the group went on where it stopped."""
+        equal = self.comparison is not None and self.comparison.equal
+        return equal and self.handover is not None and self.handover.seamless
+
+
+def main() -> int:
+    """Run it; the exit code."""
+    options = _options()
+    console = Console()
+    signal.signal(signal.SIGTERM, _interrupt)
+    folder = Path(tempfile.mkdtemp(prefix="fairlead-demo-"))
+    sites = Sites(folder)
+    failure = None
+    story = None
+    try:
+        story = _play(sites, console, options)
+    except KeyboardInterrupt:
+        failure = "interrupted"
+    except (SiteFailed, TimeoutError) as error:
+        failure = str(error)
+    finally:
+        left = _stop(sites, console)
+        if options.keep:
+            console.print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return _verdict(console, story, failure, left)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="A stream replicated between two clusters, offsets kept.")
+    parser.add_argument("--records", type=int, default=300_000, help="published before the replica exists")
+    parser.add_argument("--rate", type=int, default=2000, help="records a second afterwards")
+    parser.add_argument("--seconds", type=int, default=20, help="for so long")
+    parser.add_argument("--keep", action="store_true", help="keep data and logs")
+    return parser.parse_args()
+
+
+def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Story:
+    messages, what = ais.load()
+    topics = ais.topics(messages)
+    story = Story(what, len(topics))
+    console.print(f"{what}: {len(messages):,} messages of {len(topics):,} ships")
+    source, replica = _start(sites, console)
+    _command(sites, console, "stream", "create", "-path", f"/mapr/{SOURCE}{STREAM}")
+    traffic.create_topics(source.kafka, topics)
+    publisher = Publisher(source.kafka)
+    with _bar(console, "publishing to sanfrancisco", options.records) as progress:
+        publisher.publish(ais.replay(messages, options.records), progress)
+    _check(publisher)
+    _copy(sites, console, source, story, options.records)
+    at_replica = Follower(replica.kafka, topics)
+    at_source: Follower | None = None
+    try:
+        with _bar(console, "reading newyork", options.records) as progress:
+            at_replica.wait_for(options.records, progress)
+        more = options.rate * options.seconds
+        at_replica.measure()
+        with _bar(console, f"{options.rate:,} a second more", options.records + more) as progress:
+            publisher.publish(ais.replay(messages, more, options.records), progress, options.rate)
+        _check(publisher)
+        total = options.records + more
+        with _bar(console, "reading newyork", total) as progress:
+            at_replica.wait_for(total, progress)
+        at_source = Follower(source.kafka, topics)
+        with _bar(console, "reading sanfrancisco", total) as progress:
+            at_source.wait_for(total, progress)
+    finally:
+        for follower in filter(None, (at_replica, at_source)):
+            follower.stop()
+    sites.check_running()
+    story.acknowledged = len(publisher.acknowledged)
+    story.delays_ms = sorted(at_replica.delays_ms)
+    story.comparison = compare(at_source.held, at_replica.held, publisher.acknowledged)
+    _hand_over(console, source, replica, at_source, story)
+    console.print(_table(story, at_source, at_replica))
+    return story
+
+
+def _start(sites: Sites, console: Console) -> tuple[Site, Site]:
+    with console.status("starting two clusters"):
+        source, replica = sites.start(SOURCE), sites.start(REPLICA)
+    for site in (source, replica):
+        console.print(f"{site.name}: Kafka {site.kafka}, HTTP {site.http}")
+    return source, replica
+
+
+def _command(sites: Sites, console: Console, *arguments: str) -> None:
+    console.print(f"$ {printed(arguments)}", style="bold", highlight=False, soft_wrap=True)
+    sites.command(*arguments)
+
+
+def _check(publisher: Publisher) -> None:
+    if publisher.failed:
+        raise SiteFailed(f"{len(publisher.failed):,} records were not acknowledged: {publisher.failed[0]}")
+
+
+def _copy(sites: Sites, console: Console, source: Site, story: Story, records: int) -> None:
+    """Set the replica up and wait until nothing is pending."""
+    began = time.monotonic()
+    pair = ("-path", f"/mapr/{SOURCE}{STREAM}", "-replica", f"/mapr/{REPLICA}{STREAM}")
+    _command(sites, console, "stream", "replica", "autosetup", *pair)
+    with _bar(console, "copying to newyork", records) as progress:
+        moved, since = -1, began
+        while True:
+            (row,) = source.ask("/rest/stream/replica/list", path=STREAM)
+            if row["isUptodate"]:
+                break
+            sites.check_running()
+            if row["recordsCopied"] > moved:
+                moved, since = row["recordsCopied"], time.monotonic()
+            elif time.monotonic() - since > COPY_IDLE_SECONDS:
+                raise TimeoutError(f"the copy stands still: {row}")
+            progress(records - row["putsPending"])
+            time.sleep(0.1)
+        progress(records)
+    story.copy_seconds = time.monotonic() - began
+    story.copied_records = records
+    story.copied_bytes = row["bytesCopied"]
+
+
+def _hand_over(console: Console, source: Site, replica: Site, held: Follower, story: Story) -> None:
+    topics = busiest(held.held, GROUP_TOPICS)
+    expected = frozenset(place for place in held.held.records if place[0] in set(topics))
+    with console.status("a consumer group moves from sanfrancisco to newyork"):
+        story.handover = traffic.hand_over(source.kafka, replica.kafka, topics, expected)
+
+
+@contextmanager
+def _bar(console: Console, what: str, total: int) -> Iterator[traffic.Progress]:
+    columns = (TextColumn("{task.description:28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=max(done, 0))
+
+
+def _table(story: Story, source: Follower, replica: Follower) -> Table:
+    table = Table(title=f"{STREAM}: {SOURCE} → {REPLICA}")
+    for heading in ("", SOURCE, REPLICA):
+        table.add_column(heading, justify="left" if not heading else "right")
+    table.add_row("topics", f"{source.held.topics():,}", f"{replica.held.topics():,}")
+    table.add_row("records", f"{len(source.held.records):,}", f"{len(replica.held.records):,}")
+    table.add_row("bytes of keys and values", f"{source.held.size_bytes:,}", f"{replica.held.size_bytes:,}")
+    found = story.comparison
+    assert found is not None
+    table.add_row("same offset, same content", "", f"{found.same:,}")
+    table.add_row("offsets equal", "", "yes" if found.equal else _differences(found))
+    seconds = max(story.copy_seconds, 0.001)
+    table.add_row("copy of what existed", "", f"{seconds:.1f} s, with the start of Java and Spark")
+    rate = f"{story.copied_records / seconds:,.0f} records/s, {story.copied_bytes / seconds / 1e6:.1f} MB/s"
+    table.add_row("copy throughput", "", rate)
+    table.add_row("produce → consumed there", f"{len(story.delays_ms):,} records", _delays(story.delays_ms))
+    if story.handover is not None:
+        table.add_row("one group read", f"{len(story.handover.first):,}", f"{len(story.handover.second):,}")
+    return table
+
+
+def _differences(found: Comparison) -> str:
+    return (
+        f"no: {found.missing:,} missing, {found.extra:,} extra, {found.different:,} different, "
+        f"{found.unacknowledged:,} acknowledged and lost"
+    )
+
+
+def _delays(ordered: list[float]) -> str:
+    if not ordered:
+        return "-"
+    median, high, most = (percentile(ordered, part) for part in (0.5, 0.99, 1))
+    return f"median {median:.0f} ms, p99 {high:.0f} ms, max {most:.0f} ms"
+
+
+def _stop(sites: Sites, console: Console) -> list[int]:
+    """Stop all; a second Ctrl-C does not leave anything behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with console.status("stopping"):
+        return sites.stop()
+
+
+def _verdict(console: Console, story: Story | None, failure: str | None, left: list[int]) -> int:
+    if failure is not None:
+        console.print(f"[bold red]FAILED[/]: {failure}", highlight=False, soft_wrap=True)
+    elif left:
+        console.print(f"[bold red]FAILED[/]: processes {left} did not stop by themselves and were killed")
+    elif story is None or not story.good:
+        console.print("[bold red]FAILED[/]: the two sides are not the same; see the table")
+    else:
+        console.print(
+            f"[bold green]OK[/]: {story.acknowledged:,} records of {story.topics:,} ships are at the same offsets "
+            f"with the same content in {SOURCE} and {REPLICA}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

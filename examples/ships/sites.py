@@ -1,0 +1,162 @@
+"""Clusters as child processes: started on free loopback ports, stopped by pid with everything they started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+START_SECONDS = 60
+STOP_SECONDS = 40
+FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
+
+
+class SiteFailed(Exception):
+    """A cluster or command did not do what the demo needs; the message ends with what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A running cluster: `fairlead up`, that is its server and its replicator."""
+
+    name: str
+    kafka: str
+    http: str
+    process: subprocess.Popen[bytes]
+
+    def ask(self, route: str, **params: str) -> list[dict[str, Any]]:
+        """The rows of a GET of the admin interface."""
+        answer = httpx.get(self.http + route, params=params, timeout=60, trust_env=False).json()
+        if answer["status"] != "OK":
+            raise SiteFailed(f"{route}: {answer['errors'][0]['desc']}")
+        return list(answer["data"])
+
+
+class Sites:
+    """All processes of the demo, with an address book of their own in `folder`; ends them on leaving."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = {**os.environ, "FAIRLEAD_CLUSTERS": str(folder / "clusters.toml")}
+        self._sites: list[Site] = []
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._seen: set[int] = set()
+
+    def start(self, name: str) -> Site:
+        """Start a cluster and wait until it answers.
+
+        Raises:
+            SiteFailed: it ended, or did not answer in time.
+        """
+        ready, log = self.folder / f"{name}.json", self.folder / f"{name}.log"
+        command = [FAIRLEAD, "up", "--name", name, "--data", str(self.folder / name)]
+        command += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", str(ready)]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, stdout=output, stderr=output, env=self._environment, start_new_session=True
+            )
+        self._started.append(process)
+        deadline = time.monotonic() + START_SECONDS
+        while not ready.exists():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SiteFailed(f"cluster {name} did not start:\n{tail(log)}")
+            time.sleep(0.05)
+        found = json.loads(ready.read_text())
+        site = Site(name, found["kafka"], found["http"], process)
+        self._sites.append(site)
+        return site
+
+    def command(self, *arguments: str) -> str:
+        """Run a `fairlead` command as a user would, and give what it printed.
+
+        Raises:
+            SiteFailed: its exit code is not 0.
+        """
+        done = subprocess.run(
+            [FAIRLEAD, *arguments], env=self._environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        if done.returncode != 0:
+            raise SiteFailed(f"fairlead {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+        return done.stdout
+
+    def check_running(self) -> None:
+        """Raises `SiteFailed` if a cluster has ended by itself."""
+        for site in self._sites:
+            if site.process.poll() is not None:
+                raise SiteFailed(f"cluster {site.name} ended:\n{tail(self.folder / f'{site.name}.log')}")
+
+    def stop(self) -> list[int]:
+        """Stop everything; pids of processes that had to be killed, or that were left behind by those that ended."""
+        self._seen |= {pid for process in self._started for pid in descendants(process.pid)}
+        for process in self._started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + STOP_SECONDS
+        for process in self._started:
+            try:
+                process.wait(max(deadline - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                self._seen.add(process.pid)
+        return self._kill_left_over()
+
+    def _kill_left_over(self) -> list[int]:
+        """What a cluster started ends with it; only what did not is killed, by its pid."""
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline and any(map(alive, self._seen)):
+            time.sleep(0.05)
+        left = [pid for pid in sorted(self._seen) if alive(pid)]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        for process in self._started:
+            process.wait()
+        return left
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes that stem from this one (Linux; elsewhere none are found)."""
+    children = _children()
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            found.add(child)
+            waiting.append(child)
+    return found
+
+
+def _children() -> dict[int, list[int]]:
+    by_parent: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:  # it ended while we looked
+            continue
+        by_parent.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    return by_parent
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def tail(log: Path, lines: int = 15) -> str:
+    """The last lines of a log."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def printed(arguments: Sequence[str]) -> str:
+    """A command as a person would type it."""
+    return " ".join(["fairlead", *arguments])

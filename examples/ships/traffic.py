@@ -1,0 +1,227 @@
+"""Ordinary Kafka clients (confluent-kafka) that publish ships' messages and read them back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from examples.ships import ais
+from examples.ships.compare import Handover, Headers, Held, Place, digest
+
+STREAM = "/ships"
+PREFIX = f"{STREAM}:"
+"""A Kafka client names a topic of a stream `<stream>:<topic>`."""
+CREATE_AT_ONCE = 500
+CONSUME_AT_ONCE = 5000
+IDLE_SECONDS = 60
+"""Reading fails if nothing comes for so long."""
+
+Progress = Callable[[int], None]
+"""Told how many records are done."""
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def create_topics(bootstrap: str, names: Sequence[str]) -> None:
+    """Make topics, some hundreds with a request."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for first in range(0, len(names), CREATE_AT_ONCE):
+        some = [NewTopic(PREFIX + name, 1) for name in names[first : first + CREATE_AT_ONCE]]
+        for done in admin.create_topics(some, request_timeout=60).values():
+            done.result()
+
+
+class Publisher:
+    """Publishes messages with the time of their sending; remembers each place that was acknowledged."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.acknowledged: set[Place] = set()
+        self.failed: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "queue.buffering.max.messages": 500_000,
+                "queue.buffering.max.kbytes": 512_000,
+                "topic.metadata.refresh.interval.ms": 300_000,
+            }
+        )
+
+    def publish(self, messages: Iterable[ais.Message], progress: Progress, per_second: int | None = None) -> None:
+        """Send all, at a steady rate if one is given, and wait for their acknowledgement."""
+        began = time.monotonic()
+        for sent, message in enumerate(messages):
+            if per_second is not None and sent % 20 == 0:
+                self._keep_pace(began + sent / per_second)
+            self._send(message)
+            if sent % 1000 == 0:
+                progress(len(self.acknowledged))
+        while self._producer.flush(0.2):
+            progress(len(self.acknowledged))
+        progress(len(self.acknowledged))
+
+    def _keep_pace(self, until: float) -> None:
+        while (wait := until - time.monotonic()) > 0:
+            self._producer.poll(wait)
+
+    def _send(self, message: ais.Message) -> None:
+        time_ms = now_ms()
+        while True:
+            try:
+                self._producer.produce(
+                    PREFIX + message.topic,
+                    message.value(time_ms),
+                    key=message.key,
+                    timestamp=time_ms,
+                    headers=[("type", b"%d" % message.kind)],
+                    on_delivery=self._delivered,
+                )
+                self._producer.poll(0)
+                return
+            except BufferError:  # its queue is full: the server is slower than we are
+                self._producer.poll(0.1)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+        else:
+            self.acknowledged.add(place_of(message))
+
+
+def place_of(message: Message) -> Place:
+    """Where a record lies, its topic without the stream."""
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        raise ValueError("a record without a place")
+    return topic.removeprefix(PREFIX), partition, offset
+
+
+class Follower:
+    """Reads all topics of one site from their beginning, in a thread, until told how many records there are.
+
+    A consumer with every partition assigned, no group: nothing is committed.
+    """
+
+    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+        self.held = Held()
+        self.delays_ms: list[float] = []
+        """From the time in a record (its producer's) to its being consumed here, for those sent after `measure`."""
+        self.failure: str | None = None
+        self._measured_from: int | None = None
+        self._stopping = threading.Event()
+        self._consumer = consumer(bootstrap, "ships-demo-reader")
+        self._consumer.assign([TopicPartition(PREFIX + topic, 0, 0) for topic in topics])
+        self._thread = threading.Thread(target=self._run, name=f"follower-{bootstrap}")
+        self._thread.start()
+
+    def measure(self) -> None:
+        """From now on, note the delay of records that are sent after this."""
+        self._measured_from = now_ms()
+
+    def wait_for(self, count: int, progress: Progress) -> None:
+        """Return once so many records have been read.
+
+        Raises:
+            TimeoutError: nothing came for a while; or the consumer failed.
+        """
+        seen, since = len(self.held.records), time.monotonic()
+        while len(self.held.records) < count:
+            if self.failure is not None:
+                raise TimeoutError(self.failure)
+            if len(self.held.records) > seen:
+                seen, since = len(self.held.records), time.monotonic()
+            elif time.monotonic() - since > IDLE_SECONDS:
+                raise TimeoutError(f"{seen:,} of {count:,} records came, and no more for {IDLE_SECONDS} s")
+            progress(seen)
+            self._stopping.wait(0.1)
+        progress(count)
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            for message in self._consumer.consume(CONSUME_AT_ONCE, 0.05):
+                self._take(message)
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            self.failure = str(error)
+            return
+        (_, time_ms), key, value = message.timestamp(), message.key(), message.value()
+        if self._measured_from is not None and time_ms >= self._measured_from:
+            self.delays_ms.append(time.time_ns() / 1e6 - time_ms)
+        content = digest(key, value, time_ms, cast(Headers, message.headers() or ()))
+        self.held.add(place_of(message), content, len(key or b"") + len(value or b""))
+
+
+def consumer(bootstrap: str, group: str) -> Consumer:
+    """A consumer that commits only when told."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 100,
+            "fetch.message.max.bytes": 262_144,
+            "queued.min.messages": 100_000,
+            "queued.max.messages.kbytes": 65_536,
+            "topic.metadata.refresh.interval.ms": 300_000,
+        }
+    )
+
+
+def hand_over(first: str, second: str, topics: Sequence[str], expected: frozenset[Place]) -> Handover:
+    """A group reads half of some topics at the first site and the rest at the second.
+
+    Its offsets are carried over by hand: read at the one, committed at the other; cursors do not replicate yet.
+    """
+    group = "harbour-office"
+    names = [PREFIX + topic for topic in topics]
+    reader = consumer(first, group)
+    try:
+        reader.subscribe(names)
+        read_first = _read(reader, len(expected) // 2)
+        reader.commit(offsets=_next_of(read_first), asynchronous=False)
+        committed = reader.committed([TopicPartition(name, 0) for name in names], timeout=30)
+    finally:
+        reader.close()
+    reader = consumer(second, group)
+    try:
+        reader.commit(offsets=[each for each in committed if each.offset >= 0], asynchronous=False)
+        reader.subscribe(names)
+        return Handover(tuple(read_first), tuple(_read(reader, len(expected) - len(read_first))), expected)
+    finally:
+        reader.close()
+
+
+def _read(reader: Consumer, count: int) -> list[Place]:
+    places: list[Place] = []
+    deadline = time.monotonic() + IDLE_SECONDS
+    while len(places) < count and time.monotonic() < deadline:
+        for message in reader.consume(min(count - len(places), 500), 0.5):
+            error = message.error()
+            if error is not None:
+                raise KafkaException(error)
+            places.append(place_of(message))
+    return places
+
+
+def _next_of(places: Iterable[Place]) -> list[TopicPartition]:
+    """What a group commits after reading these: the offset behind the last of each partition."""
+    following: dict[tuple[str, int], int] = {}
+    for topic, partition, offset in places:
+        following[topic, partition] = max(following.get((topic, partition), 0), offset + 1)
+    return [TopicPartition(PREFIX + topic, partition, offset) for (topic, partition), offset in following.items()]
