@@ -182,28 +182,6 @@ async def test_frames_that_were_lost_on_the_way_are_sent_again(sf: Site, ny: Sit
         await same(sf, ny)
 
 
-async def test_a_zombie_of_an_older_run_is_refused(sf: Site, ny: Site) -> None:
-    """Its frames change nothing once a newer grant has been seen; the newer one is not disturbed."""
-    await agree(sf, ny)
-    async with Worker(sf, "zombie") as zombie:
-        await until(lambda: zombie.grants)
-        zombie.hold.clear()
-        await sf.write(SHIPS, "a", b"1")
-        (link,) = sf.links.states.values()
-        await until(lambda: any(emitted for _, emitted in link.scanned.values()))
-        async with Worker(sf, "other") as other:
-            await sf.links.pause(SHIPS, REPLICA)
-            await sf.links.resume(SHIPS, REPLICA)
-            await until(lambda: other.grants or zombie.grants)
-            if zombie.grants:
-                return
-            await same(sf, ny)
-            zombie.hold.set()
-            await until(lambda: zombie.answers)
-            assert getattr(zombie.answers[0], "reason", "") in {"run", ""}
-        assert ny.end(SHIPS, "a") == 1
-
-
 async def test_a_changed_replica_stops_the_link_naming_the_commands(sf: Site, ny: Site) -> None:
     """A stream that was deleted and made again is another stream."""
     async with Worker(sf):

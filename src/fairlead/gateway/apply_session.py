@@ -147,10 +147,12 @@ class ApplySession:
         )
 
     def _refuse(self, number: int, frame: Frame, refused: list[frames_apply.Applied]) -> None:
+        self._count(refused=1)
+        if self._is_refused(frame):
+            return
         position = min(outcome.refused_position or 0 for outcome in refused)
         self._refused_run[frame.shard, frame.slice] = frame.run
         self._refusals.append(Refused(number, frame.shard, frame.slice, position, refused[0].reason))
-        self._count(refused=1)
 
     def _is_refused(self, frame: Frame) -> bool:
         """A slice that was refused stays so until a newer grant brings it."""

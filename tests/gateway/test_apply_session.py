@@ -1,0 +1,137 @@
+"""One apply connection without a socket: its window, its parts for several shards, its failure."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.apply_session import ApplyCounts, ApplySession, split
+from fairlead.gateway.messages import Applied as Answer
+from fairlead.gateway.messages import ApplyHello
+from fairlead.model.errors import StorageFull
+from fairlead.model.names import shard_of
+from fairlead.streamlog.apply import Applied
+from fairlead.streamlog.frames import Frame, FrameTopic, Repair
+from fairlead.streamlog.frames_codec import encode_frame
+from fairlead.streamlog.values import Run
+from tests.gateway.test_apply_socket import LINK, SOURCE, batch_row, frame, frames
+
+
+class SlowShard:
+    """A shard whose commits end when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[asyncio.Future[Applied]] = []
+
+    async def submit(self, request: Any, size_bytes: int = 0) -> Applied:
+        answer: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        self.waiting.append(answer)
+        return await answer
+
+
+class FakeStream:
+    """A stream of slow shards."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.shards = [SlowShard() for _ in range(count)]
+
+
+def session(stream: FakeStream, window_bytes: int = 1_000_000) -> ApplySession:
+    """A connection to a fake stream."""
+    hello = ApplyHello(1, LINK, Run(1, 1), SOURCE, b"d" * 16)
+    return ApplySession(cast(Stream, stream), hello, window_bytes, ApplyCounts())
+
+
+async def settled() -> None:
+    """Let everything that can run, run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_nothing_is_read_beyond_the_window() -> None:
+    """The third frame is taken only when one of the first two has been applied."""
+    stream = FakeStream()
+    data = encode_frame(frames(1)[0])
+    open_session = session(stream, len(data) + 1)
+    await open_session.submit(data)
+    second = asyncio.ensure_future(open_session.submit(data))
+    await settled()
+    assert not second.done()
+    stream.shards[0].waiting[0].set_result(Applied(1, appended=1))
+    await second
+    assert await open_session.answers() == [Answer(1, ((open_session_at(1)),), 1, 0, 0)]
+    stream.shards[0].waiting[1].set_result(Applied(1))
+    await open_session.close()
+
+
+def open_session_at(commit: int) -> Any:
+    """The only slice's position."""
+    from fairlead.gateway.messages import SliceAt
+
+    return SliceAt(0, frames(1)[0].slice, commit)
+
+
+async def test_a_frame_is_answered_only_after_those_before_it() -> None:
+    """Shards may be done in another order; `through` counts what is complete."""
+    stream = FakeStream()
+    open_session = session(stream)
+    for each in frames(2):
+        await open_session.submit(encode_frame(each))
+    await settled()
+    one, two = stream.shards[0].waiting
+    two.set_result(Applied(2, appended=1))
+    await settled()
+    assert await open_session.answers() == []
+    one.set_result(Applied(1, appended=1))
+    (answer,) = await open_session.answers()
+    assert isinstance(answer, Answer)
+    assert answer.through == 2
+
+
+async def test_the_position_is_the_lowest_of_the_shards() -> None:
+    """What only one shard has recorded is not yet safe."""
+    stream = FakeStream(2)
+    open_session = session(stream)
+    await open_session.submit(encode_frame(frames(1)[0]))
+    await settled()
+    for shard, position in zip(stream.shards, (7, 5), strict=True):
+        shard.waiting[0].set_result(Applied(position))
+    (answer,) = await open_session.answers()
+    assert isinstance(answer, Answer)
+    assert [at.commit for at in answer.slices] == [5]
+
+
+async def test_a_failed_commit_ends_the_connection_and_frees_its_reader() -> None:
+    """The one who waits for room is let go, and the answer is the reason."""
+    stream = FakeStream()
+    open_session = session(stream, 1)
+    waiting = asyncio.ensure_future(open_session.submit(encode_frame(frames(1)[0])))
+    await settled()
+    stream.shards[0].waiting[0].set_exception(StorageFull("disk", 0, 1))
+    await waiting
+    with pytest.raises(StorageFull):
+        await open_session.answers()
+
+
+def test_each_shard_gets_the_rows_of_its_topics() -> None:
+    """Every shard gets a part, for the position; a repair goes only where its topic lives."""
+    names = ["a", "b", "c", "d", "e", "f"]
+    topics = {number: FrameTopic(bytes([number]) * 16, name) for number, name in enumerate(names)}
+    rows = [batch_row(0, 0)._replace(topic=number) for number in topics]
+    whole = Frame(LINK, Run(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows)
+    parts = dict(split(whole, 3))
+    assert sorted(parts) == [0, 1, 2]
+    for shard, part in parts.items():
+        assert [names[row.topic] for row in part.rows] == [name for name in names if shard_of(name, 3) == shard]
+        assert (part.from_commit, part.to_commit) == (0, 1)
+    repair = Frame(LINK, Run(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows[1:2], Repair(1, 0, 1, last=True))
+    assert [shard for shard, _ in split(repair, 3)] == [shard_of("b", 3)]
+
+
+def test_a_frame_of_one_shard_is_not_copied() -> None:
+    """The usual case costs nothing."""
+    whole = frame(0, 1)
+    assert split(whole, 1)[0][1] is whole
