@@ -137,3 +137,8 @@ def _check_checkpoint(storage: Storage, name: str, checked: Checked) -> Iterable
 
 def _problem(name: str, error: FairleadError) -> Problem:
     return Problem(error.name, error.why) if isinstance(error, Damaged) else Problem(name, str(error))
+
+
+def check_all(storage: Storage) -> list[Problem]:
+    """All problems of a storage; see `fsck`."""
+    return list(fsck(storage))

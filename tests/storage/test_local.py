@@ -1,0 +1,213 @@
+"""The local directory: durable before it says so, never two writers of one name, clear refusals."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.model.errors import Busy, InvalidValue, StorageFull, StorageUnavailable
+from fairlead.storage.interface import Put
+from fairlead.storage.local import LocalStorage, lock_directory
+
+
+class Calls:
+    """Records system calls of a put in order, and lets chosen ones fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.failures: dict[tuple[str, str], int] = {}
+        for name in ("fdatasync", "fsync"):
+            self._wrap(monkeypatch, name, lambda descriptor: os.readlink(f"/proc/self/fd/{descriptor}"))
+        self._wrap(monkeypatch, "link", lambda _, target: str(target))
+
+    def _wrap(self, monkeypatch: pytest.MonkeyPatch, name: str, describe: Any) -> None:
+        real = getattr(os, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            what = describe(*args)
+            for (failing, part), number in self.failures.items():
+                if failing == name and part in what:
+                    raise OSError(number, os.strerror(number))
+            self.seen.append((name, what))
+            return real(*args, **options)
+
+        monkeypatch.setattr(os, name, call)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> LocalStorage:
+    return LocalStorage(tmp_path / "data")
+
+
+@pytest.fixture
+def calls(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> Calls:
+    return Calls(monkeypatch)
+
+
+def test_a_put_syncs_file_then_links_then_syncs_every_folder(storage: LocalStorage, calls: Calls) -> None:
+    """F2: a reader must never see what a power failure can take back."""
+    storage.put_if_absent("a/b/x", b"1")
+    root = str(storage.root)
+    kinds = [kind for kind, _ in calls.seen]
+    assert kinds == ["fdatasync", "link", "fsync", "fsync", "fsync"] or kinds == [
+        "fdatasync",
+        "link",
+        "link",
+        "fsync",
+        "fsync",
+        "fsync",
+    ]
+    assert [what for kind, what in calls.seen if kind == "fsync"] == [f"{root}/a/b", f"{root}/a", root]
+
+
+def test_a_folder_in_use_is_synced_alone(storage: LocalStorage, calls: Calls) -> None:
+    """Its parents are durable already, so a commit costs one fsync of a folder."""
+    storage.put_if_absent("a/b/x", b"1")
+    calls.seen.clear()
+    storage.put_if_absent("a/b/y", b"1")
+    assert [what for kind, what in calls.seen if kind == "fsync"] == [f"{storage.root}/a/b"]
+
+
+def test_mine_is_said_only_after_the_same_syncs(storage: LocalStorage, tmp_path: Path, calls: Calls) -> None:
+    """Another process may have linked the object and died before its fsync."""
+    storage.put_if_absent("a/x", b"1")
+    other = LocalStorage(storage.root)
+    calls.seen.clear()
+    assert other.put_if_absent("a/x", b"1") is Put.MINE
+    synced = [what for kind, what in calls.seen if kind in {"fsync", "fdatasync"}]
+    root = str(storage.root)
+    assert [what for what in synced if ".tmp" not in what] == [f"{root}/a/x", f"{root}/a", root]
+
+
+def test_a_folder_that_failed_to_sync_leaves_the_outcome_unknown_for_good(storage: LocalStorage, calls: Calls) -> None:
+    """The kernel tells of such a failure once; a second fsync that succeeds means nothing."""
+    storage.put_if_absent("a/x", b"0")
+    calls.failures["fsync", f"{storage.root}/a"] = errno.EIO
+    assert storage.put_if_absent("a/y", b"1") is Put.UNKNOWN
+    calls.failures.clear()
+    assert storage.put_if_absent("a/y", b"1") is Put.UNKNOWN
+    with pytest.raises(StorageUnavailable, match="could not be synced"):
+        storage.sync("a/")
+
+
+def test_a_failed_fdatasync_writes_nothing_and_is_not_repeated_on_that_file(
+    storage: LocalStorage, calls: Calls
+) -> None:
+    """The next attempt has a file of its own."""
+    calls.failures["fdatasync", ".tmp"] = errno.EIO
+    with pytest.raises(StorageUnavailable, match="cannot write a/x: input/output error"):
+        storage.put_if_absent("a/x", b"1")
+    assert storage.size("a/x") is None
+    calls.failures.clear()
+    assert storage.put_if_absent("a/x", b"1") is Put.WRITTEN
+    assert os.listdir(storage.root / ".tmp") == []
+
+
+def test_a_full_disk_is_told_from_other_failures(storage: LocalStorage, calls: Calls) -> None:
+    """Nothing was written, and later puts work."""
+    calls.failures["fdatasync", ".tmp"] = errno.ENOSPC
+    with pytest.raises(StorageFull):
+        storage.put_if_absent("a/x", b"1")
+    calls.failures.clear()
+    assert storage.put_if_absent("a/x", b"2") is Put.WRITTEN
+
+
+def test_of_many_writers_of_one_name_one_wins(storage: LocalStorage) -> None:
+    """The others are told that it is another's."""
+    outcomes: list[Put] = []
+    threads = [
+        threading.Thread(target=lambda n=n: outcomes.append(storage.put_if_absent("a/b/x", bytes([n]) * 5000)))
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcome.value for outcome in outcomes) == ["another"] * 7 + ["written"]
+    assert len(set(storage.get("a/b/x"))) == 1
+
+
+def test_temporary_files_of_dead_processes_are_removed_at_open(storage: LocalStorage) -> None:
+    """Those of a living one stay: the merging process puts while others open the directory."""
+    folder = storage.root / ".tmp"
+    (folder / "999999999-1-1").write_bytes(b"left over")
+    alive = folder / f"{os.getppid()}-1-1"
+    alive.write_bytes(b"being written")
+    LocalStorage(storage.root)
+    assert [path.name for path in folder.iterdir()] == [alive.name]
+
+
+def test_a_file_system_without_links_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FAT, CIFS and some FUSE file systems have none."""
+
+    def link(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(StorageUnavailable, match=f"data directory {tmp_path} is on a file system without hard links"):
+        LocalStorage(tmp_path)
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(0o500)
+    yield folder
+    folder.chmod(0o700)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_written_is_refused_by_name(read_only: Path) -> None:
+    """In one line that says why."""
+    with pytest.raises(StorageUnavailable, match=f"data directory {read_only}: permission denied"):
+        LocalStorage(read_only)
+
+
+def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    """With the reason of the system."""
+    (tmp_path / "data").write_text("not a folder")
+    with pytest.raises(StorageUnavailable, match="data directory"):
+        LocalStorage(tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "a//b", "../x", "a/../../x", "a/.", ".tmp/x"])
+def test_names_do_not_leave_the_directory(storage: LocalStorage, name: str) -> None:
+    """Whoever made them up."""
+    with pytest.raises(InvalidValue):
+        storage.get(name)
+    with pytest.raises(InvalidValue):
+        storage.put_if_absent(name, b"1")
+
+
+def test_the_lock_is_no_object(storage: LocalStorage) -> None:
+    """Nor are temporary files."""
+    lock_directory(storage.root).close()
+    storage.put_if_absent("x", b"1")
+    assert list(storage.list("")) == ["x"]
+
+
+def test_a_second_lock_says_who_holds_the_first(tmp_path: Path) -> None:
+    """The process id lets an operator find it."""
+    program = (
+        "import sys, pathlib; from fairlead.storage.local import lock_directory; "
+        "held = lock_directory(pathlib.Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"locked\n"
+    with pytest.raises(Busy, match=f"in use by the process with pid {holder.pid}"):
+        lock_directory(tmp_path)
+    holder.kill()
+    holder.communicate()
+    lock_directory(tmp_path).close()
