@@ -1,0 +1,181 @@
+"""A stream replicated to three sites by the real replicator: Spark in long rounds, real servers, real clients."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.support.records import differences, read_all
+from tests.support.sites import Site, command_of, descendants, kill_pid, sites, wait_until
+
+pytestmark = pytest.mark.spark
+
+STREAM = "/ships"
+PREFIX = STREAM + ":"
+ROUND_SECONDS = 600
+"""Longer than the tests: what arrives has arrived in the middle of a round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A source with its replicator, and three destinations without one."""
+
+    source: Site
+    replicas: tuple[Site, ...]
+
+    def send(self, topics: list[str], records: int, label: str = "r") -> None:
+        """Publish and wait for all acknowledgements."""
+        producer = Producer({"bootstrap.servers": self.source.kafka, "linger.ms": 5})
+        for number in range(records):
+            for topic in topics:
+                producer.produce(PREFIX + topic, f"{label} {number}", key=str(number))
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def same(self, topics: list[str], replica: Site) -> list[str]:
+        """What differs between the source and a replica."""
+        source = read_all(self.source.kafka, topics, prefix=PREFIX)
+        return differences(source, read_all(replica.kafka, topics, prefix=PREFIX))
+
+    def synced(self, *replicas: Site) -> bool:
+        """These replicas have all that the source had before the call."""
+        wanted = {f"/mapr/{replica.name}{STREAM}" for replica in replicas}
+        rows = [row for row in self.source.replica_status(STREAM) if row["replicaPath"] in wanted]
+        return len(rows) == len(wanted) and all(row["isUptodate"] and row["putsPending"] == 0 for row in rows)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """One Spark for all tests of this file."""
+    folder = tmp_path_factory.mktemp("fleet")
+    settings = {"round_seconds": str(ROUND_SECONDS), "replicator_workers": "2"}
+    with sites(folder, "sanfrancisco", settings=settings) as (source,):
+        replicas = [Site(name, folder) for name in ("newyork", "tokyo", "rotterdam")]
+        try:
+            for replica in replicas:
+                replica.start("server")
+                _introduce(source, replica)
+            source.cli("stream", "create", "-path", f"/mapr/sanfrancisco{STREAM}")
+            yield Fleet(source, tuple(replicas))
+        finally:
+            for replica in replicas:
+                replica.stop()
+
+
+def _introduce(source: Site, replica: Site) -> None:
+    """Enter a cluster without a replicator in the address book."""
+    source.cli("cluster", "add", "--name", replica.name, "--http", replica.url, "--kafka", replica.kafka)
+
+
+def _add(fleet: Fleet, replica: Site) -> None:
+    fleet.source.cli(
+        *("stream", "replica", "autosetup", "-path", f"/mapr/sanfrancisco{STREAM}"),
+        *("-replica", f"/mapr/{replica.name}{STREAM}"),
+    )
+
+
+def _java_below(pid: int) -> list[int]:
+    return [child for child in descendants(pid) if "java" in command_of(child).split(" ")[0]]
+
+
+def test_without_a_link_there_is_no_jvm(fleet: Fleet) -> None:
+    """The replicator waits for work without Java."""
+    wait_until(lambda: fleet.source.replicator_pid() is not None, "the replicator runs")
+    replicator = fleet.source.replicator_pid()
+    assert replicator is not None
+    assert _java_below(replicator) == []
+
+
+def test_what_exists_is_copied_when_a_link_is_made(fleet: Fleet) -> None:
+    """Many topics, written before: every record at the same offset, with the same content."""
+    topics = [f"old-{number}" for number in range(300)]
+    fleet.send(topics, 10)
+    _add(fleet, fleet.replicas[0])
+    wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all", 120)
+    assert fleet.same(topics, fleet.replicas[0]) == []
+
+
+def test_a_lone_record_arrives_in_the_middle_of_a_round(fleet: Fleet) -> None:
+    """Each waits for nothing that comes after it; a round is ten minutes."""
+    topic = "lone"
+    fleet.send([topic], 1)
+    wait_until(lambda: fleet.synced(fleet.replicas[0]), "the topic is there")
+    consumer = Consumer({"bootstrap.servers": fleet.replicas[0].kafka, "group.id": "g", "fetch.wait.max.ms": 100})
+    consumer.assign([TopicPartition(PREFIX + topic, 0, 1)])
+    delays = [_one_delay(fleet, consumer, topic) for _ in range(5)]
+    consumer.close()
+    print("lone records, ms:", [round(1000 * delay) for delay in delays])
+    assert sorted(delays)[len(delays) // 2] < 1
+
+
+def _one_delay(fleet: Fleet, consumer: Consumer, topic: str) -> float:
+    began = time.monotonic()
+    fleet.send([topic], 1)
+    while True:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            return time.monotonic() - began
+        assert time.monotonic() - began < 30, "the record does not arrive in the middle of the round"
+
+
+def test_a_paused_link_sends_nothing_and_a_resumed_one_all(fleet: Fleet) -> None:
+    """Both are felt in the middle of a round, without a new start of Spark."""
+    link = ("-path", f"/mapr/sanfrancisco{STREAM}", "-replica", f"/mapr/newyork{STREAM}")
+    fleet.source.cli("stream", "replica", "pause", *link)
+    fleet.send(["paused"], 5)
+    assert not fleet.synced(fleet.replicas[0])
+    with pytest.raises(LookupError):
+        read_all(fleet.replicas[0].kafka, ["paused"], prefix=PREFIX)
+    fleet.source.cli("stream", "replica", "resume", *link)
+    began = time.monotonic()
+    wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all", 30)
+    print("resumed and caught up in, s:", round(time.monotonic() - began, 2))
+    assert fleet.same(["paused"], fleet.replicas[0]) == []
+
+
+def test_a_black_hole_among_three_destinations_holds_nobody_up(fleet: Fleet) -> None:
+    """One destination takes connections and answers nothing; the others get all; it gets the rest when it is back."""
+    newyork, tokyo, rotterdam = fleet.replicas
+    _add(fleet, tokyo)
+    _add(fleet, rotterdam)
+    fleet.send(["three"], 100)
+    wait_until(lambda: fleet.synced(*fleet.replicas), "three replicas have all", 60)
+    os.kill(tokyo.pid, signal.SIGSTOP)
+    try:
+        for number in range(5):
+            fleet.send(["three"], 100, f"hole {number}")
+            wait_until(lambda: fleet.synced(newyork, rotterdam), "the others have all", 20)
+    finally:
+        os.kill(tokyo.pid, signal.SIGCONT)
+    wait_until(lambda: fleet.synced(*fleet.replicas), "the third has caught up", 90)
+    for replica in fleet.replicas:
+        assert fleet.same(["three"], replica) == []
+
+
+def test_a_killed_python_worker_is_replaced(fleet: Fleet) -> None:
+    """Spark tries the task again; nothing is lost, nothing doubled, and the query goes on in the same JVM."""
+    replicator = fleet.source.replicator_pid()
+    assert replicator is not None
+    java = _java_below(replicator)
+    for number in range(2):
+        kill_pid(fleet.source.spark_worker_pids()[-1])
+        fleet.send(["killed"], 200, f"kill {number}")
+        wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all", 60)
+    assert fleet.same(["killed"], fleet.replicas[0]) == []
+    assert _java_below(replicator) == java
+
+
+def test_a_stopped_replicator_leaves_no_process(fleet: Fleet) -> None:
+    """SIGTERM ends Spark, its JVM and all workers within seconds; `fairlead up` starts another."""
+    replicator = fleet.source.replicator_pid()
+    assert replicator is not None
+    below = list(descendants(replicator))
+    assert below
+    os.kill(replicator, signal.SIGTERM)
+    wait_until(lambda: not any(command_of(pid) for pid in (replicator, *below)), "all have ended", 15)
