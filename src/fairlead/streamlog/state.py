@@ -40,6 +40,8 @@ class ShardState:
         self._notes: dict[NoteKey, Note] = {}
         self._gaps: dict[CursorKey, tuple[Gap, ...]] = {}
         self._entries: dict[str, Any] = {}
+        self.yielded: dict[int, int] = {}
+        """Numbers of topics that made room for another one of their name, and when; nobody uses their rows."""
         self.entries: Mapping[str, Any] = MappingProxyType(self._entries)
         """Entries of `meta/`: JSON values by key; never change a value."""
         self.tombstones: Mapping[bytes, Tombstone] = MappingProxyType(self._tombstones)
@@ -100,6 +102,10 @@ class ShardState:
         slot = self.topic_table.slot_of(number, partition)
         return slot >= 0 and bool(self.partition_table.held[slot])
 
+    def gap_items(self) -> list[tuple[CursorKey, tuple[Gap, ...]]]:
+        """Gaps by (topic number, partition)."""
+        return sorted(self._gaps.items())
+
     def gaps(self) -> list[Gap]:
         """Gaps that no expiry has passed, by topic number."""
         return [gap for key in sorted(self._gaps) for gap in self._gaps[key]]
@@ -132,6 +138,10 @@ class ShardState:
     def positions(self, link: bytes) -> dict[tuple[int, int], Position]:
         """Positions of a link by (shard, slice) of the source."""
         return {(key[1], key[2]): position for key, position in self._positions.items() if key[0] == link}
+
+    def all_positions(self) -> Mapping[PositionKey, Position]:
+        """The positions of all links."""
+        return self._positions
 
     def links(self) -> set[bytes]:
         """Ids of the links that have a position or a note here."""
@@ -176,11 +186,19 @@ class ShardState:
         self._by_name[topic.name] = topic.number
         self._by_incarnation[topic.incarnation] = topic.number
 
+    def load_topic(self, topic: Topic, slot: int) -> None:
+        """Take in a topic of a checkpoint, whose partitions lie from `slot` on."""
+        self.topic_table.place(topic.number, slot, topic.partitions)
+        self.put_topic(topic)
+        self.topic_count += 1
+
     def remove_topic(self, incarnation: bytes, tombstone: Tombstone, *, remember: bool) -> None:
         number = tombstone.number
         self._use_number(number)
         if remember:
             self._tombstones[incarnation] = tombstone
+        else:
+            self.yielded[number] = tombstone.deleted_at_ms
         for key in [key for key in self._notes if key[1] == incarnation]:
             del self._notes[key]
         if number not in self.topic_table:

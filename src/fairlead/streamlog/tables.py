@@ -113,7 +113,7 @@ class TopicTable:
     def put(self, topic: Topic) -> None:
         """Make or change a topic; the number of partitions only grows."""
         number = topic.number
-        self._reach(number)
+        self.reserve(number + 1)
         self._give_slots(number, topic.partitions)
         self.epoch[number] = topic.epoch
         self.version[number] = topic.version
@@ -141,8 +141,15 @@ class TopicTable:
         first = self.slot[number]
         return _NO_SLOT if first == _NO_SLOT else first + partition
 
-    def _reach(self, number: int) -> None:
-        missing = number + 1 - len(self.slot)
+    def place(self, number: int, slot: int, count: int) -> None:
+        """Give a topic slots that exist already, out of a checkpoint."""
+        self.reserve(number + 1)
+        self.slot[number] = slot
+        self.count[number] = count
+
+    def reserve(self, numbers: int) -> None:
+        """Make place for the numbers below `numbers`."""
+        missing = numbers - len(self.slot)
         if missing <= 0:
             return
         self.slot.extend([_NO_SLOT] * missing)
