@@ -1,0 +1,37 @@
+"""Options in the original's style."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from fairlead.cli.argv import normalise
+from fairlead.cli.main import app
+
+ROOT = typer.main.get_command(app)
+ADD = "stream replica add"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("stream info -path /ships", "stream info --path /ships"),
+        ("stream info --PATH /Ships", "stream info --path /Ships"),
+        ("stream create -path /a -copyMetaFrom /B", "stream create --path /a --copymetafrom /B"),
+        (f"{ADD} -path /a -replica /b -paused true", f"{ADD} --path /a --replica /b --paused=true"),
+        (f"{ADD} -path /a -paused -replica /b", f"{ADD} --path /a --paused=true --replica /b"),
+        (f"{ADD} -paused=FALSE -path /a", f"{ADD} --paused=FALSE --path /a"),
+        ("stream list -json", "stream list --json"),
+        ("stream list -json true", "stream list --json"),
+        ("stream list -JSON false", "stream list"),
+        ("stream cursor list -path /a -partition -1", "stream cursor list --path /a --partition -1"),
+        ("stream delete -path -yes", "stream delete --path -yes"),
+        ("produce t --key -k --key-separator -", "produce t --key -k --key-separator -"),
+        ("produce -- -t", "produce -- -t"),
+        ("--VERSION", "--version"),
+        ("-h", "-h"),
+    ],
+)
+def test_the_originals_style_becomes_ours(written: str, read: str) -> None:
+    """One dash or two, any case, booleans with or without a value; values stay as they are."""
+    assert normalise(written.split(), ROOT) == read.split()
