@@ -176,7 +176,9 @@ class LogReader:
         entries = list(self._log.tail.entries(number, partition))
         first_in_tail = entries[0].base_offset if entries else None
         if first_in_tail is None or offset < first_in_tail:
-            yield from self._in_segments(number, partition, offset)
+            for piece in self._in_segments(number, partition, offset):
+                offset = piece.last_offset + 1
+                yield piece
         for entry in entries[first_at(entries, offset) :]:
             yield self._in_commit(entry)
 

@@ -2,71 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-
-import numpy as np
-
 from fairlead.model.errors import CorruptBatch, Damaged
-from fairlead.protocol.batch import HEADER_BYTES
 from fairlead.storage.interface import Storage
-from fairlead.streamlog import effects, format
-from fairlead.streamlog.format import Columns
+from fairlead.streamlog import checkpoint, effects, reader, snapshot
 from fairlead.streamlog.index import Tail
-from fairlead.streamlog.manifest import Manifest, SegmentEntry
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.manifest import Manifest
+from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state import ShardState
 
 
-def replay_segments(storage: Storage, manifest: Manifest, state: ShardState, from_commit: int) -> None:
-    """Replay the rows of all segments with commits from `from_commit` on.
+def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) -> tuple[ShardState, int]:
+    """The state after the last commit that counts, and the number of the next; fills the tail.
 
     Raises:
-        Damaged: a segment cannot be read.
+        Damaged: a segment or commit that counts cannot be read.
+        StorageUnavailable
     """
-    for _, group in groupby(manifest.segments, key=lambda segment: (segment.first, segment.end)):
-        segments = list(group)
-        if segments[0].end > from_commit:
-            replay_run(storage, segments, state, from_commit)
-
-
-def replay_run(storage: Storage, segments: Sequence[SegmentEntry], state: ShardState, from_commit: int) -> None:
-    """Replay the segments that stand together for one run of commits. Raises: Damaged."""
-    parts = [_headers_only(storage, segment.name) for segment in segments]
-    columns = format.join([part for part, _ in parts])
-    batches = [batch for _, batch_list in parts for batch in batch_list]
-    order = np.lexsort((columns.row, columns.commit))
-    for place in order[columns.commit[order] >= from_commit].tolist():
-        row = next(columns.take(np.array([place])).rows())
-        _replay(state, row._replace(batch=batches[place]), segments[0].name)
-
-
-def _headers_only(storage: Storage, name: str) -> tuple[Columns, list[bytes]]:
-    """The columns of a segment with the payloads of its control rows and the headers of its batches."""
-    columns = format.read_whole(storage.get(name), name)
-    return columns, [bytes(r.batch[:HEADER_BYTES] if r.kind == Kind.BATCH else r.batch) for r in columns.rows()]
-
-
-def replay_commits(storage: Storage, manifest: Manifest, state: ShardState, tail: Tail, from_commit: int) -> int:
-    """Replay the commits that are not merged and put them into the tail; the end of the log.
-
-    Raises:
-        Damaged: a commit that counts cannot be read.
-    """
+    state, from_commit = _from_checkpoint(storage, manifest, stream_id)
     end = manifest.epochs[-1].first
-    for commit in range(manifest.merged_end, end):
+    merged_end = manifest.merged_end
+    merged = [item for item in manifest.objects(from_commit, end) if item.segment]
+    for columns in reader.replay(storage, merged, from_commit):
+        for row in columns.rows():
+            _replay(state, row, columns.name or manifest.prefix)
+    for commit in range(merged_end, end):
         name = manifest.commit_name(commit)
-        rows = list(read_commit(storage, name))
+        rows = list(reader.read_whole(storage.get(name), name).rows())
         if commit >= from_commit:
             for row in rows:
                 _replay(state, row, name)
         tail.add(commit, rows, cache=False)
-    return end
+    return state, end
 
 
-def read_commit(storage: Storage, name: str) -> Iterator[Row]:
-    """The rows of one commit. Raises: Damaged."""
-    return format.read_whole(storage.get(name), name).rows()
+def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> tuple[ShardState, int]:
+    """State and the commit it stands before. A checkpoint that is lost or damaged is only a shortcut that is lost."""
+    entry = manifest.checkpoint
+    if entry is not None:
+        try:
+            tables, meta = checkpoint.read(storage.get(entry.name), entry.name)
+            return snapshot.load(stream_id, tables, meta), entry.commit
+        except (Damaged, ValueError, KeyError):
+            pass
+    return ShardState(stream_id), manifest.begin
 
 
 def _replay(state: ShardState, row: Row, name: str) -> None:

@@ -13,10 +13,11 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple, TypeVar
 
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import Closed, FairleadError
+from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, TryAgain
 from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.draft import Request
+from fairlead.streamlog.merging import Merger, merger_of
 from fairlead.streamlog.state import ShardState
 from fairlead.streamlog.writer import Announcement, Sealed, ShardLog
 
@@ -66,7 +67,12 @@ class Shard:
     """One shard; made by `open`, ended by `close`."""
 
     def __init__(
-        self, log: ShardLog, executor: Executor, *, on_stop: Callable[[FairleadError], None] | None = None
+        self,
+        log: ShardLog,
+        executor: Executor,
+        *,
+        merger: Merger | None = None,
+        on_stop: Callable[[FairleadError], None] | None = None,
     ) -> None:
         self.log = log
         self._executor = executor
@@ -80,6 +86,10 @@ class Shard:
         self._watches: dict[tuple[int, int], set[Watch]] = {}
         self._listeners: list[Listener] = []
         self._closed = False
+        self.upkeep_failures = 0
+        """Merges and deletions that failed and are tried again; for metrics."""
+        self._merger = merger
+        self._upkeep = None if merger is None else self._loop.create_task(self._keep_up(merger))
 
     @classmethod
     async def open(
@@ -102,7 +112,7 @@ class Shard:
             )
 
         log = await asyncio.get_running_loop().run_in_executor(executor, opened)
-        return cls(log, executor, on_stop=on_stop)
+        return cls(log, executor, merger=merger_of(storage, randomness, executor), on_stop=on_stop)
 
     @property
     def state(self) -> ShardState:
@@ -232,9 +242,51 @@ class Shard:
             for listener in list(self._listeners):
                 listener(announcement)
 
+    # Upkeep
+
+    async def _keep_up(self, merger: Merger) -> None:
+        """Merge and delete every few seconds, until the shard closes or stops."""
+        while self.log.stopped is None:
+            await asyncio.sleep(self.log.settings.merge_interval_seconds)
+            try:
+                while self.log.stopped is None and await self._merge_once(merger):
+                    pass
+                await self._sweep()
+            except (Fenced, Damaged) as error:
+                self._stop(error)
+            except (TryAgain, ValueError):
+                # Merging only rearranges what is durable: what failed is planned again at the next interval.
+                self.upkeep_failures += 1
+
+    async def _merge_once(self, merger: Merger) -> bool:
+        """Do one merge job; False if there is none."""
+        job = self.log.plan_merge()
+        if job is None:
+            return False
+        result = await merger.run(job)
+        upkeep = self.log.upkeep
+        prepared = await self._loop.run_in_executor(self._executor, upkeep.prepare, result)
+        for key in upkeep.finish(prepared):
+            for watch in list(self._watches.get(key, ())):
+                watch.notify()
+        return True
+
+    async def _sweep(self) -> None:
+        upkeep = self.log.upkeep
+        upkeep.expire_producers()
+        due = upkeep.take_due()
+        if due:
+            await self._loop.run_in_executor(self._executor, upkeep.sweep, due)
+
     async def close(self) -> None:
         """Finish what is queued, then stop."""
         self._closed = True
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.wait([self._upkeep])
+        if self._merger is not None:
+            await self._merger.close()
+            self._merger = None
         self._room.set()
         while self._writing is not None:
             await asyncio.wait([self._writing])

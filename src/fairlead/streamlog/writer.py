@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import Closed, Damaged, FairleadError, StorageFull, StorageUnavailable
+from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
 from fairlead.model.settings import Settings
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
@@ -26,8 +26,12 @@ from fairlead.streamlog.draft import Draft, NotLoaded, Request, RowKey
 from fairlead.streamlog.fetch import Fetched, LogReader
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
+from fairlead.streamlog.merge_job import MergeJob, MergeResult
+from fairlead.streamlog.merge_policy import unreferenced
+from fairlead.streamlog.retention import ExpiryGuard
 from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
 from fairlead.streamlog.state import ShardState
+from fairlead.streamlog.upkeep import Upkeep
 from fairlead.streamlog.values import EpochRange, LogObject, WriterEpoch
 
 T = TypeVar("T")
@@ -129,7 +133,9 @@ class ShardLog:
         self.producer_expiry_ms = DAY_MS * 7
         own = manifest.epochs[-1]
         self.epoch = WriterEpoch(own.number, own.id)
+        self.guard = ExpiryGuard(clock, last_appended_at_ms=state.appended_at_last)
         self.reader = LogReader(self)
+        self.upkeep = Upkeep(self)
         self._randomness = randomness
         self._sealed: Sealed | None = None
         self._space = _Space()
@@ -158,10 +164,10 @@ class ShardLog:
         manifest = opening.next_manifest(storage, prefix, epoch)
         opening.put_manifest(storage, manifest, epoch)
         tail = Tail(min(settings.cache_bytes, CACHE_BYTES_PER_SHARD_MAX))
-        state = ShardState(stream_id)
-        recovery.replay_segments(storage, manifest, state, 0)
-        end = recovery.replay_commits(storage, manifest, state, tail, 0)
-        return cls(storage, manifest, state, tail, end, clock=clock, randomness=randomness, settings=settings)
+        state, end = recovery.recover(storage, manifest, stream_id, tail)
+        log = cls(storage, manifest, state, tail, end, clock=clock, randomness=randomness, settings=settings)
+        log.upkeep.replace_later(unreferenced(storage, manifest))
+        return log
 
     # Growing
 
@@ -194,7 +200,7 @@ class ShardLog:
         return Draft(
             self.state,
             self.end,
-            self.clock.wall_ms(),
+            self.guard.now_ms(),
             find_stored=self.reader.find_stored,
             full=self._reserve_reached(),
             randomness=self._randomness,
@@ -270,6 +276,31 @@ class ShardLog:
         if self.stopped is not None:
             raise type(self.stopped)(*self.stopped.args) if isinstance(self.stopped, Closed) else self.stopped
 
+    # Upkeep
+
+    def plan_merge(self) -> MergeJob | None:
+        """What to merge next; None if nothing is worth it."""
+        return self.upkeep.plan()
+
+    def install(self, result: MergeResult) -> None:
+        """Let the result of a merge job rule. Blocking; `Shard` does it in two steps, on a thread and on the loop.
+
+        Raises:
+            Fenced, Damaged: the log stops.
+            StorageFull, StorageUnavailable
+        """
+        try:
+            prepared = self.upkeep.prepare(result)
+        except (Fenced, Damaged) as error:
+            self.stop(error)
+            raise
+        self.upkeep.finish(prepared)
+
+    @property
+    def space_is_short(self) -> bool:
+        """The reserve was reached when space was last looked at."""
+        return self._space.full is not None
+
     def _reserve_reached(self) -> StorageFull | None:
         now_ms = self.clock.monotonic_ms()
         space = self._space
@@ -317,7 +348,7 @@ class ShardLog:
                 for slice, from_commit in from_commits.items():
                     counts = segment.slices[slice]
                     if segment.end > from_commit and counts.rows:
-                        found[slice].add(counts.rows, counts.bytes, segment.oldest_at, segment.newest_at)
+                        found[slice].add(counts.records, counts.bytes, segment.oldest_at, segment.newest_at)
         for stats in reversed(self.tail.commits):
             if stats.commit < lowest:
                 break

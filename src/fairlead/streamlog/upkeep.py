@@ -1,0 +1,173 @@
+"""Merging and deleting, as far as they are the writer's: it plans jobs, puts manifests and removes what they replace.
+
+plan      what to merge next; CPU only
+(the merging process does the job)
+prepare   put the manifest that names the result; blocking
+finish    let it rule; CPU only
+sweep     delete what manifests have replaced, after the grace; blocking
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fairlead.storage.interface import Storage
+from fairlead.streamlog import effects, format, merge_policy, opening
+from fairlead.streamlog.manifest import Manifest
+from fairlead.streamlog.merge_job import MergeJob, MergeResult
+from fairlead.streamlog.merge_policy import MergeSettings, Now
+from fairlead.streamlog.payloads import History, decode_start
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state import ShardState
+
+if TYPE_CHECKING:
+    from fairlead.streamlog.writer import ShardLog
+
+
+class Prepared(NamedTuple):
+    """A manifest that is durable and does not rule yet, and the `start` rows it brings."""
+
+    manifest: Manifest
+    starts: list[Row]
+    replaced: list[str]
+
+
+class _Due(NamedTuple):
+    at_monotonic_ms: int
+    names: list[str]
+
+
+class Upkeep:
+    """Upkeep of one shard's objects."""
+
+    def __init__(self, log: ShardLog) -> None:
+        self._log = log
+        self._due: deque[_Due] = deque()
+        self._checkpoint_at_ms: int | None = None
+        self._k = log.manifest.k
+        self.links_passed: int | None = None
+        """Every link has sent the commits below; None where there is no link. Set by whoever keeps the links."""
+
+    def plan(self) -> MergeJob | None:
+        """The next merge job, if one is worth it."""
+        log, settings = self._log, self._log.settings
+        merging = MergeSettings(
+            commits_min=settings.merge_commits_min,
+            idle_ms=int(settings.merge_idle_seconds * 1000),
+            segment_bytes_max=settings.segment_bytes_max,
+            tombstone_ms=int(settings.tombstone_seconds * 1000),
+        )
+        return merge_policy.plan(log.manifest, list(log.tail.commits), self._now(), merging)
+
+    def _now(self) -> Now:
+        log = self._log
+        state = log.state
+        deleted = {t.number: t.deleted_at_ms for t in state.tombstones.values()} | state.yielded
+        return Now(
+            now_ms=log.guard.now_ms(),
+            ttl_ms=log.ttl_ms,
+            cut_off_ms=log.guard.cut_off_ms(log.ttl_ms),
+            stream_id=state.stream_id,
+            links_passed=log.end if self.links_passed is None else self.links_passed,
+            deleted=deleted,
+            compact=_compacted(state),
+            histories=histories(state),
+            urgent=log.space_is_short,
+            make_checkpoint=self._checkpoint_is_due(),
+        )
+
+    def _checkpoint_is_due(self) -> bool:
+        if self._log.manifest.checkpoint is None or self._checkpoint_at_ms is None:
+            return True
+        since_ms = self._log.clock.monotonic_ms() - self._checkpoint_at_ms
+        return since_ms >= self._log.settings.checkpoint_interval_seconds * 1000
+
+    def prepare(self, result: MergeResult) -> Prepared:
+        """Put the manifest that names a job's result. Blocking.
+
+        Raises:
+            Fenced, Damaged: the log must stop.
+            StorageFull, StorageUnavailable
+            ValueError: the result is of an older manifest.
+        """
+        log = self._log
+        # A number is never used twice, also where it is not known whether its manifest was written.
+        self._k += 1
+        manifest = replace(merge_policy.new_manifest(log.manifest, result), k=self._k)
+        starts = _starts(log.storage, result.control) if result.starts and result.control else []
+        opening.put_manifest(log.storage, manifest, log.epoch)
+        return Prepared(manifest, starts, merge_policy.replaced(log.manifest, manifest, result))
+
+    def finish(self, prepared: Prepared) -> list[tuple[int, int]]:
+        """Let a prepared manifest rule; partitions whose start may have moved."""
+        log = self._log
+        if prepared.manifest.checkpoint != log.manifest.checkpoint:
+            self._checkpoint_at_ms = log.clock.monotonic_ms()
+        log.manifest = prepared.manifest
+        for row in prepared.starts:
+            effects.replay(log.state, row._replace(appended_at=0))
+        log.tail.forget(prepared.manifest.merged_end)
+        self.replace_later(prepared.replaced)
+        return [(row.topic, row.partition) for row in prepared.starts]
+
+    def replace_later(self, names: list[str]) -> None:
+        """Objects that nobody reads once the grace is over."""
+        grace_ms = int(self._log.settings.delete_grace_seconds * 1000)
+        self._due.append(_Due(self._log.clock.monotonic_ms() + grace_ms, names))
+
+    def take_due(self) -> list[str]:
+        """Names whose grace is over; the caller sweeps them."""
+        now_ms = self._log.clock.monotonic_ms()
+        found: list[str] = []
+        while self._due and self._due[0].at_monotonic_ms <= now_ms:
+            found += self._due.popleft().names
+        return found
+
+    def sweep(self, names: list[str]) -> None:
+        """Delete objects, once it is certain that the shard is still ours. Blocking.
+
+        Raises:
+            Fenced, StorageUnavailable
+        """
+        if names:
+            opening.check_fence(self._log.storage, self._log.prefix, self._log.epoch)
+        for name in names:
+            self._log.storage.delete(name)
+
+    def expire_producers(self) -> None:
+        """Forget idempotent producers that were silent for longer than the setting."""
+        cut_off_ms = self._log.guard.cut_off_ms(self._log.producer_expiry_ms)
+        if cut_off_ms is not None:
+            self._log.state.producers.expire(cut_off_ms)
+
+
+def _starts(storage: Storage, name: str) -> list[Row]:
+    """`start` rows below which everything is gone, of a segment of control rows."""
+    rows = format.read_whole(storage.get(name), name).rows()
+    return [row for row in rows if row.kind == Kind.START and decode_start(row.batch).gap_from is None]
+
+
+def _compacted(state: ShardState) -> frozenset[int]:
+    """Topics that are exempt from time-to-live until compaction exists."""
+    configs = state.topic_table.configs.items()
+    return frozenset(number for number, found in configs if "compact" in found.get("cleanup.policy", ""))
+
+
+def histories(state: ShardState) -> dict[tuple[int, int], History]:
+    """Epoch histories that are another than epoch 0 from offset 0 on, by (topic number, partition)."""
+    table = state.partition_table
+    epoch, first = np.array(table.epoch, np.int32), np.array(table.epoch_first, np.int64)
+    wanted = set(np.flatnonzero((epoch > 0) | ((epoch == 0) & (first != 0))).tolist()) | set(table.older)
+    if not wanted:
+        return {}
+    found = {}
+    for number in state.topic_table.numbers():
+        slot = state.topic_table.slot[number]
+        for partition in range(state.topic_table.count[number]):
+            if slot + partition in wanted:
+                found[number, partition] = table.get(slot + partition).history
+    return found

@@ -1,0 +1,168 @@
+"""Merging as the writer does it: plan, the job, the manifest, what is read afterwards, what is deleted and when."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from tests.streamlog.world import (
+    SETTINGS,
+    FakeClock,
+    SeededRandomness,
+    fresh,
+    made,
+    opened,
+    produced,
+    values_at,
+)
+
+from fairlead.storage import names
+from fairlead.streamlog import merge_run, snapshot
+from fairlead.streamlog.cursors import commit_cursor
+from fairlead.streamlog.topics import delete_topic, set_partitions
+from fairlead.streamlog.writer import ShardLog
+
+QUICK = replace(SETTINGS, merge_commits_min=1, delete_grace_seconds=600.0)
+TTL_MS = 1000
+SEEDS = itertools.count()
+
+
+def merged(log: ShardLog) -> int:
+    """Do every merge job there is; how many there were."""
+    done = 0
+    while (job := log.plan_merge()) is not None:
+        log.install(merge_run.run(log.storage, SeededRandomness(next(SEEDS)), job))
+        done += 1
+    return done
+
+
+def filled(clock: FakeClock) -> tuple[ShardLog, int]:
+    """A log with a topic of five records and a deleted one."""
+    log = fresh(clock=clock, settings=QUICK)
+    number = made(log).number
+    for value in b"abcde":
+        produced(log, number, bytes([value]))
+        clock.pass_ms(10)
+    gone = made(log, "gone")
+    produced(log, gone.number, b"x")
+    log.run(lambda d: delete_topic(d, "gone"), lambda d: commit_cursor(d, "g", number, 0, 3))
+    log.run(lambda d: set_partitions(d, "ships", 3))
+    produced(log, number, b"late", partition=2)
+    return log, number
+
+
+EXPECTED = {0: b"a", 1: b"b", 2: b"c", 3: b"d", 4: b"e"}
+
+
+def test_merged_records_are_read_where_they_were() -> None:
+    """From segments, before and after a restart; and what is appended after merging."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    assert merged(log) > 0
+    assert log.manifest.merged_end == log.end
+    for reader in (log, opened(log.storage, clock=clock, settings=QUICK)):
+        assert values_at(reader, number) == EXPECTED
+        assert values_at(reader, number, 2) == {0: b"late"}
+    again = opened(log.storage, clock=clock, settings=QUICK)
+    produced(again, number, b"f")
+    assert values_at(again, number) == {**EXPECTED, 5: b"f"}
+
+
+def test_the_log_alone_gives_the_state_that_a_checkpoint_gives() -> None:
+    """The checkpoint is deleted: recovery finds the same (F5)."""
+    clock = FakeClock()
+    log, _ = filled(clock)
+    merged(log)
+    assert log.manifest.checkpoint is not None
+    log.storage.delete(log.manifest.checkpoint.name)
+    assert as_tables(opened(log.storage, clock=clock)) == as_tables(log)
+
+
+def test_a_checkpoint_holds_the_whole_state() -> None:
+    """Dump and load give the same tables again."""
+    clock = FakeClock()
+    log, _ = filled(clock)
+    merged(log)
+    assert as_tables(opened(log.storage, clock=clock)) == as_tables(log)
+
+
+def as_tables(log: ShardLog) -> object:
+    """The state as comparable values."""
+    tables, meta = snapshot.dump(log.state)
+    return {name: list(table) for name, table in tables.items()}, {**meta, "appended_at": 0}
+
+
+def test_expired_records_leave_the_log_start_and_offsets_go_on() -> None:
+    """F5b: all rows of a partition expire, checkpoint lost; the next offset is not given a second time."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    merged(log)
+    log.ttl_ms = TTL_MS
+    clock.pass_ms(10 * TTL_MS)
+    merged(log)
+    assert log.state.partition(number, 0)[:2] == (5, 5)
+    assert log.manifest.checkpoint is not None
+    log.storage.delete(log.manifest.checkpoint.name)
+    again = opened(log.storage, clock=clock)
+    assert again.state.partition(number, 0) == log.state.partition(number, 0)
+    assert produced(again, number, b"f").base_offset == 5
+
+
+def test_merged_inputs_go_ten_minutes_after_the_manifest() -> None:
+    """A reader that was given their names has that long."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    commits = list(log.storage.list(names.commits_of(log.prefix)))
+    merged(log)
+    clock.pass_ms(599_000)
+    log.upkeep.sweep(log.upkeep.take_due())
+    assert list(log.storage.list(names.commits_of(log.prefix))) == commits
+    clock.pass_ms(2_000)
+    log.upkeep.sweep(log.upkeep.take_due())
+    assert list(log.storage.list(names.commits_of(log.prefix))) == []
+    assert values_at(log, number) == EXPECTED
+    assert values_at(opened(log.storage, clock=clock), number) == EXPECTED
+
+
+def test_a_clock_that_jumps_forward_deletes_nothing() -> None:
+    """F12b: ten years in a minute; the records are there, and new ones get a sane appended_at."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    merged(log)
+    log.ttl_ms = TTL_MS * 3600
+    clock.wall += 10 * 365 * 86_400_000
+    merged(log)
+    assert values_at(log, number) == EXPECTED
+    assert produced(log, number, b"f").appended_at < clock.wall - 86_400_000
+
+
+def test_records_of_2010_survive_a_time_to_live_of_seven_days() -> None:
+    """F12a: life counts from the append here, not from the producer's time."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    log.ttl_ms = 7 * 86_400_000
+    clock.pass_ms(6 * 86_400_000)
+    merged(log)
+    assert values_at(log, number) == EXPECTED
+
+
+def test_idempotence_survives_merging_and_restart_without_checkpoint() -> None:
+    """Producer state is rebuilt from batch headers."""
+    from tests.streamlog.world import batch_of
+
+    from fairlead.streamlog.produce import produce
+
+    clock = FakeClock()
+    log = fresh(clock=clock, settings=QUICK)
+    number = made(log).number
+    batch = batch_of(b"1", b"2", producer_id=7, epoch=0, sequence=0)
+    log.run(lambda d: produce(d, number, 0, batch))
+    merged(log)
+    checkpoint = log.manifest.checkpoint
+    assert checkpoint is not None
+    for delete in (False, True):
+        if delete:
+            log.storage.delete(checkpoint.name)
+        again = opened(log.storage, clock=clock)
+        result = again.run(lambda d: produce(d, number, 0, batch))[0].result()
+        assert (result.duplicate, result.base_offset) == (True, 0)
