@@ -128,7 +128,7 @@ class Command:
             if name not in known:
                 raise InvalidValue(f"-{name}: unknown; {self._name} takes {self._options}")
         for param in self.params:
-            if param.required and given.get(param.name) in {None, ""}:
+            if param.required and given.get(param.name) in (None, ""):
                 raise InvalidValue(f"-{param.name} is missing; {self._name} takes {self._options}")
         return Given({name: known[name].parse(value) for name, value in given.items() if value is not None}, clusters)
 

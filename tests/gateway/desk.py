@@ -1,0 +1,121 @@
+"""The admin interface of clusters in memory, called without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.gateway.app import build_app
+from fairlead.gateway.errors import to_error
+from fairlead.gateway.links import LinkManager
+from fairlead.gateway.rest.context import RestContext
+from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.errors import AlreadyExists, NotFound
+from fairlead.model.settings import Settings
+from fairlead.protocol.batch import build_batch
+from fairlead.storage.memory import MemoryStorage
+
+
+class FakeListeners:
+    """Kafka listeners that only remember."""
+
+    main_address = "127.0.0.1:9092"
+    connections = 3
+
+    def __init__(self) -> None:
+        self.exposed: dict[str, str] = {}
+
+    def counters(self) -> Mapping[str, float]:
+        return {}
+
+    def addresses(self) -> Mapping[str, str]:
+        return self.exposed
+
+    async def expose(self, path: str, port: int) -> str:
+        if path in self.exposed:
+            raise AlreadyExists(f"{path} is exposed already")
+        self.exposed[path] = f"127.0.0.1:{port}"
+        return self.exposed[path]
+
+    async def conceal(self, path: str) -> None:
+        if self.exposed.pop(path, None) is None:
+            raise NotFound(f"{path} is not exposed")
+
+
+class Desk:
+    """One cluster's admin interface; `http` answers for every cluster of the same test, by host name."""
+
+    def __init__(self, cluster: Cluster, http: httpx.AsyncClient) -> None:
+        self.cluster = cluster
+        self.http = http
+        self.url = f"http://{cluster.name}"
+
+    async def get(self, path: str, /, **params: Any) -> list[dict[str, Any]]:
+        """Rows of a GET; raises the error of the envelope."""
+        return _rows(await self.http.get(f"{self.url}/rest/{path}", params=params))
+
+    async def post(self, path: str, /, **params: Any) -> list[dict[str, Any]]:
+        """Rows of a POST with a JSON body."""
+        return _rows(await self.http.post(f"{self.url}/rest/{path}", json=params))
+
+    async def write(self, path: str, topic: str, *values: bytes) -> None:
+        """Append one batch to partition 0 of a topic that exists."""
+        stream = self.cluster.stream(path)
+        shard, found = stream.topic(topic)
+        await stream.produce(shard, found.number, 0, build_batch([(None, value) for value in values]))
+
+
+def _rows(response: httpx.Response) -> list[dict[str, Any]]:
+    body = response.json()
+    if body["status"] != "OK":
+        raise to_error(body)
+    assert response.status_code == 200
+    assert body["total"] == len(body["data"])
+    data: list[dict[str, Any]] = body["data"]
+    return data
+
+
+@asynccontextmanager
+async def desks(*names: str) -> AsyncIterator[list[Desk]]:
+    """Clusters in memory that reach each other as http://<name>."""
+    async with AsyncExitStack() as started:
+        mounts: dict[str, httpx.AsyncBaseTransport] = {}
+        http = await started.enter_async_context(httpx.AsyncClient(transport=_Hosts(mounts)))
+        found = [await _open(name, http, mounts, started) for name in names]
+        yield found
+
+
+async def _open(
+    name: str, http: httpx.AsyncClient, mounts: dict[str, httpx.AsyncBaseTransport], started: AsyncExitStack
+) -> Desk:
+    executor = started.enter_context(ThreadPoolExecutor(2))
+    clock, randomness = SystemClock(), SystemRandomness()
+    settings = Settings(reserve_bytes=0, reserve_ratio=0.0)
+    cluster = await Cluster.open(
+        MemoryStorage(), name=name, settings=settings, clock=clock, randomness=randomness, executor=executor
+    )
+    started.push_async_callback(cluster.close)
+    cluster.urls = (f"http://{name}",)
+    links = LinkManager(cluster, http, clock, randomness)
+    links.start()
+    started.push_async_callback(links.close)
+    app = build_app(RestContext(cluster, links, http, FakeListeners(), "tester", clock.monotonic_ms()))
+    mounts[name] = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return Desk(cluster, http)
+
+
+class _Hosts(httpx.AsyncBaseTransport):
+    """Hands a request to the application of its host; an unknown host refuses the connection."""
+
+    def __init__(self, mounts: Mapping[str, httpx.AsyncBaseTransport]) -> None:
+        self._mounts = mounts
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.host not in self._mounts:
+            raise httpx.ConnectError("refused", request=request)
+        return await self._mounts[request.url.host].handle_async_request(request)
