@@ -38,7 +38,8 @@ class Stream:
         self.record = record
         self.shards = tuple(shards)
         self.has_upstreams = False
-        self._by_topic_id: dict[bytes, tuple[Shard, int]] = {}
+        self._by_topic_id: dict[bytes, int] = {}
+        """Topic number and shard as one number: a million tuples here would keep the garbage collector busy."""
 
     @property
     def id(self) -> bytes:
@@ -91,7 +92,7 @@ class Stream:
     def topic_id(self, shard: Shard, topic: Topic) -> bytes:
         """Kafka's id of the topic here: UUIDv5 of stream id and incarnation, so copies of one topic differ in it."""
         topic_id = uuid.uuid5(uuid.UUID(bytes=self.id), topic.incarnation.hex()).bytes
-        self._by_topic_id[topic_id] = (shard, topic.number)
+        self._by_topic_id[topic_id] = topic.number * len(self.shards) + self.shards.index(shard)
         return topic_id
 
     def topic_by_id(self, topic_id: bytes) -> tuple[Shard, Topic] | None:
@@ -99,7 +100,8 @@ class Stream:
         found = self._by_topic_id.get(topic_id)
         if found is None:
             return None
-        shard, number = found
+        number, place = divmod(found, len(self.shards))
+        shard = self.shards[place]
         topic = shard.state.topic(number)
         if topic is None:
             del self._by_topic_id[topic_id]
