@@ -7,6 +7,7 @@ from the top down; whatever was started when a step fails is stopped again.
 from __future__ import annotations
 
 import asyncio
+import gc
 import getpass
 import ipaddress
 import os
@@ -113,6 +114,10 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     started.push_async_callback(listeners.close)
     await listeners.start()
     await _start_http(cluster, options.data_root, listeners, http_socket, started)
+    # What is here now stays: the garbage collector need not walk it again and again while clients wait for it (100 ms
+    # with a hundred thousand topics, against 10 ms so).
+    gc.collect()
+    gc.freeze()
     return Server(cluster, listeners)
 
 
