@@ -45,6 +45,12 @@ def client(request: pytest.FixtureRequest) -> Client:
     return _installed(request.param)
 
 
+@pytest.fixture(params=[client for client in CLIENTS if client.waits_for_topics], ids=lambda client: client.name)
+def patient_client(request: pytest.FixtureRequest) -> Client:
+    """A client that may subscribe to what does not exist."""
+    return _installed(request.param)
+
+
 @pytest.fixture
 def confluent() -> Confluent:
     """The client that looks at what others did."""

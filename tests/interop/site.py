@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead.broker.apis import APIS
-from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import BatchHeader, read_header
@@ -37,20 +36,18 @@ def until(condition: Callable[[], T], what: str, deadline_seconds: float = 60) -
 
 
 class Site:
-    """One running cluster with the stream /interop, on the main listener and on a listener of its own."""
+    """One stream of a running cluster, on the main listener and on a listener of its own."""
 
-    def __init__(self, broker: RunningBroker) -> None:
+    def __init__(self, broker: RunningBroker, path: str, **settings: Any) -> None:
         self.broker = broker
-        self.make_stream(STREAM)
+        self.path = path
+        self.stream = broker.call(broker.cluster.create_stream(path, StreamSettings(**settings)))
         self.main = broker.bootstrap
-        self.of_stream = broker.expose(STREAM)
+        self.of_stream = broker.expose(path)
 
-    @property
-    def stream(self) -> Stream:
-        return self.broker.cluster.stream(STREAM)
-
-    def make_stream(self, path: str, **settings: Any) -> Stream:
-        return self.broker.call(self.broker.cluster.create_stream(path, StreamSettings(**settings)))
+    def another(self, path: str, **settings: Any) -> Site:
+        """Another stream of the same cluster."""
+        return Site(self.broker, path, **settings)
 
     def make_topic(self, name: str, partitions: int = 1) -> str:
         self.broker.call(self.stream.create_topic(name, partitions))
@@ -71,7 +68,7 @@ class Site:
 def run_site(data: Path) -> Iterator[Site]:
     """A site until the block ends; its groups gather members for a short time only."""
     with run_broker(data, name="site", settings=replace(Settings(), initial_rebalance_delay_ms=200)) as broker:
-        yield Site(broker)
+        yield Site(broker, STREAM)
 
 
 class LostAnswers:

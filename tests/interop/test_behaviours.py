@@ -1,4 +1,4 @@
-"""The behaviours that every client must show; `behaviours.py` says which column of the table each one is."""
+"""The behaviours that every client must show; `table.py` says which row of its table each one is."""
 
 from __future__ import annotations
 

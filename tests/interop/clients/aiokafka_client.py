@@ -35,7 +35,8 @@ class Aiokafka(Client):
         )
         async with producer, asyncio.timeout(DEADLINE_SECONDS):
             sent = [
-                await producer.send(self.topic(topic), m.value, m.key, 0, headers=list(m.headers)) for m in messages
+                await producer.send(self.topic(site, topic), m.value, m.key, 0, headers=list(m.headers))
+                for m in messages
             ]
             await asyncio.gather(*sent)
 
@@ -49,13 +50,13 @@ class Aiokafka(Client):
 
     async def _read(self, site: Site, topic: str, count: int) -> list[Content]:
         consumer = self.consumer(site)
-        consumer.assign([TopicPartition(self.topic(topic), 0)])
+        consumer.assign([TopicPartition(self.topic(site, topic), 0)])
         async with consumer, asyncio.timeout(DEADLINE_SECONDS):
             found = [await consumer.getone() for _ in range(count)]
         return [Content(r.key, r.value, r.timestamp, tuple(r.headers)) for r in found]
 
     def offset_at(self, site: Site, topic: str, timestamp_ms: int) -> int:
-        return asyncio.run(self._offset_at(site, TopicPartition(self.topic(topic), 0), timestamp_ms))
+        return asyncio.run(self._offset_at(site, TopicPartition(self.topic(site, topic), 0), timestamp_ms))
 
     async def _offset_at(self, site: Site, partition: TopicPartition, timestamp_ms: int) -> int:
         async with self.consumer(site) as consumer, asyncio.timeout(DEADLINE_SECONDS):
@@ -63,7 +64,7 @@ class Aiokafka(Client):
         return int(found[partition].offset)
 
     def member(self, site: Site, topic: str, group: str) -> AiokafkaMember:
-        return AiokafkaMember(self, site, self.topic(topic), group)
+        return AiokafkaMember(self, site, self.topic(site, topic), group)
 
 
 class AiokafkaMember(ThreadMember):

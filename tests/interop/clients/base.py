@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.interop.site import STREAM, Site
+from tests.interop.site import Site
 from tests.support.records import Content
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -68,13 +68,15 @@ class Client(ABC):
     name: str
     plain_names = False
     """It refuses `/` and `:`, so it uses the stream's own listener."""
+    waits_for_topics = True
+    """It may subscribe to a topic that does not exist; else it ends by itself when it is told so."""
 
     def bootstrap(self, site: Site) -> str:
         return site.of_stream if self.plain_names else site.main
 
-    def topic(self, topic: str) -> str:
+    def topic(self, site: Site, topic: str) -> str:
         """The topic's name on the listener that this client uses."""
-        return topic if self.plain_names else f"{STREAM}:{topic}"
+        return topic if self.plain_names else f"{site.path}:{topic}"
 
     @abstractmethod
     def produce(

@@ -31,7 +31,7 @@ class Confluent(Client):
         errors: list[object] = []
         for message in messages:
             producer.produce(
-                self.topic(topic),
+                self.topic(site, topic),
                 message.value,
                 message.key,
                 0,
@@ -55,7 +55,7 @@ class Confluent(Client):
 
     def read(self, site: Site, topic: str, count: int) -> list[Content]:
         consumer = self.consumer(site, "none", **{"enable.auto.commit": False})
-        consumer.assign([TopicPartition(self.topic(topic), 0, OFFSET_BEGINNING)])
+        consumer.assign([TopicPartition(self.topic(site, topic), 0, OFFSET_BEGINNING)])
         try:
             found: list[Any] = []
             while len(found) < count:
@@ -76,13 +76,15 @@ class Confluent(Client):
     def offset_at(self, site: Site, topic: str, timestamp_ms: int) -> int:
         consumer = self.consumer(site, "none")
         try:
-            (found,) = consumer.offsets_for_times([TopicPartition(self.topic(topic), 0, timestamp_ms)], timeout=20)
+            (found,) = consumer.offsets_for_times(
+                [TopicPartition(self.topic(site, topic), 0, timestamp_ms)], timeout=20
+            )
         finally:
             consumer.close()
         return int(found.offset)
 
     def member(self, site: Site, topic: str, group: str) -> ConfluentMember:
-        return ConfluentMember(self.consumer(site, group, **SESSION), self.topic(topic))
+        return ConfluentMember(self.consumer(site, group, **SESSION), self.topic(site, topic))
 
 
 class ConfluentMember(ThreadMember):

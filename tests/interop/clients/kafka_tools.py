@@ -31,7 +31,7 @@ class KafkaTools(Client):
         lines = [_line(message, headers) for message in messages]
         command = java(
             "ConsoleProducer",
-            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(topic)),
+            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic)),
             *("--compression-codec", codec),
             *("--producer-property", f"enable.idempotence={'true' if idempotent else 'false'}"),
             *("--property", "parse.key=true", "--property", f"parse.headers={str(headers).lower()}"),
@@ -42,7 +42,7 @@ class KafkaTools(Client):
         shown = ("timestamp", "key", "headers")
         command = java(
             "consumer.ConsoleConsumer",
-            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(topic), "--partition", "0"),
+            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic), "--partition", "0"),
             *("--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "30000"),
             *(option for name in shown for option in ("--property", f"print.{name}=true")),
         )
@@ -51,11 +51,15 @@ class KafkaTools(Client):
         return found
 
     def read_in_group(self, site: Site, topic: str, group: str, count: int) -> list[str]:
-        """Values that the console consumer reads as a group of one; it commits them when it ends."""
+        """Values that the console consumer reads as a group of one; it commits them when it ends.
+
+        A poll brings one record: where the tool stops inside a poll it seeks back, and forgets the leader epoch.
+        """
         command = java(
             "consumer.ConsoleConsumer",
-            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(topic), "--group", group),
+            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic), "--group", group),
             *("--from-beginning", "--max-messages", str(count), "--timeout-ms", "30000"),
+            *("--consumer-property", "max.poll.records=1"),
         )
         return run(command).splitlines()
 
@@ -69,7 +73,7 @@ class KafkaTools(Client):
     def member(self, site: Site, topic: str, group: str) -> VerifiableMember:
         command = java(
             "VerifiableConsumer",
-            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(topic), "--group-id", group),
+            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic), "--group-id", group),
             *("--session-timeout", "6000", "--verbose", "--reset-policy", "earliest"),
             *("--consumer.config", str(Path(__file__).parent / "verifiable_consumer.properties")),
         )

@@ -18,6 +18,7 @@ _PARTITION = re.compile(r"\[(\d+)\]")
 
 class Kcat(Client):
     name = "kcat"
+    waits_for_topics = False
 
     def command(self, site: Site, *options: str) -> list[str]:
         return ["kcat", "-b", self.bootstrap(site), *options]
@@ -32,15 +33,18 @@ class Kcat(Client):
         for headers, lines in _runs(messages):
             options = [option for name, value in headers for option in ("-H", f"{name}={value.decode()}")]
             flags = ["-E", "-X", f"enable.idempotence={'true' if idempotent else 'false'}", "-z", codec, *options]
-            run(self.command(site, "-P", "-t", self.topic(topic), "-p", "0", "-K", "\t", *flags), b"\n".join(lines))
+            run(
+                self.command(site, "-P", "-t", self.topic(site, topic), "-p", "0", "-K", "\t", *flags),
+                b"\n".join(lines),
+            )
 
     def read(self, site: Site, topic: str, count: int) -> list[Content]:
-        options = ("-C", "-t", self.topic(topic), "-p", "0", "-o", "beginning", "-J", "-q", "-c", str(count))
+        options = ("-C", "-t", self.topic(site, topic), "-p", "0", "-o", "beginning", "-J", "-q", "-c", str(count))
         return [_content(json.loads(line)) for line in run(self.command(site, *options)).splitlines()]
 
     def read_to_end(self, site: Site, topic: str) -> list[str]:
         """What `kcat -e` reads: values to the end of the partition, where it stops by itself."""
-        options = ("-C", "-t", self.topic(topic), "-p", "0", "-o", "beginning", "-e", "-q")
+        options = ("-C", "-t", self.topic(site, topic), "-p", "0", "-o", "beginning", "-e", "-q")
         return run(self.command(site, *options)).splitlines()
 
     def offset_at(self, site: Site, topic: str, timestamp_ms: int) -> int:
@@ -49,9 +53,14 @@ class Kcat(Client):
         return int(found.rsplit(" ", 1)[1])
 
     def member(self, site: Site, topic: str, group: str) -> KcatMember:
-        settings = ("auto.offset.reset=earliest", "session.timeout.ms=6000", "heartbeat.interval.ms=200")
+        settings = (
+            "auto.offset.reset=earliest",
+            "session.timeout.ms=6000",
+            "heartbeat.interval.ms=200",
+            "topic.metadata.refresh.interval.ms=300",
+        )
         options = [option for setting in settings for option in ("-X", setting)]
-        return KcatMember(self.command(site, "-u", *options, "-G", group, self.topic(topic)))
+        return KcatMember(self.command(site, "-u", *options, "-G", group, self.topic(site, topic)))
 
 
 class KcatMember(ProcessMember):

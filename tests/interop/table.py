@@ -1,0 +1,87 @@
+"""Runs the interop tests and prints a table of client x behaviour: `python -m tests.interop.table [pytest options]`.
+
+`ok`, the number of tests that failed, or `-` where the client does not offer the behaviour. The exit code is pytest's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from tests.interop.clients import CLIENTS
+
+ROWS = {
+    "test_what_it_sends_is_stored": "produce",
+    "test_the_verifiable_producer_has_everything_acknowledged": "produce",
+    "test_it_reads_what_is_stored": "consume",
+    "test_headers_are_kept": "headers",
+    "test_every_codec_is_carried_untouched": "compression: gzip, snappy, lz4, zstd",
+    "test_every_codec_is_read": "compression: gzip, snappy, lz4, zstd",
+    "test_an_answer_that_was_lost_doubles_nothing": "idempotence, lost answers",
+    "test_the_first_offset_of_a_time_is_found": "seek by time",
+    "test_a_group_shares_partitions_and_goes_on_where_it_stopped": "groups with rebalance",
+    "test_a_subscription_from_before_the_topic_existed_is_served": "subscribed before the topic exists",
+    "test_a_gap_is_passed": "gaps, also at the end",
+    "test_a_gap_at_the_end_is_passed": "gaps, also at the end",
+    "test_a_partition_that_is_all_gap_is_read_to_its_end": "gaps, also at the end",
+    "test_a_java_consumer_goes_on_at_the_replica": "committed epoch, moved to a replica",
+    "test_the_client_compatibility_test_passes": "ClientCompatibilityTest",
+}
+"""Behaviour by test; what is not here is administration."""
+ADMINISTRATION = "administration"
+FIXTURES = {"tools": "Kafka 4 tools", "kcat": "kcat"}
+"""Clients of tests that are not run for each."""
+
+
+class Outcomes:
+    """A plugin that counts what passed and failed, by client and behaviour."""
+
+    def __init__(self) -> None:
+        self.failed: dict[tuple[str, str], int] = defaultdict(int)
+        self._of: dict[str, tuple[str, str]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            assert isinstance(item, pytest.Function)
+            self._of[item.nodeid] = _client(item), ROWS.get(item.originalname, ADMINISTRATION)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or not report.passed:
+            self.failed[self._of[report.nodeid]] += not report.passed
+
+    def table(self) -> Table:
+        table = Table("behaviour", title="Kafka clients and what they do with this broker")
+        for client in CLIENTS:
+            table.add_column(client.name, justify="center")
+        for behaviour in [*dict.fromkeys(ROWS.values()), ADMINISTRATION]:
+            table.add_row(behaviour, *(self._cell(client.name, behaviour) for client in CLIENTS))
+        return table
+
+    def _cell(self, client: str, behaviour: str) -> str:
+        failed = self.failed.get((client, behaviour))
+        if failed is None:
+            return "-"
+        return f"[red]{failed} failed[/red]" if failed else "[green]ok[/green]"
+
+
+def _client(item: pytest.Function) -> str:
+    if hasattr(item, "callspec"):
+        return str(item.callspec.id)
+    return next((name for fixture, name in FIXTURES.items() if fixture in item.fixturenames), "confluent-kafka")
+
+
+def main(options: list[str]) -> int:
+    outcomes = Outcomes()
+    here = str(Path(__file__).parent)
+    code = pytest.main(["-q", "-W", "ignore", here, *options], plugins=[outcomes])
+    Console().print(outcomes.table())
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""librdkafka's administration calls."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.interop.clients.confluent_client import Confluent
+from tests.interop.site import Site, until
+from tests.interop.test_behaviours import messages
+
+
+@pytest.fixture(scope="module")
+def admin(site: Site) -> AdminClient:
+    return AdminClient({"bootstrap.servers": site.of_stream})
+
+
+def test_topics_are_made_widened_described_and_deleted(admin: AdminClient, site: Site) -> None:
+    """CreateTopics, CreatePartitions, DescribeTopics, DeleteTopics."""
+    admin.create_topics([NewTopic("administered", 2, 3)])["administered"].result(20)
+    admin.create_partitions([NewPartitions("administered", 4)])["administered"].result(20)
+    assert site.stream.topic("administered")[1].partitions == 4
+    admin.delete_topics(["administered"])["administered"].result(20)
+    assert site.stream.find_topic("administered") is None
+
+
+def test_settings_of_topics_are_shown_and_changed(admin: AdminClient, topic: str) -> None:
+    """IncrementalAlterConfigs and DescribeConfigs; what is not honoured is refused by name."""
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(20)
+    shown = admin.describe_configs([resource])[resource].result(20)
+    assert shown["cleanup.policy"].value == "compact"
+    assert shown["retention.ms"].is_read_only
+    entry = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    with pytest.raises(KafkaException, match=r"retention\.ms"):
+        admin.incremental_alter_configs([resource])[resource].result(20)
+
+
+def test_settings_of_the_broker_are_shown(admin: AdminClient) -> None:
+    """DescribeConfigs of the node that DescribeCluster names."""
+    cluster = admin.describe_cluster().result(20)
+    (node,) = cluster.nodes
+    resource = ConfigResource(ConfigResource.Type.BROKER, node.id_string)
+    assert admin.describe_configs([resource])[resource].result(20)["message.max.bytes"].value == "10000000"
+
+
+def test_groups_are_listed_described_moved_and_deleted(confluent: Confluent, site: Site, topic: str) -> None:
+    """An active group cannot be deleted, an empty one can be moved and deleted."""
+    admin = AdminClient({"bootstrap.servers": site.main})  # where the member is: membership is per listener
+    group = f"administered {topic}"
+    name = confluent.topic(site, topic)
+    confluent.produce(site, topic, messages(10))
+    member = confluent.member(site, topic, group)
+    try:
+        until(lambda: len(member.values) == 10, "the member reads")
+        described = admin.describe_consumer_groups([group])[group].result(20)
+        assert described.state.name == "STABLE"
+        assert [part.partition for part in described.members[0].assignment.topic_partitions] == [0]
+        with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
+            admin.delete_consumer_groups([group])[group].result(20)
+    finally:
+        member.stop()
+    moved = ConsumerGroupTopicPartitions(group, [TopicPartition(name, 0, 4)])
+    admin.alter_consumer_group_offsets([moved])[group].result(20)
+    asked = ConsumerGroupTopicPartitions(group)
+    assert admin.list_consumer_group_offsets([asked])[group].result(20).topic_partitions[0].offset == 4
+    assert group in {found.group_id for found in admin.list_consumer_groups().result(20).valid}
+    admin.delete_consumer_groups([group])[group].result(20)
+    assert group not in {found.group_id for found in admin.list_consumer_groups().result(20).valid}
+
+
+def test_there_are_no_acls(admin: AdminClient) -> None:
+    """DescribeAcls answers SECURITY_DISABLED, which librdkafka shows as none."""
+    everything = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    assert admin.describe_acls(everything).result(20) == []
