@@ -40,12 +40,15 @@ from fairlead.gateway.messages import (
     Failed,
     Grant,
     ListObjects,
+    Locate,
+    Located,
     Ok,
     Progress,
     ReaderHello,
     ReadReport,
     Refused,
     RepairGrant,
+    RepairPartition,
     SinkHello,
     SliceRefused,
     Topics,
@@ -63,7 +66,7 @@ from fairlead.protocol.batch import build_batch
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.format import read_whole
-from fairlead.streamlog.frames import Frame, FrameTopic
+from fairlead.streamlog.frames import Frame, FrameTopic, Repair
 from fairlead.streamlog.frames_codec import encode_frame
 from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
@@ -193,6 +196,9 @@ class Worker:
         self._names: dict[int, FrameTopic] = {}
         self._objects: dict[tuple[bytes, int], list[Any]] = {}
         self._topics: deque[asyncio.Future[Topics]] = deque()
+        self._located: deque[asyncio.Future[Located]] = deque()
+        self.loses: Callable[[Row], bool] = lambda row: False
+        """Rows that are lost on the way, as no correct reader would lose them."""
         self._sockets: dict[tuple[bytes, Any], asyncio.Task[ClientConnection]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
@@ -233,6 +239,8 @@ class Worker:
                 message = from_json(text, READER_HEARS)
                 if isinstance(message, Topics):
                     self._topics.popleft().set_result(message)
+                elif isinstance(message, Located):
+                    self._located.popleft().set_result(message)
                 elif isinstance(message, Withdraw):
                     self.withdrawn.append(message)
                     self.grants.pop(message.grant, None)
@@ -247,6 +255,9 @@ class Worker:
                 self.grants[message.grant] = Reading(message, dict(message.slices), {})
             elif isinstance(message, RepairGrant):
                 self.given.append(message)
+                for partition in message.partitions:
+                    await self._bring(message, partition)
+                await self._reader.send(to_json(Done(message.grant)))
             elif isinstance(message, Announce):
                 await self._announced(message)
 
@@ -309,12 +320,43 @@ class Worker:
             to_commit=end,
             epoch_id=epoch.id,
             topics=topics,
-            rows=[row for row in rows if row.topic in topics],
+            rows=[row for row in rows if row.topic in topics and not self.loses(row)],
             link_created_at=grant.link_created_at,
         )
         self._spawn(self._send(grant, encode_frame(frame)))
 
-    async def _learn(self, grant: Grant, rows: list[Row]) -> None:
+    async def _bring(self, grant: RepairGrant, wanted: RepairPartition) -> None:
+        """Repair one partition with one frame."""
+        answer: asyncio.Future[Located] = asyncio.get_running_loop().create_future()
+        self._located.append(answer)
+        source, shard = grant.source.stream, grant.shard
+        await self._reader.send(to_json(Locate(source, shard, wanted.number, wanted.partition, wanted.end)))
+        located = await answer
+        found = await asyncio.to_thread(self._rows, located.objects)
+        rows = [
+            row
+            for row in found
+            if (row.topic, row.partition) == (wanted.number, wanted.partition) and row.last_offset >= wanted.end
+        ]
+        await self._learn(grant, rows)
+        end = max(row.last_offset + 1 for row in rows)
+        frame = Frame(
+            link=grant.link,
+            run=grant.run,
+            source=source,
+            shard=shard,
+            slice=wanted.number % 16,
+            from_commit=0,
+            to_commit=located.end,
+            epoch_id=grant.epochs[-1].id,
+            topics={wanted.number: self._names[wanted.number]},
+            rows=rows,
+            repair=Repair(wanted.number, wanted.partition, located.end, last=True, end=end),
+            link_created_at=grant.link_created_at,
+        )
+        self._spawn(self._send(grant, encode_frame(frame)))
+
+    async def _learn(self, grant: Grant | RepairGrant, rows: list[Row]) -> None:
         for row in rows:
             if row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
                 decode = decode_topic if row.kind == Kind.TOPIC else decode_topic_deleted
@@ -330,7 +372,7 @@ class Worker:
 
     # ------------------------------------------------------------ sink
 
-    async def _send(self, grant: Grant, data: bytes) -> None:
+    async def _send(self, grant: Grant | RepairGrant, data: bytes) -> None:
         key = (grant.link, grant.run)
         if key not in self._sockets:
             self._sockets[key] = asyncio.ensure_future(self._open(grant))
@@ -341,7 +383,7 @@ class Worker:
         except (OSError, ConnectionClosed, TimeoutError) as error:
             await self._sink.send(to_json(Failed(grant.link, grant.run, "unreachable", str(error) or "closed")))
 
-    async def _open(self, grant: Grant) -> ClientConnection:
+    async def _open(self, grant: Grant | RepairGrant) -> ClientConnection:
         url = grant.destination.urls[0].replace("http", "ws") + "/gateway/apply"
         socket = await connect(url, open_timeout=1, max_size=None)
         hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
@@ -355,7 +397,7 @@ class Worker:
         self._spawn(self._hear_gateway(socket, grant))
         return socket
 
-    async def _hear_gateway(self, socket: ClientConnection, grant: Grant) -> None:
+    async def _hear_gateway(self, socket: ClientConnection, grant: Grant | RepairGrant) -> None:
         seen = Applied(0, (), 0, 0, 0)
         with suppress(ConnectionClosed):
             async for text in socket:
@@ -371,7 +413,7 @@ class Worker:
                     case Error():
                         await self._sink.send(to_json(Failed(grant.link, grant.run, answer.code, answer.message)))
 
-    async def _tell_progress(self, grant: Grant, seen: Applied, now: Applied) -> None:
+    async def _tell_progress(self, grant: Grant | RepairGrant, seen: Applied, now: Applied) -> None:
         progress = Progress(
             grant.link,
             grant.run,
@@ -383,7 +425,3 @@ class Worker:
             duplicates=now.duplicates - seen.duplicates,
         )
         await self._sink.send(to_json(progress))
-
-    async def done(self, grant: int) -> None:
-        """Say that a repair is finished."""
-        await self._reader.send(to_json(Done(grant)))

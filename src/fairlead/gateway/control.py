@@ -16,7 +16,7 @@ import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from fairlead.gateway.apply_socket import HELLO_TIMEOUT_S, close, first_of
-from fairlead.gateway.link_runner import LinkRunner
+from fairlead.gateway.link_tasks import LinkTasks
 from fairlead.gateway.messages import (
     READER_SAYS,
     SINK_SAYS,
@@ -75,7 +75,7 @@ class SinkConnection(Outbox):
 @router.websocket("/control/reader")
 async def reader(socket: WebSocket) -> None:
     """Grants and announcements for one reader task."""
-    links: LinkRunner = socket.app.state.links
+    links: LinkTasks = socket.app.state.links
     hello = await _hello(socket, READER_SAYS, ReaderHello)
     if hello is None:
         return
@@ -87,7 +87,7 @@ async def reader(socket: WebSocket) -> None:
         links.reader_left(port)
 
 
-async def _from_reader(links: LinkRunner, port: ReaderPort, message: object) -> None:
+async def _from_reader(links: LinkTasks, port: ReaderPort, message: object) -> None:
     match message:
         case ReadReport():
             links.read(port, message)
@@ -106,7 +106,7 @@ async def _from_reader(links: LinkRunner, port: ReaderPort, message: object) -> 
 @router.websocket("/control/sink")
 async def sink(socket: WebSocket) -> None:
     """Progress and failures of one sink task; withdrawals for it."""
-    links: LinkRunner = socket.app.state.links
+    links: LinkTasks = socket.app.state.links
     if await _hello(socket, SINK_SAYS, SinkHello) is None:
         return
     connection = SinkConnection()
@@ -117,7 +117,7 @@ async def sink(socket: WebSocket) -> None:
         links.sinks.discard(connection)
 
 
-async def _from_sink(links: LinkRunner, message: object) -> None:
+async def _from_sink(links: LinkTasks, message: object) -> None:
     match message:
         case Progress():
             links.progress(message)
@@ -132,7 +132,7 @@ async def _from_sink(links: LinkRunner, message: object) -> None:
 @router.websocket("/control/replicator")
 async def replicator(socket: WebSocket) -> None:
     """Tells the replicator how many links want to move data, now and at each change; it says nothing."""
-    links: LinkRunner = socket.app.state.links
+    links: LinkTasks = socket.app.state.links
     await socket.accept()
     outbox = Outbox()
 

@@ -24,24 +24,17 @@ from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.apply_socket import ApplyGateway
 from fairlead.gateway.codes import STOPS, RolledBack, StreamChanged
 from fairlead.gateway.contact import Backoff, Gateways, Timing
-from fairlead.gateway.errors import code_of, to_error
+from fairlead.gateway.errors import code_of
 from fairlead.gateway.granting import Granting
-from fairlead.gateway.grants import Held
 from fairlead.gateway.link_state import LinkCounts, LinkState, Phase, urls_of, wire_id
 from fairlead.gateway.messages import (
-    Done,
-    Failed,
     LinkAnswer,
     LinkRequest,
     Place,
-    Progress,
-    ReadReport,
-    SliceRefused,
     WithdrawRun,
 )
-from fairlead.gateway.reader_port import ReaderPort
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import BadRequest, FairleadError, UnknownStream
+from fairlead.model.errors import BadRequest, FairleadError, NotAgreed, UnknownStream
 from fairlead.model.names import StreamPath, parse_stream_path
 from fairlead.streamlog.values import Run
 from fairlead.streamlog.writer import Announcement
@@ -219,6 +212,9 @@ class LinkRunner:
                     await self._end_copy(link, error)
                 await self._rest(link)
                 continue
+            except Exception as error:
+                self._break(link, error)
+                continue
             await link.wake.wait()
             if link.failed:
                 await self._rest(link)
@@ -235,7 +231,11 @@ class LinkRunner:
         if link.phase is Phase.STOPPED:
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(link.changed.wait(), link.backoff.next_s())
+            await asyncio.wait_for(link.changed.wait(), min(link.backoff.next_s(), self._longest_s(link)))
+
+    def _longest_s(self, link: LinkState) -> float:
+        """Whoever adds the missing upstream waits for it, so that is looked for more often than a dead site."""
+        return self.timing.agreement_s if isinstance(link.error, NotAgreed) else self.timing.backoff_max_s
 
     async def _contact(self, link: LinkState) -> None:
         """Ask the destination where it stands, check that it is still the same and so are we, and grant.
@@ -312,8 +312,17 @@ class LinkRunner:
             log.warning("link failed", replica=link.record.replica_path, error=str(error), stopped=stops)
         link.error = error
 
+    def _break(self, link: LinkState, error: Exception) -> None:
+        """A bug: the link stops, visibly, and the others go on."""
+        log.error("a bug stopped a link", replica=link.record.replica_path, exc_info=error)
+        self._fail(
+            link, FairleadError(f"a bug stopped the link ({type(error).__name__}: {error}); see the server's log")
+        )
+        link.phase = Phase.STOPPED
+
     def _withdraw(self, link: LinkState, reason: str, before: LinkRecord | None = None) -> None:
-        """Take all grants of a link back, from readers and sinks."""
+        """Take all grants of a link back, from readers and sinks. Before it is granted again, `_drive` looks at it."""
+        link.wake.set()
         last = self.granting.withdraw(link, reason)
         if last is not None:
             self._tell_sinks(link.wire_id if before is None else wire_id(before), last)
@@ -326,53 +335,11 @@ class LinkRunner:
     def _source_path(self, record: LinkRecord) -> str:
         return self.cluster.global_path(record.source_path)
 
-    # ------------------------------------------------------------ readers
-
-    def reader_joined(self, port: ReaderPort) -> None:
-        """A reader task has connected: it gets what waits, and its part of big backlogs."""
-        self.granting.join(port)
-        for link in self.states.values():
-            if link.phase is Phase.READY and self.granting.should_spread(link, self.source(link)):
-                self._withdraw(link, "shared with another reader")
-                link.wake.set()
-        self._serve_waiting()
-
-    def reader_left(self, port: ReaderPort) -> None:
-        """A reader has gone: what it held is given again, from where the destination then stands."""
-        for link_id in self.granting.leave(port):
-            link = self.states.get(link_id)
-            if link is not None:
-                link.wake.set()
-
     def _serve_waiting(self) -> None:
         for link in self.states.values():
             if link.phase is Phase.READY and not link.wake.is_set():
                 with suppress(UnknownStream):
                     self.granting.fill(link, self.source(link))
-
-    def read(self, port: ReaderPort, report: ReadReport) -> None:
-        """A reader says how far it has scanned."""
-        held, link = self._held(port, report.grant)
-        if held is None or link is None or held.repair:
-            return
-        link.read(held.key[1], report)
-        self._note_caught_up(link)
-
-    def done(self, port: ReaderPort, message: Done) -> None:
-        """A reader has finished a repair, or a copy's part."""
-        held, link = self._held(port, message.grant)
-        if held is None or link is None:
-            return
-        if held.repair:
-            self.granting.end(held)
-            self._later(link, min(self.timing.repair_s * 2.0**link.repairs, REPAIR_DELAY_MAX_S))
-        self._note_caught_up(link)
-
-    def _held(self, port: ReaderPort, grant: int) -> tuple[Held | None, LinkState | None]:
-        held = self.granting.table.get(grant)
-        if held is None or held.port is not port:
-            return None, None
-        return held, self.states.get(held.link)
 
     def _repair(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
         behind = [each for each in answer.behind if not each.reason.startswith("conflict")]
@@ -386,51 +353,6 @@ class LinkRunner:
         if timer is not None:
             timer.cancel()
         self._timers[link.record.id] = asyncio.get_running_loop().call_later(delay_s, link.wake.set)
-
-    # ------------------------------------------------------------ sinks
-
-    def progress(self, message: Progress) -> None:
-        """A sink says what its destination has recorded."""
-        self.granting.table.answered(message.run, message.frames, message.size_bytes)
-        link = self._by_wire_id(message.link)
-        if link is None:
-            return
-        link.backoff.reset()
-        link.advance(message.shard, message.slices)
-        link.counts.frames += message.frames
-        link.counts.records += message.records
-        link.counts.size_bytes += message.size_bytes
-        link.counts.duplicates += message.duplicates
-        if message.behind:
-            self._later(link, self.timing.backoff_first_s)
-        self._note_caught_up(link)
-
-    def sink_failed(self, message: Failed) -> None:
-        """A sink could not deliver: take the link's grants back and ask the destination after a while."""
-        link = self._by_wire_id(message.link)
-        if link is None or not self._stands(link, message.run):
-            return
-        self._fail(link, _error_of(message))
-        link.failed = True
-        link.wake.set()
-
-    def sink_refused(self, message: SliceRefused) -> None:
-        """A frame did not follow the recorded position: give the link again, from there."""
-        link = self._by_wire_id(message.link)
-        if link is None:
-            return
-        if any(held.run == message.run for held in self.granting.table.of(link.record.id)):
-            self._withdraw(link, "refused")
-            link.failed = True
-            link.wake.set()
-
-    def _stands(self, link: LinkState, run: Run) -> bool:
-        """Something that was granted under this run, or before, still counts."""
-        return any(not run < held.run for held in self.granting.table.of(link.record.id))
-
-    def _by_wire_id(self, known_as: bytes) -> LinkState | None:
-        found = [link for link in self.states.values() if link.wire_id == known_as]
-        return next((link for link in found if link.shares is not None), found[0] if found else None)
 
     # ------------------------------------------------------------ the log
 
@@ -473,7 +395,3 @@ class LinkRunner:
 def replica_path(record: LinkRecord) -> StreamPath:
     """The replica's path, with its cluster."""
     return parse_stream_path(record.replica_path)
-
-
-def _error_of(message: Failed) -> FairleadError:
-    return to_error({"errors": [{"code": message.reason, "desc": message.message}]})

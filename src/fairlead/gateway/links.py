@@ -12,9 +12,9 @@ from contextlib import suppress
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord
 from fairlead.gateway.errors import code_of, to_error
-from fairlead.gateway.link_runner import LinkRunner
 from fairlead.gateway.link_state import LinkCounts, LinkState, Phase, urls_of, wire_id
 from fairlead.gateway.link_status import ReplicaStatus, backlog, percentage, status
+from fairlead.gateway.link_tasks import LinkTasks
 from fairlead.gateway.messages import LinkRequest, Place
 from fairlead.gateway.remote_streams import Streams, StreamsHere, StreamsThere
 from fairlead.model.errors import (
@@ -35,7 +35,7 @@ REFRESH_TIMEOUT_S = 1.5
 Undo = Callable[[], Awaitable[None]]
 
 
-class LinkManager(LinkRunner):
+class LinkManager(LinkTasks):
     """All links of a cluster, and the commands that change them. Replicas and sources are named by any form of path;
     a path without a cluster is one of this cluster."""
 
