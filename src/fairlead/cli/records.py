@@ -83,6 +83,7 @@ def consume(
     try:
         for number, record in enumerate(reader.records(follow), 1):
             _print_record(record, keys, headers, offsets)
+            reader.done(record)
             if number == max_records:
                 break
     except KeyboardInterrupt:
@@ -175,12 +176,14 @@ class _Reader:
         self._topic = topic
         self._bootstrap = bootstrap
         self._group = group
+        self._stored = False
         self._start = "earliest" if from_beginning or group else "latest"
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": group or "fairlead-consume",
-                "enable.auto.commit": False,
+                "enable.auto.commit": group is not None,
+                "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": self._start,
                 **_client_settings(),
@@ -201,13 +204,21 @@ class _Reader:
             error = message.error()
             if error is None:
                 yield message
-                self._store(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 open_ones.discard(message.partition())
             else:
                 raise _client_error(error, self._topic)
 
+    def done(self, message: Any) -> None:
+        """The record was printed: its group goes on after it. A record may be seen twice, none is lost."""
+        if self._group is not None:
+            self._consumer.store_offsets(message)
+            self._stored = True
+
     def close(self) -> None:
+        """Commit what is done, and end."""
+        if self._stored:
+            self._consumer.commit(asynchronous=False)
         self._consumer.close()
 
     def _partitions(self) -> list[int]:
@@ -230,11 +241,6 @@ class _Reader:
         wanted = [TopicPartition(self._topic, number) for number in partitions]
         found = self._consumer.committed(wanted, WAIT_SECONDS)
         return [TopicPartition(p.topic, p.partition, p.offset if p.offset >= 0 else OFFSET_BEGINNING) for p in found]
-
-    def _store(self, message: Any) -> None:
-        """Commit after the record was printed: a record may be seen twice, none is lost."""
-        if self._group is not None:
-            self._consumer.commit(message=message, asynchronous=True)
 
 
 def _print_record(record: Any, keys: bool, headers: bool, offsets: bool) -> None:
