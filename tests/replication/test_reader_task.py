@@ -276,11 +276,11 @@ async def test_a_reader_waits_for_its_destination(tmp_path: Path) -> None:
     async with fake_control(start) as control:
         taken = Taken(control, ReaderSettings(frame_bytes=1))
         async with running(taken.task.run()):
-            first = await taken.frames(256)
+            first = await taken.frames(32)
             await taken.nothing()
-            await control.say(Credit(1, 256, 1 << 30))
-            await taken.frames(44)
-    assert first[-1].to_commit == 256
+            await control.say(Credit(1, 300, 1 << 30))
+            await taken.frames(268)
+    assert first[-1].to_commit == 32
 
 
 async def test_a_grant_with_an_end_is_done_there(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class SinkSettings:
     stall_seconds: float = 15.0
     """A connection on which no byte moves for this long, with frames in flight, is dead."""
     open_seconds: float = 5.0
-    report_seconds: float = 0.05
+    report_seconds: float = 0.02
     """Answers are told to the source server at most this often."""
 
 

@@ -32,6 +32,9 @@ from fairlead.streamlog.values import EpochRange
 DAMAGED_PAUSE_SECONDS = 5.0
 """Damage is the server's to report and an operator's to mend; a reader looks again now and then."""
 
+READ_INTERVAL_SECONDS = 0.02
+"""Between two reads of a busy log, so that commits gather; a lone commit after a pause is read at once."""
+
 HandOn = Callable[[LinkFrame], Awaitable[None]]
 T = TypeVar("T")
 
@@ -142,8 +145,12 @@ class GrantReader:
 
     async def run(self) -> None:
         """Read and hand on. Raises StorageUnavailable if the storage fails."""
+        clock = asyncio.get_running_loop().time
+        next_read = clock()
         while not self._finished():
             await self._view.beyond(self.scanned_to)
+            await asyncio.sleep(max(next_read - clock(), 0))
+            next_read = clock() + READ_INTERVAL_SECONDS
             try:
                 await self._read_to(self._target())
             except Missing:

@@ -29,6 +29,8 @@ ARROW_SCHEMA = pa.schema(
 )
 """What PySpark makes of `SPARK_SCHEMA`; it compares them field by field."""
 
+_COPIED_BYTES_MAX = 64 * 1024
+"""Below it copying is cheaper than wrapping."""
 FILLERS = 2
 FILLER_BYTES = 4096
 
@@ -71,10 +73,8 @@ def parse_address(text: str) -> Address:
 
 
 def to_batch(frame: LinkFrame) -> pa.RecordBatch:
-    """The frame as an Arrow batch of one row, without copying its bytes."""
-    data = pa.py_buffer(frame.data)
-    offsets = pa.array([0, frame.size_bytes], pa.int32()).buffers()[1]
-    column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, data])
+    """The frame as an Arrow batch of one row; the bytes of a large one are not copied."""
+    column = _column(frame)
     return pa.RecordBatch.from_arrays(
         [
             pa.array([frame.address], pa.string()),
@@ -84,6 +84,13 @@ def to_batch(frame: LinkFrame) -> pa.RecordBatch:
         ],
         schema=ARROW_SCHEMA,
     )
+
+
+def _column(frame: LinkFrame) -> pa.Array:
+    if frame.size_bytes < _COPIED_BYTES_MAX:
+        return pa.array([frame.data], pa.binary())
+    offsets = pa.array([0, frame.size_bytes], pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(frame.data)])
 
 
 def filler_batch() -> pa.RecordBatch:

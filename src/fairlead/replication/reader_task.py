@@ -36,9 +36,11 @@ from fairlead.replication.log_view import LogView
 from fairlead.replication.objects import OpenObjects, open_directory
 
 CONTROL_PATH = "/control/reader"
-UNANSWERED_FRAMES_MAX = 256
 UNANSWERED_BYTES_MAX = 64_000_000
 """Of one grant; twice the window of a connection, so that the next frame waits at the sink when an answer comes."""
+UNANSWERED_FRAMES_MAX = 32
+"""Of one grant, two for each slice: where frames are small and many, what waits in a queue is latency, and rows that
+wait in the log instead go out in fewer, larger frames."""
 
 _REPORT_SECONDS = 0.2
 _ONCE_FIRST_SECONDS = 6.0

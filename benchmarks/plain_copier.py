@@ -1,0 +1,63 @@
+"""The replicator without Spark: reader and sink of one task joined directly, to know what Spark costs.
+
+Not part of Fairlead. `python -m benchmarks.plain_copier --server URL [--workers N]` runs until it is told to end;
+`benchmarks/replication.py` starts it where it would start the replicator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import signal
+from contextlib import suppress
+
+from fairlead.replication.handover import Handover
+from fairlead.replication.link_rows import LinkFrame
+from fairlead.replication.reader_task import ReaderSettings, ReaderTask
+from fairlead.replication.sink_task import SinkTask
+
+
+class _Direct(Handover[LinkFrame]):
+    """Hands frames to the sink in the same loop."""
+
+    def __init__(self, sink: SinkTask) -> None:
+        super().__init__(1)
+        self._sink = sink
+
+    async def put(self, item: LinkFrame, size_bytes: int) -> None:
+        self._sink.offer(item)
+
+
+async def _worker(server: str, name: str) -> None:
+    sink = SinkTask(server, name)
+    reader = ReaderTask(server, name, ReaderSettings(), _Direct(sink))
+    await asyncio.gather(sink.run(), reader.run())
+
+
+def _run(server: str, name: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    asyncio.run(_worker(server, name))
+
+
+def main() -> None:
+    """One process per worker, as with Spark's Python workers (which are two per task)."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--workers", type=int, default=2)
+    chosen = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    processes = [
+        context.Process(target=_run, args=(chosen.server, f"plain-{number}"), daemon=True)
+        for number in range(chosen.workers)
+    ]
+    for process in processes:
+        process.start()
+    signal.signal(signal.SIGTERM, lambda *_: [process.terminate() for process in processes])
+    with suppress(KeyboardInterrupt):
+        for process in processes:
+            process.join()
+
+
+if __name__ == "__main__":
+    main()

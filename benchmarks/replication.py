@@ -1,0 +1,224 @@
+"""What replication costs: copy throughput, latency at a steady rate, processor and memory, with and without Spark.
+
+    python -m benchmarks.replication [--mb 300] [--seconds 20] [--carrier spark|plain|both]
+
+Two clusters run on this machine as processes; records go in and come out through confluent-kafka. The plain carrier is
+the same reader and sink without Spark (`plain_copier.py`). Prints one table; a line a measurement, units in its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.support.sites import Site, descendants, sites, wait_until
+
+STREAM = "/ships"
+TOPICS = 100
+RECORD_BYTES = 1000
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mb", type=int, default=300)
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--carrier", choices=("spark", "plain", "both"), default="both")
+    chosen = parser.parse_args()
+    carriers = ("spark", "plain") if chosen.carrier == "both" else (chosen.carrier,)
+    for carrier in carriers:
+        for name, value in measure(carrier, chosen.mb, chosen.seconds).items():
+            print(f"{carrier:6} {name:44} {value:12.1f}", flush=True)
+
+
+def measure(carrier: str, backlog_mb: int, seconds: int) -> dict[str, float]:
+    """All numbers of one carrier."""
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder, running(Path(folder), carrier) as pair:
+        source, replica, pid = pair
+        fill(source.kafka, backlog_mb)
+        found |= copy(source, replica, pid, backlog_mb)
+        time.sleep(5)
+        found |= rest(pid, seconds)
+        found |= latency(source.kafka, replica.kafka, seconds)
+        found |= lone(source.kafka, replica.kafka)
+    return found
+
+
+@contextmanager
+def running(folder: Path, carrier: str) -> Iterator[tuple[Site, Site, int]]:
+    """Two clusters and what carries their link; the third is its pid. A first small link has warmed it up."""
+    with sites(folder, "sanfrancisco", "newyork") as (source, replica):
+        for site in (source, replica):
+            site.stop()
+            site.start("server")
+        module = "fairlead.replication.replicator" if carrier == "spark" else "benchmarks.plain_copier"
+        log = (folder / "carrier.log").open("ab")
+        process = subprocess.Popen([sys.executable, "-m", module, "--server", source.url], stdout=log, stderr=log)
+        try:
+            link(source, "/warm")
+            produce(source.kafka, "/warm:t", 10)
+            wait_until(lambda: source.in_sync("/warm"), "the first link works", 120)
+            source.cli("stream", "create", "-path", f"/mapr/sanfrancisco{STREAM}")
+            yield source, replica, process.pid
+        finally:
+            process.terminate()
+            process.wait(30)
+            log.close()
+
+
+def link(source: Site, path: str) -> None:
+    """Make a stream, if it is not there, and its replica."""
+    source.cli("stream", "create", "-path", f"/mapr/sanfrancisco{path}", check=False)
+    names = ("-path", f"/mapr/sanfrancisco{path}", "-replica", f"/mapr/newyork{path}")
+    source.cli("stream", "replica", "autosetup", *names)
+
+
+def produce(bootstrap: str, topic: str, records: int) -> None:
+    """A few records."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(records):
+        producer.produce(topic, str(number))
+    assert producer.flush(30) == 0
+
+
+def fill(bootstrap: str, backlog_mb: int) -> None:
+    """Records of 1,000 random bytes in many topics."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": 262_144, "queue.buffering.max.messages": 50_000}
+    )
+    values = [os.urandom(RECORD_BYTES) for _ in range(100)]
+    for number in range(backlog_mb * 1_000_000 // RECORD_BYTES):
+        send(producer, f"{STREAM}:t{number % TOPICS}", values[number % len(values)])
+    assert producer.flush(120) == 0
+
+
+def send(producer: Producer, topic: str, value: bytes) -> None:
+    """Produce, waiting when the client's queue is full."""
+    while True:
+        try:
+            producer.produce(topic, value)
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            producer.poll(0)
+            return
+
+
+def copy(source: Site, replica: Site, pid: int, backlog_mb: int) -> dict[str, float]:
+    """From the command that makes the link until the replica has everything."""
+    cpu = {"carrier": cpu_seconds(pid), "source server": cpu_seconds(source.pid), "gateway": cpu_seconds(replica.pid)}
+    began = time.monotonic()
+    link(source, STREAM)
+    wait_until(lambda: source.in_sync(STREAM), "the backlog is copied", 300, 0.02)
+    took = time.monotonic() - began
+    now = {"carrier": cpu_seconds(pid), "source server": cpu_seconds(source.pid), "gateway": cpu_seconds(replica.pid)}
+    found = {"copy, MB/s": backlog_mb / took, "copy, s with the command": took}
+    return found | {f"copy, processor s of {who}": now[who] - cpu[who] for who in cpu}
+
+
+def rest(pid: int, seconds: int) -> dict[str, float]:
+    """Nothing happens for a while."""
+    before = cpu_seconds(pid)
+    time.sleep(seconds)
+    return {
+        "at rest, % of one core": 100 * (cpu_seconds(pid) - before) / seconds,
+        "memory, MB (proportional)": memory_mb(pid),
+        "processes": 1.0 + len(list(descendants(pid))),
+    }
+
+
+def latency(source: str, replica: str, seconds: int, per_second: int = 1000) -> dict[str, float]:
+    """From produce to consumed at the replica, at a steady rate over many topics."""
+    delays: list[float] = []
+    stop = threading.Event()
+    reader = threading.Thread(target=_receive, args=(replica, delays, stop))
+    reader.start()
+    time.sleep(2)
+    producer = Producer({"bootstrap.servers": source, "linger.ms": 0})
+    began = time.monotonic()
+    for number in range(per_second * seconds):
+        wait = began + number / per_second - time.monotonic()
+        if wait > 0:
+            producer.poll(wait)
+        send(producer, f"{STREAM}:t{number % TOPICS}", repr(time.time()).encode())
+    assert producer.flush(30) == 0
+    wait_until(lambda: len(delays) >= per_second * seconds, "all has arrived", 60)
+    stop.set()
+    reader.join()
+    ordered = sorted(1000 * delay for delay in delays)
+    return {
+        f"{per_second} records/s, median ms": ordered[len(ordered) // 2],
+        f"{per_second} records/s, p99 ms": ordered[int(len(ordered) * 0.99)],
+        f"{per_second} records/s, max ms": ordered[-1],
+    }
+
+
+def _receive(replica: str, delays: list[float], stop: threading.Event) -> None:
+    consumer = Consumer({"bootstrap.servers": replica, "group.id": "latency", "fetch.wait.max.ms": 100})
+    places = [TopicPartition(f"{STREAM}:t{number}", 0) for number in range(TOPICS)]
+    for place in places:
+        place.offset = consumer.get_watermark_offsets(place, timeout=10)[1]
+    consumer.assign(places)
+    while not stop.is_set():
+        delays += [time.time() - float(m.value()) for m in consumer.consume(1000, 0.05) if m.error() is None]
+    consumer.close()
+
+
+def lone(source: str, replica: str) -> dict[str, float]:
+    """One record a second in an otherwise idle stream."""
+    consumer = Consumer({"bootstrap.servers": replica, "group.id": "lone", "fetch.wait.max.ms": 100})
+    place = TopicPartition(f"{STREAM}:t0", 0)
+    place.offset = consumer.get_watermark_offsets(place, timeout=10)[1]
+    consumer.assign([place])
+    consumer.poll(1)
+    producer = Producer({"bootstrap.servers": source, "linger.ms": 0})
+    delays = []
+    for _ in range(10):
+        time.sleep(1)
+        began = time.monotonic()
+        producer.produce(f"{STREAM}:t0", b"x")
+        producer.poll(0)
+        while (message := consumer.poll(0.5)) is None or message.error() is not None:
+            producer.poll(0)
+        delays.append(1000 * (time.monotonic() - began))
+    consumer.close()
+    return {"lone record, median ms": sorted(delays)[5], "lone record, max ms": max(delays)}
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process, what it started, and what that left behind."""
+    total = 0.0
+    for each in (pid, *descendants(pid)):
+        try:
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        except FileNotFoundError:
+            continue
+        total += sum(int(field) for field in fields[11:15]) / TICK
+    return total
+
+
+def memory_mb(pid: int) -> float:
+    """Proportional set size of a process and what it started."""
+    total = 0
+    for each in (pid, *descendants(pid)):
+        try:
+            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+        except FileNotFoundError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1000
+
+
+if __name__ == "__main__":
+    main()
