@@ -1,9 +1,9 @@
 """Bytes of a commit or segment: an Arrow IPC file with one record batch of rows, the column `batch` last.
 
-The footer says version, kind of object, rows, bytes of batches, commits [first, end), the crc32c of every byte
-before the first batch, and that of the payloads of control rows. All other bytes follow from these, so a change of any
-byte but those of a record batch is found on reading; a record batch has Kafka's own CRC-32C and is checked where it is
-used. `docs/formats/stream-log.md` has the table.
+The footer says version, kind of object, rows, bytes of batches, commits [first, end), the crc32c of these and of
+every byte before the first batch, and that of the payloads of control rows. All other bytes follow from these, so a
+change of any byte but those of a record batch is found on reading; a record batch has Kafka's own CRC-32C and is
+checked where it is used. `docs/formats/stream-log.md` has the table.
 
 How the format changes: another schema, order or meaning is another `FORMAT_VERSION`; a program reads the versions it
 names and refuses the others, naming both. Within a version nothing changes.
@@ -197,7 +197,7 @@ def _file(
 
 def _around(region: bytearray, places: layout.Plan, nulls: Sequence[int], meta: layout.FileMeta) -> tuple[bytes, bytes]:
     body = layout.MESSAGE.fill(places, nulls, meta.batch_bytes) + region
-    meta = replace(meta, checksum=crc32c.crc32c(body, _HEAD_CHECKSUM))
+    meta = replace(meta, checksum=crc32c.crc32c(meta.described(), crc32c.crc32c(body, _HEAD_CHECKSUM)))
     padding = bytes(-meta.batch_bytes % 8)
     return layout.FILE_HEAD + body, padding + layout.END_MARK + layout.FOOTER.fill(meta)
 
@@ -306,7 +306,8 @@ def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool
     places = layout.plan(meta.rows)
     start = layout.COLUMNS_START + places.batches
     head = view[:start]
-    if crc32c.crc32c(head) != meta.checksum or head[: len(layout.FILE_HEAD)] != layout.FILE_HEAD:
+    checksum = crc32c.crc32c(meta.described(), crc32c.crc32c(head))
+    if checksum != meta.checksum or head[: len(layout.FILE_HEAD)] != layout.FILE_HEAD:
         raise Damaged(name, "the checksum of its columns does not fit")
     columns = columns_at(head[layout.COLUMNS_START :], places, meta.batch_bytes, name, start)
     message = layout.MESSAGE.fill(places, null_counts(columns), meta.batch_bytes)

@@ -91,9 +91,13 @@ class FileMeta:
     first: int
     end: int
     checksum: int
-    """crc32c of everything before the first batch."""
+    """crc32c of everything before the first batch, and then of the values above and below."""
     control: int
     """crc32c of the payloads of all control rows, one after the other."""
+
+    def described(self) -> bytes:
+        """What the checksum covers besides the file's head."""
+        return f"{self.kind} {self.rows} {self.batch_bytes} {self.first} {self.end} {self.control}".encode()
 
     def values(self) -> tuple[str, ...]:
         """The texts behind `META_KEYS`, each of fixed width."""

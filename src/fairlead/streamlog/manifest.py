@@ -186,7 +186,7 @@ def decode(data: bytes, name: str) -> Manifest:
             raise ValueError("the checksum does not fit")
         manifest = _manifest(fields)
         _check(manifest)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(name, f"not a manifest that can be read ({error})") from error
     if data != encode(manifest) or (name and name != manifest.name):
         raise Damaged(name, f"is the manifest {manifest.name}, or not in its exact form")
