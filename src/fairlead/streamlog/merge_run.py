@@ -6,10 +6,9 @@ written here is read before a manifest names it, so an attempt that fails leaves
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from fairlead.model.errors import CorruptBatch, Damaged, StorageUnavailable
 from fairlead.model.names import SLICES
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
-from fairlead.streamlog import checkpoint, effects, format
+from fairlead.streamlog import checkpoint, effects, format, snapshot
 from fairlead.streamlog.format import Columns
 from fairlead.streamlog.manifest import CheckpointEntry, SegmentEntry, SegmentKind, SliceCount
 from fairlead.streamlog.merge import Merged, deleted_rows, merge
@@ -147,7 +146,7 @@ class _Merge:
             if row.commit < commit:
                 effects.replay(state, row)
         name = names.checkpoint(job.prefix, self.randomness.id16())
-        self._put(name, checkpoint.write(*_codec().dump(state)))
+        self._put(name, checkpoint.write(*snapshot.dump(state)))
         return CheckpointEntry(name, commit)
 
     def _state_at_end(self) -> ShardState:
@@ -161,12 +160,7 @@ class _Merge:
 
     def _load(self, entry: CheckpointEntry) -> ShardState:
         tables, meta = checkpoint.read(self.storage.get(entry.name), entry.name)
-        state: ShardState = _codec().load(self.job.stream_id, tables, meta)
-        return state
-
-
-def _codec() -> Any:
-    return importlib.import_module("fairlead.streamlog.snapshot")
+        return snapshot.load(self.job.stream_id, tables, meta)
 
 
 def count_slices(columns: Columns) -> tuple[SliceCount, ...]:
