@@ -67,7 +67,7 @@ class RowApplier(TopicApplier):
     def _batch(self, named: FrameTopic, topic: Topic, row: Row) -> None:
         state = self._draft.partition(topic.number, row.partition)
         if row.last_offset < state.end:
-            self._already_here(topic, row, state)
+            self._already_here(named, topic, row, state)
         elif row.previous_end > state.end:
             self._behind(named, row.partition, state.end, "gap")
         elif row.base_offset < state.end:
@@ -93,9 +93,11 @@ class RowApplier(TopicApplier):
         )
         self.appended += row.last_offset - row.base_offset + 1
 
-    def _already_here(self, topic: Topic, row: Row, state: PartitionState) -> None:
+    def _already_here(self, named: FrameTopic, topic: Topic, row: Row, state: PartitionState) -> None:
         if self._same(topic, row, state):
             self.duplicates += row.last_offset - row.base_offset + 1
+        elif not _holds_together(row):
+            self._behind(named, row.partition, state.end, "crc")
         else:
             self._conflict(topic, f"another record stands at offset {row.base_offset} of partition {row.partition}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.storage.interface import Storage
-from fairlead.streamlog import checkpoint, effects, reader, snapshot
+from fairlead.streamlog import checkpoint, effects, format, reader, snapshot
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
 from fairlead.streamlog.rows import Row
@@ -27,7 +27,7 @@ def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) 
             _replay(state, row, columns.name or manifest.prefix)
     for commit in range(merged_end, end):
         name = manifest.commit_name(commit)
-        rows = list(reader.read_whole(storage.get(name), name).rows())
+        rows = list(format.read_whole(storage.get(name), name).rows())
         if commit >= from_commit:
             for row in rows:
                 _replay(state, row, name)
