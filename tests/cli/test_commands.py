@@ -255,3 +255,28 @@ def test_fsck_finds_no_damage_and_names_it(
     done = empty(f"fsck --data {other.data}")
     assert done.code == 1
     assert commit.name in done.out
+
+
+@pytest.mark.parametrize(
+    ("variable", "arguments", "said"),
+    [
+        (("FAIRLEAD_LINGER_MS", "soon"), "", "FAIRLEAD_LINGER_MS"),
+        (("FAIRLEAD_LINGR_MS", "1"), "", "unknown setting FAIRLEAD_LINGR_MS"),
+        (None, "--settings /nowhere.toml", "/nowhere.toml"),
+        (None, "--kafka localhost", "HOST:PORT"),
+        (None, "--advertise x:99999", "--advertise"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(
+    empty: CommandLine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: tuple[str, str] | None,
+    arguments: str,
+    said: str,
+) -> None:
+    """Of the file, the variable or the option; before anything is made."""
+    if variable is not None:
+        monkeypatch.setenv(*variable)
+    empty.refused(f"server --name lisbon --data {tmp_path}/d {arguments}", said)
+    assert not (tmp_path / "d").exists()

@@ -1,0 +1,162 @@
+"""`fairlead up` and `server` as processes: how they begin, how they end, and when they refuse to begin."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fairlead.gateway.address_book import AddressBook
+from tests.support.sites import Site, children, command_of, wait_until
+
+PROGRAM = [sys.executable, "-m", "fairlead.cli.main"]
+ANY = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Site]:
+    site = Site("sanfrancisco", tmp_path)
+    site.start("server")
+    yield site
+    site.stop()
+
+
+def refused(arguments: list[str], environment: dict[str, str] | None = None) -> str:
+    """The one line by which a command says that it does not begin."""
+    done = subprocess.run(
+        [*PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
+    assert done.returncode == 1, done
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def server(name: str, data: Path, *more: str) -> list[str]:
+    return ["server", "--name", name, "--data", str(data), *(more or ANY)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_up_says_where_it_is_and_ends_with_its_child(tmp_path: Path, number: signal.Signals) -> None:
+    """Addresses, three commands to try, an entry in the address book; after a signal nothing is left."""
+    site = Site("sanfrancisco", tmp_path)
+    site.start("up")
+    pid = site.pid
+    wait_until(lambda: site.replicator_pid() is not None, "the replicator runs")
+    (child,) = children(pid)
+    text = site.log.read_text()
+    assert site.kafka in text
+    assert site.url in text
+    assert text.count("\n  fairlead ") + text.count("| fairlead ") == 3
+    (known,) = AddressBook(tmp_path / "clusters.toml").clusters()
+    assert (known.http, known.kafka) == ((site.url,), (site.kafka,))
+    os.kill(pid, number)
+    assert site._process is not None
+    assert site._process.wait(30) == 0
+    assert "replicator" not in command_of(child)
+    assert "Traceback" not in site.log.read_text()
+
+
+def test_the_ready_file_is_whole_and_the_server_answers_by_then(running: Site, tmp_path: Path) -> None:
+    """For scripts that wait for it."""
+    ready = json.loads((tmp_path / "sanfrancisco.ready").read_text())
+    assert ready["pid"] == running.pid
+    assert httpx.get(f"{ready['http']}/health").json() == {"status": "ok", "cluster": "sanfrancisco", "stopped": []}
+
+
+def test_what_was_made_is_there_after_kill_9(running: Site) -> None:
+    """Streams, settings, listeners; at the same addresses."""
+    httpx.post(f"{running.url}/rest/stream/create", data={"path": "/ships", "ttl": 5}).raise_for_status()
+    httpx.post(f"{running.url}/rest/stream/expose", data={"path": "/ships", "port": 0}).raise_for_status()
+    before = httpx.get(f"{running.url}/rest/stream/info", params={"path": "/ships"}).json()["data"]
+    running.kill()
+    running.start("server")
+    assert httpx.get(f"{running.url}/rest/stream/info", params={"path": "/ships"}).json()["data"] == before
+
+
+def test_a_second_server_on_the_same_directory_is_told_who_holds_it(running: Site) -> None:
+    """By pid."""
+    assert f"pid {running.pid}" in refused(server("sanfrancisco", running.data))
+
+
+def test_a_directory_of_another_cluster_is_refused(running: Site) -> None:
+    """Both names are said."""
+    running.stop()
+    said = refused(server("newyork", running.data))
+    assert "sanfrancisco" in said
+    assert "newyork" in said
+
+
+def test_a_directory_of_an_unknown_version_is_refused(running: Site) -> None:
+    """Both versions are said."""
+    running.stop()
+    file = running.data / "cluster.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
+    assert "format version 99; this program knows version 1" in refused(server("sanfrancisco", running.data))
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    """Each listener names itself and its option."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = refused(server("lisbon", tmp_path / "a", "--kafka", "127.0.0.1:0", "--http", address))
+        assert f"HTTP listener {address}: the port is in use" in said
+        assert not (tmp_path / "a").exists()
+        said = refused(server("lisbon", tmp_path / "b", "--kafka", address, "--http", "127.0.0.1:0"))
+        assert f"Kafka listener {address}: the port is in use" in said
+
+
+@pytest.mark.parametrize("option", ["--kafka", "--http"])
+def test_an_address_that_others_reach_needs_insecure(tmp_path: Path, option: str) -> None:
+    """There are no users yet."""
+    other = "--http" if option == "--kafka" else "--kafka"
+    said = refused(server("lisbon", tmp_path / "d", option, "0.0.0.0:0", other, "127.0.0.1:0"))
+    assert "--insecure" in said
+
+
+def test_with_insecure_it_listens_everywhere(tmp_path: Path) -> None:
+    """And tells clients what it was told to."""
+    ready = tmp_path / "ready"
+    addresses = ["--kafka", "0.0.0.0:0", "--http", "0.0.0.0:0", "--advertise", "ship.example:19092", "--insecure"]
+    process = subprocess.Popen(
+        [*PROGRAM, *server("lisbon", tmp_path / "d", *addresses), "--ready-file", str(ready)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        wait_until(lambda: ready.exists() or process.poll() is not None, "it is ready")
+        found = json.loads(ready.read_text())
+        assert found["kafka"] == "ship.example:19092"
+        assert found["http"].startswith("http://ship.example:")
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    """Here a file is in its place."""
+    (tmp_path / "file").write_text("")
+    assert "data directory" in refused(server("lisbon", tmp_path / "file" / "d"))
+
+
+def test_a_host_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    """By name."""
+    said = refused(server("lisbon", tmp_path / "d", "--http", "no.such.host.invalid:1"))
+    assert "no.such.host.invalid" in said
+
+
+def test_a_cluster_name_has_its_rule(tmp_path: Path) -> None:
+    """It is a part of paths."""
+    assert "cluster name 'a/b'" in refused(server("a/b", tmp_path / "d"))
