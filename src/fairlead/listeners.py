@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from dataclasses import asdict
 
 import structlog
 
@@ -52,7 +53,7 @@ class KafkaListeners:
         return len(self._kafka.connections)
 
     def counters(self) -> Mapping[str, float]:
-        return {}
+        return asdict(self._kafka.traffic)
 
     def addresses(self) -> Mapping[str, str]:
         return {path: self._shown(address) for path, address in self._kafka.addresses().items() if path is not None}

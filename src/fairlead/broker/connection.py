@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterator, Sequence
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import structlog
 
 from fairlead.broker.context import ConnectionInfo
 from fairlead.broker.dispatch import PRODUCE, Header, Part
+from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.framing import Framing
 from fairlead.protocol.wire import Malformed
@@ -30,11 +31,19 @@ _WRITE_BYTES = 256 * 1024
 """Written before the client's pace is asked for."""
 
 
+class _Running(NamedTuple):
+    """A request that is handled or whose answer waits for its turn, and the bytes that it holds."""
+
+    answer: Awaitable[list[Part] | None]
+    size_bytes: int
+
+
 class Service(Protocol):
     """What a connection needs of the server."""
 
     request_bytes_max: int
     idle_seconds: float
+    traffic: Traffic
 
     def scratch(self) -> memoryview:
         """The buffer that all connections read into."""
@@ -66,8 +75,9 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[memoryview] = deque()
-        self._waiting_bytes = 0
-        self._running: deque[Awaitable[list[Part] | None]] = deque()
+        self._held_bytes = 0
+        """Of requests that wait or run."""
+        self._running: deque[_Running] = deque()
         self._only_produce = True
         self._answering: asyncio.Task[None] | None = None
         self._writable: asyncio.Future[None] | None = None
@@ -116,7 +126,8 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(error)
             return
         self._waiting.extend(frames)
-        self._waiting_bytes += sum(map(len, frames))
+        self._held_bytes += sum(map(len, frames))
+        self.service.traffic.received_bytes += nbytes
         self._start_what_may()
 
     def pause_writing(self) -> None:
@@ -157,15 +168,17 @@ class Connection(asyncio.BufferedProtocol):
         return self._only_produce and _is_produce(frame) and len(self._running) < PRODUCE_IN_FLIGHT_MAX
 
     def _start(self, frame: memoryview) -> None:
-        self._waiting_bytes -= len(frame)
         header, answer = self.service.begin(self, frame)
         self._only_produce = header.api_key == PRODUCE
         # Tasks take their first step in the order in which they are made, and a produce is submitted in its first
         # step: so batches keep the order of their requests.
-        self._running.append(self._loop.create_task(_run(answer)) if self._only_produce else answer)
+        self._running.append(
+            _Running(self._loop.create_task(_run(answer)) if self._only_produce else answer, len(frame))
+        )
+        self.service.traffic.requests += 1
 
     def _pace_reading(self) -> None:
-        full = len(self._waiting) >= _WAITING_MAX or self._waiting_bytes >= self.service.request_bytes_max
+        full = len(self._waiting) >= _WAITING_MAX or self._held_bytes >= self.service.request_bytes_max
         if self._transport is None or full == self._paused_reading:
             return
         self._paused_reading = full
@@ -178,10 +191,10 @@ class Connection(asyncio.BufferedProtocol):
         """Send the answers of what runs, in order, until nothing does."""
         try:
             while self._running:
-                parts = await self._running[0]
+                parts = await self._running[0].answer
                 if parts is not None:
                     await self._send(parts)
-                self._running.popleft()
+                self._held_bytes -= self._running.popleft().size_bytes
                 self._active_at = self._loop.time()
                 self._start_what_may()
             self._answering = None
@@ -200,17 +213,18 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._answering = None
         while self._running:
-            awaitable = self._running.popleft()
-            if isinstance(awaitable, asyncio.Task):
-                awaitable.cancel()
+            answer = self._running.popleft().answer
+            if isinstance(answer, asyncio.Task):
+                answer.cancel()
             else:
-                awaitable.close()  # type: ignore[attr-defined]
+                answer.close()  # type: ignore[attr-defined]
 
     async def _send(self, parts: Sequence[Part]) -> None:
         for piece in _pieces(parts):
             if self._transport is None:
                 return
             self._transport.write(piece)
+            self.service.traffic.sent_bytes += len(piece)
             if self._paused_writing:
                 await self._wait_until_writable()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairlead.broker.node import NODE_ID as NODE_ID
 from fairlead.broker.topics import Listener
+from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.settings import Settings
@@ -45,6 +46,8 @@ class RequestContext:
     """Threads for reads from disk; commits have others, so that a cold read delays no produce."""
     offered: Mapping[int, range]
     """Versions of every API that is served, by key."""
+    traffic: Traffic = field(default_factory=Traffic)
+    """Counters for metrics, the server's."""
 
     @property
     def settings(self) -> Settings:

@@ -7,6 +7,7 @@ version 0 (KIP-511).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -25,6 +26,10 @@ from fairlead.protocol.wire import Malformed, Reader
 
 API_VERSIONS = 18
 PRODUCE = 0
+
+_LONG_BYTES = 32_000
+_LONG_ITEMS = 1000
+"""Reading so much, or packing so many parts, takes some 10 ms."""
 
 Part = bytes | bytearray | memoryview
 
@@ -102,12 +107,35 @@ async def answer(api: Api, ctx: RequestContext, correlation_id: int, body: memor
     Raises:
         Malformed: the body cannot be read. Whatever else leaves the handler is a fault and closes the connection.
     """
-    request: Any = body if api.raw else read_request(api.key, ctx.version, body)
+    request: Any = body if api.raw else await _read(api, ctx, body)
     made = await api.handle(ctx, request)
     if made is None:
         return None
-    parts: Sequence[Part] = made.parts if isinstance(made, Packed) else [write_response(api.key, ctx.version, made)]
+    parts: Sequence[Part] = made.parts if isinstance(made, Packed) else [await _write(api, ctx, made)]
     return framed(parts, correlation_id, response_header_flexible(api.key, ctx.version))
+
+
+async def _read(api: Api, ctx: RequestContext, body: memoryview) -> Any:
+    """kio's request; a long one is read in a thread, so that nobody waits for another's hundred thousand partitions."""
+    if len(body) < _LONG_BYTES:
+        return read_request(api.key, ctx.version, body)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(ctx.readers, read_request, api.key, ctx.version, body)
+
+
+async def _write(api: Api, ctx: RequestContext, made: Mapping[str, Any]) -> bytes:
+    """The answer's bytes; a long one is packed in a thread."""
+    if _items(made, 2) < _LONG_ITEMS:
+        return write_response(api.key, ctx.version, made)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(ctx.readers, write_response, api.key, ctx.version, made)
+
+
+def _items(made: Mapping[str, Any], depth: int) -> int:
+    """How many parts an answer has: those of its lists, and of the lists in these."""
+    lists = [value for value in made.values() if isinstance(value, list | tuple)]
+    inner = (item for items in lists for item in items if isinstance(item, Mapping)) if depth > 1 else ()
+    return sum(map(len, lists)) + sum(_items(item, depth - 1) for item in inner)
 
 
 def framed(parts: Sequence[Part], correlation_id: int, flexible: bool) -> list[Part]:

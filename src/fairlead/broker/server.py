@@ -18,6 +18,7 @@ from fairlead.broker.dispatch import Header, Part, answer, framed, read_header
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.handlers import api_versions
 from fairlead.broker.topics import Listener
+from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.errors import AlreadyExists
 from fairlead.protocol.framing import SCRATCH_BYTES
@@ -39,6 +40,7 @@ class KafkaServer:
         self.groups = Coordinator(cluster.settings, cluster.randomness)
         self.advertise = advertise
         self.connections: set[Connection] = set()
+        self.traffic = Traffic()
         self.readers = ThreadPoolExecutor(_READERS, "fairlead-read")
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._listening: dict[str | None, _Listening] = {}
@@ -94,6 +96,7 @@ class KafkaServer:
     def admit(self, connection: Connection) -> bool:
         """Count a connection; False and one line in the log if there are too many."""
         if len(self.connections) >= self.cluster.settings.max_connections:
+            self.traffic.refused_connections += 1
             log.warning("too many connections; client refused", client=connection.name, limit=len(self.connections))
             return False
         self.connections.add(connection)
@@ -113,6 +116,7 @@ class _Listening:
         self.address = ("", 0)
         self.request_bytes_max = server.cluster.settings.request_bytes_max
         self.idle_seconds = server.cluster.settings.connection_idle_seconds
+        self.traffic = server.traffic
         self.scratch = server.scratch
         self.admit = server.admit
         self.forget = server.forget
@@ -151,6 +155,7 @@ class _Listening:
             version=header.version,
             client_id=header.client_id,
             readers=self._server.readers,
+            traffic=self._server.traffic,
             offered=OFFERED,
         )
 

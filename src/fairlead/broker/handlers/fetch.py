@@ -34,4 +34,5 @@ async def handle(ctx: RequestContext, body: memoryview) -> Answer:
             await poll.read_moved()
     finally:
         poll.close()
+    ctx.traffic.fetched_bytes += poll.size_bytes
     return Packed(write_response(poll.answers(), ctx.version, request.isolation))

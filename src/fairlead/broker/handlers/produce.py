@@ -178,6 +178,10 @@ def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionAn
         log.warning("produce refused", client=ctx.connection.id, why=str(outcome))
     if isinstance(outcome, Exception):
         return _refused(item.partition, outcome)
+    if not outcome.duplicate:
+        ctx.traffic.produced_batches += 1
+        ctx.traffic.produced_records += read_header(item.batch).record_count
+        ctx.traffic.produced_bytes += len(item.batch)
     append_time_ms = outcome.appended_at if item.stamped else -1
     return PartitionAnswer(item.partition, ErrorCode.none, outcome.base_offset, append_time_ms, outcome.log_start)
 
