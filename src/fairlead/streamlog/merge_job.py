@@ -46,7 +46,7 @@ class MergeJob:
     """An input is left as it is if less than this part of its bytes belongs to deleted topics. 0: all are rewritten."""
     checkpoint: CheckpointEntry | None = None
     replay: tuple[LogObject, ...] = ()
-    """What lies between the checkpoint (or the log's begin) and `first`, for the new checkpoint."""
+    """What lies before `first`: the new checkpoint needs what is not in the old one, or all if that is damaged."""
     make_checkpoint: bool = False
     """A checkpoint of the state at `end` is wanted."""
 

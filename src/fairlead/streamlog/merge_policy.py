@@ -163,8 +163,7 @@ def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings:
     job = replace(job, whole_run=True)
     if not now.make_checkpoint:
         return job
-    from_commit = manifest.begin if manifest.checkpoint is None else manifest.checkpoint.commit
-    return replace(job, make_checkpoint=True, replay=tuple(manifest.objects(from_commit, start)))
+    return replace(job, make_checkpoint=True, replay=tuple(manifest.objects(manifest.begin, start)))
 
 
 def _take(ready: Sequence[Waiting], now: Now, settings: MergeSettings) -> tuple[list[Waiting], int]:

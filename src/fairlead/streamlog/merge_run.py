@@ -135,32 +135,36 @@ class _Merge:
 
     def _checkpoint(self, starts: Sequence[Row]) -> CheckpointEntry | None:
         """A checkpoint at the run's end, or the old one with the new `start` rows, which lie before its commit."""
-        job = self.job
-        if job.make_checkpoint:
-            state, commit = self._state_at_end(), job.end
-        elif job.checkpoint is not None and any(row.commit < job.checkpoint.commit for row in starts):
-            state, commit = self._load(job.checkpoint), job.checkpoint.commit
+        if self.job.make_checkpoint:
+            state, commit = self._state_at_end(self._base()), self.job.end
+        elif starts and (base := self._base()) is not None:
+            state, commit = base
         else:
             return None
         for row in starts:
             if row.commit < commit:
                 effects.replay(state, row)
-        name = names.checkpoint(job.prefix, self.randomness.id16())
+        name = names.checkpoint(self.job.prefix, self.randomness.id16())
         self._put(name, checkpoint.write(*snapshot.dump(state)))
         return CheckpointEntry(name, commit)
 
-    def _state_at_end(self) -> ShardState:
-        job = self.job
-        state = ShardState(job.stream_id) if job.checkpoint is None else self._load(job.checkpoint)
-        from_commit = 0 if job.checkpoint is None else job.checkpoint.commit
-        for columns in replay(self.storage, (*job.replay, *job.inputs), from_commit):
+    def _base(self) -> tuple[ShardState, int] | None:
+        """State of the old checkpoint and its commit. One that is lost or damaged is only a shortcut that is lost."""
+        entry = self.job.checkpoint
+        if entry is None:
+            return None
+        try:
+            tables, meta = checkpoint.read(self.storage.get(entry.name), entry.name)
+            return snapshot.load(self.job.stream_id, tables, meta), entry.commit
+        except (Damaged, ValueError, KeyError):
+            return None
+
+    def _state_at_end(self, base: tuple[ShardState, int] | None) -> ShardState:
+        state, from_commit = base or (ShardState(self.job.stream_id), 0)
+        for columns in replay(self.storage, (*self.job.replay, *self.job.inputs), from_commit):
             for row in columns.rows():
                 effects.replay(state, row)
         return state
-
-    def _load(self, entry: CheckpointEntry) -> ShardState:
-        tables, meta = checkpoint.read(self.storage.get(entry.name), entry.name)
-        return snapshot.load(self.job.stream_id, tables, meta)
 
 
 def count_slices(columns: Columns) -> tuple[SliceCount, ...]:
