@@ -125,7 +125,14 @@ class Site:
         listening.bind(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
         self.cluster.urls = (self.url,)
-        config = uvicorn.Config(app, log_config=None, lifespan="off", ws="websockets-sansio", ws_max_size=2**26)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            lifespan="off",
+            ws="websockets-sansio",
+            ws_max_size=2**26,
+            ws_per_message_deflate=False,
+        )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
         await until(lambda: self._server.started)

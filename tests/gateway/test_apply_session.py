@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.apply_session import ApplyCounts, ApplySession, split
+from fairlead.gateway.apply_session import ApplyCounts, ApplySession, pieces, split
 from fairlead.gateway.messages import Applied as Answer
 from fairlead.gateway.messages import ApplyHello
 from fairlead.model.errors import StorageFull
@@ -129,6 +130,17 @@ def test_each_shard_gets_the_rows_of_its_topics() -> None:
         assert (part.from_commit, part.to_commit) == (0, 1)
     repair = Frame(LINK, Run(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows[1:2], Repair(1, 0, 1, last=True))
     assert [shard for shard, _ in split(repair, 3)] == [shard_of("b", 3)]
+
+
+def test_a_frame_of_many_rows_is_applied_in_pieces_and_the_last_moves_the_position() -> None:
+    """Data before position; a repair ends with its last piece."""
+    rows = [batch_row(n, n) for n in range(5)]
+    whole = frame(0, 5, *rows)
+    found = pieces(whole, 2)
+    assert [(piece.from_commit, piece.to_commit) for piece in found] == [(0, 0), (0, 0), (0, 5)]
+    assert [row for piece in found for row in piece.rows] == rows
+    repair = replace(whole, repair=Repair(1, 0, 5, last=True))
+    assert [piece.repair.last for piece in pieces(repair, 2) if piece.repair] == [False, False, True]
 
 
 def test_a_frame_of_one_shard_is_not_copied() -> None:

@@ -24,6 +24,9 @@ from fairlead.streamlog.values import Run
 DECODED_HERE_BYTES_MAX = 64 * 1024
 """A larger frame is decoded in a thread, so that the loop serves others meanwhile."""
 
+PIECE_ROWS = 1000
+"""A frame of more rows is applied piece by piece, so that the loop serves others between two commits."""
+
 SliceKey = tuple[int, int]
 """(shard of the source, slice)."""
 
@@ -130,16 +133,19 @@ class ApplySession:
         self._finish(number)
 
     async def _apply(self, number: int, frame: Frame, size: int) -> None:
-        submits = [
-            self.stream.shards[shard].submit(_request(part), size)
+        parts = [
+            (shard, piece)
             for shard, part in split(frame, len(self.stream.shards))
+            for piece in pieces(part, PIECE_ROWS)
         ]
+        submits = [self.stream.shards[shard].submit(_request(piece), size // len(parts)) for shard, piece in parts]
         outcomes = await asyncio.gather(*submits)
         refused = [outcome for outcome in outcomes if outcome.refused_position is not None]
         if refused:
             self._refuse(number, frame, refused)
         elif frame.repair is None:
-            self._positions[frame.shard, frame.slice] = min(outcome.position for outcome in outcomes)
+            last = {shard: outcome.position for (shard, _), outcome in zip(parts, outcomes, strict=True)}
+            self._positions[frame.shard, frame.slice] = min(last.values())
         self._count(
             records=sum(outcome.appended for outcome in outcomes),
             duplicates=sum(outcome.duplicates for outcome in outcomes),
@@ -180,6 +186,17 @@ async def _decode(data: bytes) -> Frame:
 
 def _request(frame: Frame) -> Callable[[Draft], frames_apply.Applied]:
     return lambda draft: frames_apply.apply_frame(draft, frame)
+
+
+def pieces(frame: Frame, rows_max: int) -> list[Frame]:
+    """A frame as several of at most so many rows; only the last one moves the position, or ends the repair."""
+    if len(frame.rows) <= rows_max:
+        return [frame]
+    repair = None if frame.repair is None else replace(frame.repair, last=False)
+    starts = range(0, len(frame.rows), rows_max)
+    chunks = [frame.rows[start : start + rows_max] for start in starts]
+    first = [replace(frame, to_commit=frame.from_commit, rows=chunk, repair=repair) for chunk in chunks[:-1]]
+    return [*first, replace(frame, rows=chunks[-1])]
 
 
 def split(frame: Frame, shards: int) -> list[tuple[int, Frame]]:

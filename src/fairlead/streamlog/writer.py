@@ -36,6 +36,8 @@ from fairlead.streamlog.values import EpochRange, LogObject, WriterEpoch
 
 T = TypeVar("T")
 CACHE_BYTES_PER_SHARD_MAX = 64 * 1024 * 1024
+COMMIT_ROWS_MAX = 2000
+"""A commit is closed at so many rows: evaluating it holds the loop, which serves everybody else."""
 SPACE_CHECK_MS = 1000
 DAY_MS = 86_400_000
 
@@ -190,7 +192,7 @@ class ShardLog:
                 break
             except Exception as error:
                 answers.append(Answer(None, error))
-            if draft.batch_bytes >= self.settings.commit_bytes_max:
+            if draft.batch_bytes >= self.settings.commit_bytes_max or len(draft.rows) >= COMMIT_ROWS_MAX:
                 break
         sealed = Sealed(self.end, draft.rows, answers, missing, durable=not draft.rows)
         self._sealed = sealed if draft.rows else None
