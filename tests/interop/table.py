@@ -79,7 +79,7 @@ def main(options: list[str]) -> int:
     outcomes = Outcomes()
     here = str(Path(__file__).parent)
     code = pytest.main(["-q", "-W", "ignore", here, *options], plugins=[outcomes])
-    Console().print(outcomes.table())
+    Console(width=None if sys.stdout.isatty() else 120).print(outcomes.table())
     return int(code)
 
 
