@@ -1,0 +1,142 @@
+"""Offsets by end, time and epoch; producer ids; the cluster's description."""
+
+from datetime import timedelta
+
+import pytest
+from tests.support.kafka_wire import WireClient
+
+from fairlead.broker.handlers.offset_for_leader_epoch import end_of_epoch
+from fairlead.protocol.batch import build_batch
+from fairlead.protocol.messages import known_versions
+from fairlead.protocol.produce import ProducePartition, ProduceRequest, ProduceTopic, write_request
+from fairlead.protocol.records import Record
+from fairlead.streamlog.values import PartitionState
+
+PRODUCE, LIST_OFFSETS, INIT_PRODUCER_ID, EPOCH_ENDS, DESCRIBE_CLUSTER = 0, 2, 22, 23, 60
+HISTORY = PartitionState(5, 100, 4, ((1, 5), (2, 30), (4, 70)))
+
+
+@pytest.mark.parametrize(
+    ("state", "current", "asked", "found"),
+    [
+        (HISTORY, 4, 4, (4, 100)),
+        (HISTORY, 4, 3, (2, 70)),
+        (HISTORY, 4, 2, (2, 70)),
+        (HISTORY, 4, 1, (1, 30)),
+        (HISTORY, 4, 0, (0, 5)),
+        (HISTORY, 4, 5, (-1, -1)),
+        (HISTORY, 4, -1, (-1, -1)),
+        (HISTORY, 6, 4, (4, 100)),
+        (HISTORY, 6, 6, (6, 100)),
+        (HISTORY, 6, 5, (4, 100)),
+        (PartitionState(0, 0, -1, ()), 0, 0, (0, 0)),
+        (PartitionState(0, 0, -1, ()), 0, 1, (-1, -1)),
+    ],
+)
+def test_the_end_of_an_epoch_is_where_the_next_one_began(state, current, asked, found):
+    """As Kafka's epoch cache: the floor of what is asked for, undefined above the newest."""
+    assert end_of_epoch(state, current, asked) == found
+
+
+def publish(client, topic, *times, codec=0):
+    """One batch with a record for each time."""
+    batch = build_batch([Record(i, time, None, b"v") for i, time in enumerate(times)], codec=codec)
+    request = ProduceRequest(None, -1, 1000, [ProduceTopic(topic, None, [ProducePartition(0, batch)])])
+    (answered,) = client.exchange(PRODUCE, 9, write_request(request, 9)).responses
+    assert answered.partition_responses[0].error_code == 0
+
+
+def offset_of(client, topic, timestamp, version=11, partition=0, epoch=-1):
+    asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
+    response = client.call(
+        LIST_OFFSETS,
+        version,
+        replica_id=-1,
+        isolation_level=0,
+        topics=[{"name": topic, "partitions": [asked]}],
+        timeout=timedelta(seconds=5),
+    )
+    (found,) = response.topics[0].partitions
+    return found
+
+
+@pytest.fixture
+def client(running_broker):
+    running_broker.call(running_broker.cluster.stream("/default").create_topic("t"))
+    with WireClient(running_broker.address) as wire:
+        yield wire
+
+
+@pytest.mark.parametrize("version", known_versions(LIST_OFFSETS))
+def test_ends_and_times_are_found_in_every_version(client, version):
+    """Also inside compressed batches; times may go back."""
+    publish(client, "t", 1000, 3000, 2000, codec=4)
+    publish(client, "t", 5000, 4000)
+    for timestamp, offset, found_time in (
+        (-1, 5, -1),
+        (-2, 0, -1),
+        (-3, 3, 5000),
+        (-4, 0, -1),
+        (-5, -1, -1),
+        (-6, -1, -1),
+        (0, 0, 1000),
+        (1001, 1, 3000),
+        (3001, 3, 5000),
+        (5001, -1, -1),
+    ):
+        found = offset_of(client, "t", timestamp, version)
+        assert (found.error_code, found.offset, found.timestamp) == (0, offset, found_time)
+        assert getattr(found, "leader_epoch", 0) == (0 if offset >= 0 or version < 4 else -1)
+
+
+def test_an_empty_partition_begins_and_ends_at_nothing(client):
+    """There is no record of any time."""
+    assert [offset_of(client, "t", timestamp).offset for timestamp in (-1, -2, -3, 0)] == [0, 0, -1, -1]
+
+
+def test_offsets_that_cannot_be_found_have_kafka_s_codes(client):
+    """Unknown topic, partition, epoch and number below zero."""
+    assert offset_of(client, "none", -1).error_code == 3
+    assert offset_of(client, "t", -1, partition=1).error_code == 3
+    assert offset_of(client, "t", -1, epoch=1).error_code == 75
+    assert offset_of(client, "t", -7).error_code == 35
+
+
+@pytest.mark.parametrize("version", known_versions(EPOCH_ENDS))
+def test_a_consumer_checks_its_epoch(client, version):
+    """The newest epoch ends at the log's end."""
+    publish(client, "t", 1, 2, 3)
+    asked = [{"partition": n, "current_leader_epoch": e, "leader_epoch": 0} for n, e in ((0, 0), (1, 0), (0, 9))]
+    response = client.call(EPOCH_ENDS, version, replica_id=-1, topics=[{"topic": "t", "partitions": asked}])
+    answers = [(p.error_code, p.leader_epoch, p.end_offset) for p in response.topics[0].partitions]
+    assert answers == [(0, 0, 3), (3, -1, -1), (75, -1, -1)]
+
+
+@pytest.mark.parametrize("version", known_versions(INIT_PRODUCER_ID))
+def test_producer_ids_are_random(client, version):
+    """Positive, never the same; a producer that asks again keeps its id with the next epoch."""
+
+    def ask(**fields):
+        return client.call(INIT_PRODUCER_ID, version, transaction_timeout=timedelta(0), **fields)
+
+    first, second = ask(), ask()
+    assert (first.error_code, first.producer_epoch) == (0, 0)
+    assert 0 <= first.producer_id != second.producer_id >= 0
+    assert first.producer_id.bit_length() > 32 or second.producer_id.bit_length() > 32
+    if version >= 3:
+        again = ask(producer_id=first.producer_id, producer_epoch=4)
+        assert (again.producer_id, again.producer_epoch) == (first.producer_id, 5)
+    refused = ask(transactional_id="t")
+    assert (refused.error_code, refused.producer_id) == (53, -1)
+
+
+@pytest.mark.parametrize("version", known_versions(DESCRIBE_CLUSTER))
+def test_the_cluster_is_one_node(client, running_broker, version):
+    """At the address the client came in on; controllers cannot be asked for."""
+    ask = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
+    response = client.call(DESCRIBE_CLUSTER, version, **ask)
+    (node,) = response.brokers
+    assert (node.broker_id, node.host, node.port) == (1, *running_broker.address)
+    assert response.controller_id == 1
+    if version >= 1:
+        assert client.call(DESCRIBE_CLUSTER, version, endpoint_type=2, **ask).error_code == 115
