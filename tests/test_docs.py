@@ -1,0 +1,63 @@
+"""The guides name every command, option, route and setting, with the defaults they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from fairlead.cli.main import app
+from fairlead.gateway.catalog import COMMANDS
+from fairlead.model.settings import explain
+
+GUIDES = Path(__file__).parents[1] / "docs" / "guides"
+COMMON = {"--help", "--json", "--cluster", "--yes"}
+"""Explained once, at the top of the guide."""
+
+
+def leaves(command: Any, words: tuple[str, ...] = ("fairlead",)) -> Iterator[tuple[tuple[str, ...], Any]]:
+    found = getattr(command, "commands", None)
+    if not found:
+        yield words, command
+        return
+    for name, child in found.items():
+        yield from leaves(child, (*words, name))
+
+
+LEAVES = list(leaves(typer.main.get_command(app)))
+
+
+def section_of(words: tuple[str, ...]) -> str:
+    """The part of the guide below a command's heading."""
+    text = (GUIDES / "commands.md").read_text()
+    heading = f"### {' '.join(words)}\n"
+    assert heading in text, f"no heading for {' '.join(words)}"
+    return text.split(heading)[1].split("\n## ")[0].split("\n### ")[0]
+
+
+@pytest.mark.parametrize(("words", "command"), LEAVES, ids=[" ".join(words) for words, _ in LEAVES])
+def test_every_command_and_option_is_explained(words: tuple[str, ...], command: Any) -> None:
+    """Under a heading of its own in commands.md; `server` has the options of `up`."""
+    section = section_of(("fairlead", "up") if words[-1] == "server" else words)
+    names = {name for param in command.params for name in param.opts if name.startswith("--")}
+    missing = {name for name in names - COMMON if f"`{name}`" not in section and f"`{name[1:]}`" not in section}
+    missing = {name for name in missing if f" {name[1:]} " not in section and f"{name} " not in section}
+    assert not missing
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.path)
+def test_every_route_is_named(command: Any) -> None:
+    """With its method, in rest.md."""
+    assert f"`{command.method} {command.path}`" in (GUIDES / "rest.md").read_text()
+
+
+@pytest.mark.parametrize(("name", "default", "what"), explain(), ids=[name for name, _, _ in explain()])
+def test_every_setting_is_listed_with_its_default(name: str, default: object, what: str) -> None:
+    """In settings.md."""
+    shown = (
+        f"`{default}`" if isinstance(default, str) else f"{default:,}" if isinstance(default, int) else f"{default:g}"
+    )
+    assert f"| `{name}` | {shown} | {what} |" in (GUIDES / "settings.md").read_text()
