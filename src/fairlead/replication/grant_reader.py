@@ -65,9 +65,10 @@ class _Framer:
         self, slice_: int, from_commit: int, to_commit: int, columns: Columns | None, repair: Repair | None = None
     ) -> None:
         """Encode the rows (None: no rows) and hand the frame on when the destination has room."""
-        topics: dict[int, FrameTopic] = {}
+        topics = {} if repair is None else await self._view.names([repair.number])
         if columns is not None:
-            columns, topics = await self._named(columns)
+            columns, named = await self._named(columns)
+            topics |= named
         grant = self._grant
         frame = Frame(
             link=grant.link,
@@ -170,7 +171,7 @@ class GrantReader:
         return self.grant.until is not None and self.scanned_to >= self.grant.until
 
     async def _read_to(self, target: int) -> None:
-        objects = self._view.objects(self.scanned_to, target)
+        objects = await self._view.objects(self.scanned_to, target)
         parts = read_slices(
             self._storage, objects, self._scanned, route=self._route, frame_bytes=self._limits.frame_bytes
         )

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from fairlead.gateway.messages import Announce, ListObjects, Locate, Located, Topics, TopicsWanted
+from fairlead.model.errors import Damaged
 from fairlead.streamlog.frames import FrameTopic
 from fairlead.streamlog.values import LogObject
 
@@ -33,6 +34,8 @@ class LogView:
         self.end = 0
         """Commits below it may be read, and all their objects are named."""
         self._lists = 0
+        self._begin = 0
+        """Where the log begins, as far as the server has said so: it named no object below."""
 
     # ------------------------------------------------------------ what the server says
 
@@ -62,9 +65,33 @@ class LogView:
         while self.end <= commit:
             await self._next_news()
 
-    def objects(self, first: int, end: int) -> list[LogObject]:
-        """The objects of commits [first, end); the outer ones may hold more."""
+    async def objects(self, first: int, end: int) -> list[LogObject]:
+        """The objects of commits [first, end), without a hole; the outer ones may hold more.
+
+        The view outlives a grant. One that comes later may begin below what is still known here: then the server is
+        asked, since rows left out by mistake would never be sent.
+
+        Raises:
+            Damaged: the server names none for some of them either.
+        """
+        if not self._covers(first, end):
+            await self.list_again(first)
+            while self.end < end:
+                await self._next_news()
+            if not self._covers(first, end):
+                raise Damaged(f"shard {self._shard} of {self._source.hex()}", f"no objects for all of [{first}, {end})")
+        return self._known(first, end)
+
+    def _known(self, first: int, end: int) -> list[LogObject]:
         return [known for known in self._objects if known.end > first and known.first < end]
+
+    def _covers(self, first: int, end: int) -> bool:
+        reached = max(first, self._begin)
+        for known in self._known(first, end):
+            if known.first > reached:
+                return False
+            reached = max(reached, known.end)
+        return reached >= end
 
     def forget(self, before: int) -> None:
         """Objects below this commit are read by nobody any more."""
@@ -76,6 +103,8 @@ class LogView:
         await self._send(ListObjects(self._source, self._shard, first))
         while self._lists == lists:
             await self._next_news()
+        if self._objects and self._objects[0].first > first:
+            self._begin = self._objects[0].first
 
     def learn(self, topics: Mapping[int, FrameTopic]) -> None:
         """What rows of the log say of their topics."""

@@ -1,0 +1,73 @@
+"""What a reader knows of a shard's objects, and that it never takes a hole for the end of the log."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fairlead.gateway.messages import Announce, ListObjects
+from fairlead.model.errors import Damaged
+from fairlead.replication.log_view import LogView
+from fairlead.streamlog.values import LogObject
+
+SOURCE = bytes(16)
+
+
+def commits(first: int, end: int) -> tuple[LogObject, ...]:
+    return tuple(LogObject(f"commit/{n}", n, n + 1, segment=False) for n in range(first, end))
+
+
+class Server:
+    """Answers each `ListObjects` with what it has, in messages of three objects."""
+
+    def __init__(self, *objects: LogObject) -> None:
+        self.objects = objects
+        self.asked: list[int] = []
+        self.view = LogView(SOURCE, 0, self.hear)
+
+    async def hear(self, message: object) -> None:
+        assert isinstance(message, ListObjects)
+        self.asked.append(message.from_commit)
+        asyncio.get_running_loop().call_soon(self.answer, message.from_commit)
+
+    def answer(self, first: int) -> None:
+        found = [known for known in self.objects if known.end > first]
+        for index in range(0, len(found), 3):
+            part = tuple(found[index : index + 3])
+            self.view.announce(Announce(SOURCE, 0, end=part[-1].end, objects=part, reset=index == 0))
+
+
+async def test_a_grant_that_begins_below_what_is_known_asks_for_the_objects_in_between() -> None:
+    """A link that failed goes on at an older commit than the view still has: nothing is left out."""
+    server = Server(*commits(0, 10))
+    server.answer(0)
+    server.view.forget(7)
+    found = await server.view.objects(4, 10)
+    assert [known.first for known in found] == [4, 5, 6, 7, 8, 9]
+    assert server.asked == [4]
+
+
+async def test_objects_that_are_known_are_not_asked_for() -> None:
+    """The usual case sends nothing."""
+    server = Server(*commits(0, 5))
+    server.answer(0)
+    assert len(await server.view.objects(2, 5)) == 3
+    assert server.asked == []
+
+
+async def test_a_log_that_begins_later_is_no_hole() -> None:
+    """Commits below the log's begin are gone; the server is asked once and believed."""
+    server = Server(LogObject("segment/a", 100, 200, segment=True), *commits(200, 203))
+    server.answer(0)
+    assert [known.first for known in await server.view.objects(0, 203)] == [100, 200, 201, 202]
+    assert [known.first for known in await server.view.objects(0, 203)] == [100, 200, 201, 202]
+    assert server.asked == [0]
+
+
+async def test_a_hole_that_the_server_has_too_is_damage() -> None:
+    """Reading on would lose the rows of the missing commits."""
+    server = Server(*commits(0, 3), *commits(5, 8))
+    server.answer(0)
+    with pytest.raises(Damaged, match=r"\[1, 8\)"):
+        await server.view.objects(1, 8)
