@@ -25,6 +25,7 @@ ROWS = {
     "test_an_answer_that_was_lost_doubles_nothing": "idempotence, lost answers",
     "test_the_first_offset_of_a_time_is_found": "seek by time",
     "test_a_group_shares_partitions_and_goes_on_where_it_stopped": "groups with rebalance",
+    "test_a_group_goes_on_after_a_restart": "groups over a restart",
     "test_a_subscription_from_before_the_topic_existed_is_served": "subscribed before the topic exists",
     "test_a_gap_is_passed": "gaps, also at the end",
     "test_a_gap_at_the_end_is_passed": "gaps, also at the end",

@@ -60,7 +60,7 @@ class Kcat(Client):
             "topic.metadata.refresh.interval.ms=300",
         )
         options = [option for setting in settings for option in ("-X", setting)]
-        return KcatMember(self.command(site, "-u", *options, "-G", group, self.topic(site, topic)))
+        return KcatMember(self.command(site, "-u", "-E", *options, "-G", group, self.topic(site, topic)))
 
 
 class KcatMember(ProcessMember):

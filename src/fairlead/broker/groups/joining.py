@@ -66,7 +66,7 @@ def _join_again(group: Group, request: JoinRequest, answer: JoinCallback) -> Non
     _check_protocols(group, request, member)
     changed = member.request.protocols != request.protocols
     stable_leader = group.state is GroupState.STABLE and member.id == group.members.leader
-    member.request = request
+    group.members.update(member, request)
     if group.state is GroupState.PREPARING or changed or stable_leader:
         # a leader joins again when what its members subscribe to has changed, so that it can assign anew
         member.wait_join(answer)
@@ -82,7 +82,7 @@ def _replace_static(group: Group, member: Member, member_id: str, request: JoinR
     leader_before = group.members.leader or ""
     member.refuse_all(ErrorCode.fenced_instance_id)
     group.members.rename(member, member_id)
-    member.request = request
+    group.members.update(member, request)
     if group.state is not GroupState.STABLE or group.members.select_protocol() != group.protocol:
         member.wait_join(answer)
         group.rebalance()

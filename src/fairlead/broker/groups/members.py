@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.member import Member
-from fairlead.broker.groups.values import Identity, Refused, Timer
+from fairlead.broker.groups.values import Identity, JoinRequest, Refused, Timer
 
 
 class Members:
@@ -20,6 +20,8 @@ class Members:
         """Ids given out with MEMBER_ID_REQUIRED, each with the timer that forgets it (KIP-394)."""
         self._by_id: dict[str, Member] = {}
         self._by_instance: dict[str, str] = {}
+        self._known_by: Counter[str] = Counter()
+        """How many members know a protocol, so that a join costs the same in a group of thousands."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -63,6 +65,7 @@ class Members:
         if self.leader is None:
             self.leader = member.id
         self._by_id[member.id] = member
+        self._known_by.update(set(member.request.protocol_names))
         if member.identity.instance_id is not None:
             self._by_instance[member.identity.instance_id] = member.id
         self.forget_pending(member.id)
@@ -70,7 +73,8 @@ class Members:
     def remove(self, member: Member) -> None:
         """Take a member out; another leads if it led."""
         member.stop_timer()
-        self._by_id.pop(member.id, None)
+        if self._by_id.pop(member.id, None) is not None:
+            self._known_by.subtract(set(member.request.protocol_names))
         instance = member.identity.instance_id
         if instance is not None and self._by_instance.get(instance) == member.id:
             del self._by_instance[instance]
@@ -86,6 +90,12 @@ class Members:
             self._by_instance[member.identity.instance_id] = member_id
         if led:
             self.leader = member_id
+
+    def update(self, member: Member, request: JoinRequest) -> None:
+        """What a member says with a new join stands from now on."""
+        self._known_by.subtract(set(member.request.protocol_names))
+        self._known_by.update(set(request.protocol_names))
+        member.request = request
 
     def forget_pending(self, member_id: str) -> bool:
         """Drop an id that was given out; False if it was not."""
@@ -107,8 +117,9 @@ class Members:
 
     def common_protocols(self, without: Member | None = None) -> set[str]:
         """Protocol names that every member (but one) knows."""
-        others = [set(m.request.protocol_names) for m in self if m is not without]
-        return set.intersection(*others) if others else set()
+        others = len(self) - (without is not None)
+        own = set(without.request.protocol_names) if without is not None else set()
+        return {name for name, known in self._known_by.items() if known - (name in own) == others} if others else set()
 
     def select_protocol(self) -> str:
         """The protocol that most members like best of those that all know; there is one, joins are checked for it."""

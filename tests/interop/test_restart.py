@@ -1,0 +1,40 @@
+"""A server that is stopped and started again on its data: groups find their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.interop.clients.base import Client
+from tests.interop.site import STREAM, Site, until
+from tests.interop.test_behaviours import fill, written
+from tests.support.broker import RunningBroker, run_broker
+
+
+def test_a_group_goes_on_after_a_restart(client: Client, tmp_path: Path) -> None:
+    """Members are forgotten and join again; what was committed is not read twice, what comes is read."""
+    with run_broker(tmp_path) as broker:
+        site = Site(broker, STREAM)
+        site.make_topic("kept", 4)
+        fill(site, "kept", "a")
+        member = client.member(site, "kept", "g")
+        until(lambda: len(member.values) == 40, "the member has read everything")
+        member.stop()
+        member = client.member(site, "kept", "g")
+        until(lambda: member.assigned == frozenset(range(4)), "the member is back")
+    try:
+        with run_broker(tmp_path) as broker:
+            listen_again(broker, site)
+            fill(site, "kept", "b")
+            until(lambda: len(member.values) >= 40, "the member has read what came after the restart")
+            member.stop()
+    finally:
+        member.stop()
+    assert sorted(member.values) == sorted(written("b"))
+
+
+def listen_again(broker: RunningBroker, site: Site) -> None:
+    """On the addresses that the clients know."""
+    broker.call(broker.server.stop(None))
+    for stream, address in ((None, site.main), (STREAM, site.of_stream)):
+        host, port = address.rsplit(":", 1)
+        broker.call(broker.server.start(host, int(port), stream))
