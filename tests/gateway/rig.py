@@ -99,7 +99,8 @@ class Site:
 
     def __init__(self, name: str, folder: Path, timing: Timing = FAST, storage: Storage | None = None) -> None:
         self.name = name
-        self._storage = storage or LocalStorage(folder / name)
+        self._folder = folder / name
+        self._storage = storage or LocalStorage(self._folder)
         self._timing = timing
         self.requests: list[str] = []
 
@@ -114,7 +115,14 @@ class Site:
             executor=self._executor,
         )
         self._http = httpx.AsyncClient(trust_env=False)
-        self.links = LinkManager(self.cluster, self._http, SystemClock(), SystemRandomness(), timing=self._timing)
+        self.links = LinkManager(
+            self.cluster,
+            self._http,
+            SystemClock(),
+            SystemRandomness(),
+            data_root=str(self._folder),
+            timing=self._timing,
+        )
         await self._listen()
         self.links.start()
         return self

@@ -117,7 +117,8 @@ class LinkManager(LinkTasks):
         await asyncio.gather(*map(self._refresh, self._standing(self.cluster.stream(path))))
 
     def _standing(self, stream: Stream) -> Sequence[LinkState]:
-        return [self.states[record.id] for record in self.cluster.links.of(stream.id) if record.once is None]
+        records = [record for record in self.cluster.links.of(stream.id) if record.once is None]
+        return [self.states[record.id] for record in records if record.id in self.states]
 
     async def _refresh(self, link: LinkState) -> None:
         """Take the destination's present notes; its silence is the business of `_drive`, not of a table."""
