@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.streamlog.world import FakeClock, Names, SeededRandomness, repair_frame, rows_of, sendable, values_at
 
-from fairlead.model.errors import FairleadError, Fenced
+from fairlead.model.errors import Damaged, FairleadError, Fenced
 from fairlead.model.names import SLICES
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch, records_of
@@ -172,6 +172,7 @@ class World:
             self.reopen(site.name, power_fails=self.random.random() < 0.5)
         except FairleadError:
             if site.log.stopped is not None:
+                _no_damage(site.log)
                 self.reopen(site.name, power_fails=self.random.random() < 0.3)
         finally:
             self.scan(site)
@@ -245,6 +246,7 @@ class World:
             self.reopen(name, power_fails=self.random.random() < 0.5)
         except FairleadError:
             if log.stopped is not None:
+                _no_damage(log)
                 self.reopen(name, power_fails=False)
         self.note_starts(site)
 
@@ -265,13 +267,19 @@ class World:
     # Links
 
     def send(self, link: tuple[str, str], slice: int, back: int, length: int | None, *, new_run: bool) -> None:
-        """A task makes a frame, from the recorded position or before it; it is in flight from now on."""
+        """A task makes a frame; it is in flight from now on.
+
+        It begins `back` commits before the recorded position, or, where that is negative, after the newest frame in
+        flight, which a task with a window of frames does.
+        """
         source, destination = (self.sites[name] for name in link)
         if new_run:
             self.runs[link] += 1
         position = destination.log.state.position((LINKS[link], 0, slice))
         at = 0 if position is None else position.commit
         start = max(0, at - back)
+        if back < 0:
+            start = max([at, *(frame.to_commit for frame in self.frames[link] if frame.slice == slice)])
         end = source.log.end if length is None else min(source.log.end, start + length)
         if start > end:
             return
@@ -383,6 +391,7 @@ class World:
             for record in records_of(row.batch):
                 assert record.offset not in known, "an offset was given twice"
                 assert record.value is not None
+                assert record.value not in known.values(), "a record was appended twice"
                 known[record.offset] = record.value
 
     def note_starts(self, site: Site) -> None:
@@ -488,6 +497,10 @@ class World:
         from fairlead.model.names import slice_of
 
         return slice_of(name)
+
+
+def _no_damage(log: ShardLog) -> None:
+    assert not isinstance(log.stopped, Damaged), f"nothing was damaged, yet: {log.stopped}"
 
 
 __all__ = ["IDS", "LINKS", "NAMES", "TTL_MS", "World", "decode_start"]

@@ -41,16 +41,19 @@ def step(world: World, choose: Random) -> None:
         world.produce(choose.choice(NAMES), choose.randrange(4), choose.randint(1, 3))
     elif action < 0.42:
         length = choose.choice([None, None, 1, 2, 5])
-        world.send(link, slice, choose.choice([0, 0, 0, 1, 5, 50]), length, new_run=choose.random() < 0.2)
+        world.send(link, slice, choose.choice([0, 0, -1, -1, 1, 5, 50]), length, new_run=choose.random() < 0.2)
     elif action < 0.64:
         world.deliver(
             link,
             choose.choice([-1, -1, 0, choose.randrange(9)]),
             keep=choose.random() < 0.3,
-            damage=choose.random() < 0.1,
+            damage=choose.random() < 0.2,
         )
     elif action < 0.70:
-        world.repair(link, lose=choose.random() < 0.3)
+        lose = choose.random() < 0.3
+        world.repair(link, lose=lose)
+        if lose:
+            world.check()
     elif action < 0.78:
         world.merge(site)
     elif action < 0.82:
