@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.cli.desk import CommandLine
@@ -121,6 +122,16 @@ def test_bytes_that_are_no_text_are_carried_as_they_are(fairlead: CommandLine) -
 def _produce(fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch, arguments: str, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     fairlead.ok(f"produce {arguments}")
+
+
+def test_metrics_count_what_was_produced(fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+    """Records and bytes in, bytes out."""
+    _produce(fairlead, monkeypatch, "counted", b"one\ntwo\n")
+    fairlead.ok("consume counted --from-beginning")
+    text = httpx.get(f"{site.url}/metrics").text
+    for name in ("produced_records", "produced_bytes", "fetched_bytes", "requests"):
+        (value,) = (line.split()[1] for line in text.splitlines() if line.startswith(f"fairlead_kafka_{name}_total "))
+        assert float(value) >= 2
 
 
 def test_a_stream_is_exposed_on_its_own_port(fairlead: CommandLine) -> None:

@@ -6,6 +6,7 @@ Counters of what passed (records, bytes, commits) are kept by the parts that see
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -46,10 +47,8 @@ class _ClusterCollector(Collector):
         yield _gauge("fairlead_storage_free_bytes", "Free space of the storage", cluster.storage.free_bytes())
         uptime = (cluster.clock.monotonic_ms() - self._context.started_ms) / 1000
         yield _gauge("fairlead_uptime_seconds", "Time since the server started", uptime)
-        for name, value in sorted(listeners.counters().items()):
-            counter = CounterMetricFamily(f"fairlead_{name}", _COUNTERS.get(name, name.replace("_", " ")))
-            counter.add_metric((), value)
-            yield counter
+        yield from _counters("kafka", listeners.counters())
+        yield from _counters("applied", asdict(self._context.links.gateway.counts))
 
     def _streams(self) -> Iterator[Metric]:
         topics = GaugeMetricFamily("fairlead_topics", "Topics of a stream", labels=_STREAM)
@@ -72,7 +71,23 @@ class _ClusterCollector(Collector):
         yield from gauges.values()
 
 
-_COUNTERS: dict[str, str] = {}
+_COUNTERS = {
+    "kafka_requests": "Requests of Kafka clients",
+    "kafka_received_bytes": "Bytes received from Kafka clients",
+    "kafka_sent_bytes": "Bytes sent to Kafka clients",
+    "kafka_produced_batches": "Record batches that were produced here",
+    "kafka_produced_records": "Records that were produced here",
+    "kafka_produced_bytes": "Bytes of record batches that were produced here",
+    "kafka_fetched_bytes": "Bytes of record batches that consumers fetched",
+    "kafka_refused_connections": "Connections above the limit",
+    "applied_frames": "Frames that links brought",
+    "applied_size_bytes": "Bytes of frames that links brought",
+    "applied_records": "Rows that links appended",
+    "applied_duplicates": "Rows of links that were here already",
+    "applied_behind": "Partitions that were noted behind",
+    "applied_refused": "Frames that did not follow the recorded position",
+}
+"""By the name of the counter of the Kafka listeners (`broker/traffic.py`) or of the gateway (`ApplyCounts`)."""
 _LINK_GAUGES = {
     "fairlead_link_paused": "1 while the link is paused",
     "fairlead_link_pending_records": "Records that the replica does not have yet",
@@ -92,6 +107,13 @@ def _link_values(row: Mapping[str, Any]) -> dict[str, float]:
         "fairlead_link_partitions_behind": float(row["partitionsBehind"]),
         "fairlead_link_errors": float(bool(row["errors"])),
     }
+
+
+def _counters(kind: str, values: Mapping[str, float]) -> Iterator[Metric]:
+    for name, value in values.items():
+        counter = CounterMetricFamily(f"fairlead_{kind}_{name}", _COUNTERS.get(f"{kind}_{name}", f"{kind} {name}"))
+        counter.add_metric((), value)
+        yield counter
 
 
 def _unmerged(log: ShardLog) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 FORMAT_VERSION = 1
 """Version of the data directory; an unknown one is refused, naming both."""
 
-GATEWAY_PROTOCOL_VERSION = 1
-
 REPLICAS_PER_STREAM_MAX = 64
 UPSTREAMS_PER_STREAM_MAX = 64
 PARTITIONS_PER_TOPIC_MAX = 4096
@@ -15,7 +13,6 @@ SHARDS_PER_STREAM_MAX = 256
 OFFSET_METADATA_BYTES_MAX = 4096
 """Kafka's `offset.metadata.max.bytes`."""
 
-ACCESS_EXPRESSION_BYTES_MAX = 64 * 1024
 TTL_SECONDS_MAX = 100 * 365 * 86_400
 CONTROL_ROW_BYTES_MAX = 1024 * 1024
 

@@ -58,8 +58,6 @@ class Settings:
     checkpoint_interval_seconds: float = _setting(600.0, "least time between two checkpoints of a shard", 0)
     delete_grace_seconds: float = _setting(600.0, "merged inputs are deleted this long after their manifest")
     tombstone_seconds: float = _setting(30 * 86_400.0, "a deletion is remembered at least this long")
-    clock_step_seconds: float = _setting(3600.0, "a larger jump of the clock stops expiry", 1)
-    clock_settle_seconds: float = _setting(86_400.0, "expiry goes on after the clock has kept step for this long")
 
     initial_rebalance_delay_ms: int = _setting(500, "a new consumer group waits this long for members", 0, 600_000)
     session_timeout_min_ms: int = _setting(1000, "shortest session timeout of a group member", 1)
