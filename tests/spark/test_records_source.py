@@ -1,0 +1,183 @@
+"""`format("fairlead")` in a real Spark, on a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Producer
+from examples.ships import ais, analytics
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+QUICK_MERGING = {
+    "FAIRLEAD_MERGE_INTERVAL_SECONDS": "0.1",
+    "FAIRLEAD_MERGE_COMMITS_MIN": "2",
+    "FAIRLEAD_DELETE_GRACE_SECONDS": "0.1",
+}
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A server of its own process."""
+
+    kafka: str
+    http: str
+    data: Path
+
+    def post(self, route: str, **body: Any) -> None:
+        answer = httpx.post(self.http + route, json=body, timeout=60, trust_env=False).json()
+        assert answer["status"] == "OK", answer
+
+    def produce(self, topic: str, values: list[str], stream: str = "/default") -> None:
+        producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 1})
+        for value in values:
+            producer.produce(f"{stream}:{topic}", value.encode(), key=b"k", headers=[("h", b"1")])
+        assert producer.flush(30) == 0
+
+    def segments(self) -> int:
+        return len(list(self.data.glob("streams/*/*/segment/*")))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server that merges within a second."""
+    folder = tmp_path_factory.mktemp("server")
+    ready = folder / "ready.json"
+    command = [str(Path(sys.executable).with_name("fairlead")), "server", "--name", "port", "--data", str(folder / "d")]
+    command += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", str(ready)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **QUICK_MERGING})
+    try:
+        deadline = time.monotonic() + 60
+        while not ready.exists():
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.05)
+        found = json.loads(ready.read_text())
+        yield RunningServer(found["kafka"], found["http"], folder / "d")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests here."""
+    made = analytics.session(spark_sql_python_filterPushdown_enabled="true")
+    made.sparkContext.setLogLevel("ERROR")
+    yield made
+    made.stop()
+
+
+def test_found_without_registration(spark: SparkSession, server: RunningServer) -> None:
+    """All columns of Spark's Kafka source and origin, with its types."""
+    server.post("/rest/stream/create", path="/plain")
+    server.produce("a", ["x", "y"], "/plain")
+    found = spark.read.format("fairlead").option("server", server.http).load("/plain")
+    assert [field.simpleString() for field in found.schema] == [
+        *("key:binary", "value:binary", "topic:string", "partition:int", "offset:bigint", "timestamp:timestamp"),
+        *("timestampType:int", "headers:array<struct<key:string,value:binary>>", "origin:string"),
+    ]
+    rows = found.orderBy("offset").collect()
+    assert [(bytes(row.value), row.topic, row.partition, row.offset) for row in rows] == [
+        (b"x", "a", 0, 0),
+        (b"y", "a", 0, 1),
+    ]
+    assert [(h.key, bytes(h.value)) for h in rows[0].headers] == [("h", b"1")]
+    assert len(rows[0].origin) == 32
+
+
+def test_options_narrow_what_is_read(spark: SparkSession, server: RunningServer) -> None:
+    """Topics, offsets, columns, and filters that Spark hands down."""
+    server.post("/rest/stream/create", path="/narrow")
+    for topic in ("a", "b"):
+        server.produce(topic, [f"{topic}{n}" for n in range(5)], "/narrow")
+
+    def values(filter: str = "true", **options: str) -> list[str]:
+        reader = spark.read.format("fairlead").options(server=server.http, **options)
+        return sorted(bytes(row.value).decode() for row in reader.load("/narrow").where(filter).collect())
+
+    assert values(topics="a") == ["a0", "a1", "a2", "a3", "a4"]
+    assert values(topicPattern="b|c", startingOffsets='{"b": {"0": 3}}') == ["b3", "b4"]
+    assert values(endingOffsets='{"a": {"0": 2}}', columns="value") == ["a0", "a1"]
+    assert values("topic = 'b' and offset > 2", pushFilters="true") == ["b3", "b4"]
+
+
+def test_a_stream_restarts_from_its_checkpoint_after_merging(
+    spark: SparkSession, server: RunningServer, tmp_path: Path
+) -> None:
+    """Each record once, over three runs of a query, while merging replaces every object below it."""
+    server.post("/rest/stream/create", path="/going")
+
+    def run() -> None:
+        reader = spark.readStream.format("fairlead").options(
+            server=server.http, startingOffsets="earliest", maxOffsetsPerTrigger="50", columns="value,topic,offset"
+        )
+        query = (
+            reader.load("/going")
+            .writeStream.format("parquet")
+            .options(checkpointLocation=str(tmp_path / "checkpoint"), path=str(tmp_path / "out"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+        assert query.exception() is None
+
+    for batch in range(3):
+        merged = server.segments()
+        for part in range(4):
+            server.produce("a", [f"{batch}/{part}/{n}" for n in range(30)], "/going")
+        if batch == 1:
+            _wait_for(lambda: server.segments() > merged)  # noqa: B023
+        run()
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(row.offset for row in rows) == list(range(360))
+
+
+def _wait_for(holds: Any, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.05)
+
+
+def test_errors_name_what_is_wrong(spark: SparkSession, server: RunningServer) -> None:
+    """An unknown stream and an unknown option reach the user in one line."""
+    with pytest.raises(Exception, match="stream /nowhere does not exist in cluster port"):
+        spark.read.format("fairlead").option("server", server.http).load("/nowhere").count()
+    with pytest.raises(Exception, match="option startingOfsets is not known"):
+        spark.read.format("fairlead").options(server=server.http, startingOfsets="earliest").load("/default").count()
+
+
+def test_the_guide_on_ships(spark: SparkSession, server: RunningServer) -> None:
+    """Messages a second, messages by type, the ten fastest ships: the same as counted in Python."""
+    server.post("/rest/stream/create", path="/ships")
+    sent = ais.decode(ais.generate(20, 300))
+    for message in sent:
+        assert message.topic.startswith("ship-")
+    producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20})
+    for index, message in enumerate(sent):
+        producer.produce(f"/ships:{message.topic}", message.value(index), timestamp=1_790_000_000_000 + 10 * index)
+    assert producer.flush(30) == 0
+    found = analytics.messages(spark, "/ships", server.http).cache()
+    assert [row.messages for row in analytics.messages_a_second(found).collect()] == [100, 100, 100]
+    by_type = {row.type: row.messages for row in analytics.messages_by_type(found).collect()}
+    assert by_type == {kind: sum(m.kind == kind for m in sent) for kind in {m.kind for m in sent}}
+    speeds: dict[int, float] = {}
+    for message in sent:
+        speed = json.loads(message.value(0)).get("speed", 0.0)
+        speeds[message.ship] = max(speeds.get(message.ship, 0.0), speed)
+    fastest = sorted(speeds.items(), key=lambda item: (-item[1], item[0]))[:10]
+    assert [(row.mmsi, row.knots) for row in analytics.fastest_ships(found).collect()] == fastest
