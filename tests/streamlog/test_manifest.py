@@ -21,7 +21,7 @@ COUNTS = tuple(SliceCount(n, n * 10, n * 100) for n in range(17))
 
 
 def segment(first: int, end: int, kind: SegmentKind = "data", random: bytes = b"r" * 16) -> SegmentEntry:
-    return SegmentEntry(names.segment("meta", random), kind, first, end, 5, 1000, 1, 2, 3, COUNTS)
+    return SegmentEntry(names.segment("meta", random), kind, first, end, 5, 1000, 1, 2, 3, 4, COUNTS)
 
 
 def example() -> Manifest:

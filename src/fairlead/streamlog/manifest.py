@@ -53,6 +53,8 @@ class SegmentEntry:
     newest_at: int
     cleaned_at: int
     """`appended_at` up to which deletions of topics have been looked at: their rows are gone, or too few to matter."""
+    expired_to: int
+    """The cut-off of expiry when it was made: rows appended before are exempt from it."""
     slices: tuple[SliceCount, ...]
     """16 slices, then the rows that are never sent."""
 
@@ -157,6 +159,7 @@ def _segment_fields(prefix: str, segment: SegmentEntry) -> list[Any]:
         segment.oldest_at,
         segment.newest_at,
         segment.cleaned_at,
+        segment.expired_to,
         [[count.rows, count.bytes, count.records] for count in segment.slices],
     ]
 
@@ -216,12 +219,12 @@ def _epoch(fields: Any) -> EpochRange:
 
 def _segment(prefix: str, fields: Any) -> SegmentEntry:
     name, kind, *numbers, slices = fields
-    first, end, rows, size, oldest_at, newest_at, cleaned_at = (_is(int, number) for number in numbers)
+    first, end, rows, size, oldest_at, newest_at, cleaned_at, expired_to = (_is(int, number) for number in numbers)
     if kind not in {"data", "control"}:
         raise ValueError(f"kind {kind!r}")
     counts = _all(slices, lambda counts: SliceCount(*_all(counts, _natural)))
     name, kind = prefix + _is(str, name), cast(SegmentKind, kind)
-    return SegmentEntry(name, kind, first, end, rows, size, oldest_at, newest_at, cleaned_at, counts)
+    return SegmentEntry(name, kind, first, end, rows, size, oldest_at, newest_at, cleaned_at, expired_to, counts)
 
 
 def _check(manifest: Manifest) -> None:

@@ -144,9 +144,7 @@ def _expiry(manifest: Manifest, found: Sequence[Run], now: Now, settings: MergeS
 
 def _may_expire(segment: SegmentEntry, now: Now) -> bool:
     """Not a segment of exempt topics only, which an expiry before this one has left."""
-    if not now.compact or now.cut_off_ms is None:
-        return True
-    return segment.cleaned_at - now.ttl_ms <= segment.newest_at
+    return not now.compact or segment.newest_at >= segment.expired_to
 
 
 def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:
@@ -189,7 +187,7 @@ def _reclaim(manifest: Manifest, found: Sequence[Run], now: Now, settings: Merge
     """The first run that was not looked at since a topic was deleted that may have rows in it."""
     if not now.deleted:
         return None
-    before = now.now_ms if now.urgent else now.now_ms - RECLAIM_WAIT_MS
+    before = now.now_ms - (1 if now.urgent else RECLAIM_WAIT_MS)
     newest: dict[int, int] = {}
     for number, at in now.deleted.items():
         if at <= before:
@@ -254,7 +252,7 @@ def new_manifest(manifest: Manifest, result: MergeResult) -> Manifest:
     if not {name for name in removed if names.is_segment(name)} <= known:
         raise ValueError(f"the result for commits [{result.first}, {result.end}) is of an older manifest")
     looked_at = set(result.kept)
-    kept = [replace(s, cleaned_at=result.planned_at) if s.name in looked_at else s for s in mine]
+    kept = [replace(s, cleaned_at=result.planned_at - 1) if s.name in looked_at else s for s in mine]
     kept = [segment for segment in kept if segment.name not in removed]
     others = [s for s in manifest.segments if s.name not in known]
     return replace(
