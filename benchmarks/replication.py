@@ -117,14 +117,16 @@ def send(producer: Producer, topic: str, value: bytes) -> None:
 
 def copy(source: Site, replica: Site, pid: int, backlog_mb: int) -> dict[str, float]:
     """From the command that makes the link until the replica has everything."""
-    cpu = {"carrier": cpu_seconds(pid), "source server": cpu_seconds(source.pid), "gateway": cpu_seconds(replica.pid)}
+    pids = {"carrier": pid, "source server": source.pid, "gateway": replica.pid}
+    before = {who: cpu_seconds(each) for who, each in pids.items()}
     began = time.monotonic()
     link(source, STREAM)
     wait_until(lambda: source.in_sync(STREAM), "the backlog is copied", 300, 0.02)
     took = time.monotonic() - began
-    now = {"carrier": cpu_seconds(pid), "source server": cpu_seconds(source.pid), "gateway": cpu_seconds(replica.pid)}
     found = {"copy, MB/s": backlog_mb / took, "copy, s with the command": took}
-    return found | {f"copy, processor s of {who}": now[who] - cpu[who] for who in cpu}
+    return found | {
+        f"copy, processor s of {who}": used_seconds(before[who], cpu_seconds(each)) for who, each in pids.items()
+    }
 
 
 def rest(pid: int, seconds: int) -> dict[str, float]:
@@ -132,7 +134,7 @@ def rest(pid: int, seconds: int) -> dict[str, float]:
     before = cpu_seconds(pid)
     time.sleep(seconds)
     return {
-        "at rest, % of one core": 100 * (cpu_seconds(pid) - before) / seconds,
+        "at rest, % of one core": 100 * used_seconds(before, cpu_seconds(pid)) / seconds,
         "memory, MB (proportional)": memory_mb(pid),
         "processes": 1.0 + len(list(descendants(pid))),
     }
@@ -196,16 +198,21 @@ def lone(source: str, replica: str) -> dict[str, float]:
     return {"lone record, median ms": sorted(delays)[5], "lone record, max ms": max(delays)}
 
 
-def cpu_seconds(pid: int) -> float:
-    """Processor time of a process, what it started, and what that left behind."""
-    total = 0.0
+def cpu_seconds(pid: int) -> dict[int, float]:
+    """Processor time of a process and of everything that it started, by pid."""
+    found = {}
     for each in (pid, *descendants(pid)):
         try:
             fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
         except FileNotFoundError:
             continue
-        total += sum(int(field) for field in fields[11:15]) / TICK
-    return total
+        found[each] = (int(fields[11]) + int(fields[12])) / TICK
+    return found
+
+
+def used_seconds(before: dict[int, float], after: dict[int, float]) -> float:
+    """Processor time between two looks; what ended in between is not counted."""
+    return sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
 
 
 def memory_mb(pid: int) -> float:

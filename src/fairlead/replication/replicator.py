@@ -30,6 +30,7 @@ from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open
 from fairlead.replication.java import find_java, java_environment
 from fairlead.replication.options import LinkOptions
 from fairlead.replication.parent import end_with_parent
+from fairlead.replication.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -174,7 +175,7 @@ class SparkProcess:
     def _start(self) -> SparkSession:
         from fairlead.replication import spark  # importing Spark costs memory that a waiting replicator does not need
 
-        settings = spark.SparkSettings(self._options.memory_mb, sys.executable)
+        settings = SparkSettings(self._options.memory_mb, sys.executable)
         return spark.start_session(self._options.link.workers, settings, self._folder, self._environment)
 
     @property

@@ -1,15 +1,10 @@
-"""The Spark session of the replicator, with every setting that long rounds need, and its end.
-
-Each setting was paid for (why-the-rules, F9): without `,4` in the master one killed worker ends the query; with fewer
-slots than tasks a task waits a whole round; with the default batch size a frame waits for the next ones.
-"""
+"""The Spark session of the replicator: its start, its one query, its end."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,64 +15,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from fairlead.replication.link_format import FORMAT, LinkDataSource
 from fairlead.replication.options import LinkOptions
-
-TASK_FAILURES_MAX = 4
-"""A task that dies (a killed Python process) is tried again this often before the query ends."""
+from fairlead.replication.spark_settings import LOG4J, SparkSettings, spark_configuration
 
 _JVM_END_SECONDS = 3.0
-_LOG4J = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = spark %p %c{1}: %m%n%ex{short}
-logger.killed.name = org.apache.spark.util.Utils
-logger.killed.level = off
-logger.aborted.name = org.apache.spark.sql.execution.datasources.v2
-logger.aborted.level = off
-"""
-"""Spark reports every stopped round as errors of several classes; a query that dies is logged by us with its reason."""
 
 log = structlog.get_logger("fairlead.replication")
 
 
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """What a site may choose."""
-
-    memory_mb: int = 1024
-    python: str = ""
-    """Interpreter of the workers; empty: the one of this process."""
-
-
-def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> dict[str, str]:
-    """Every setting of the session. `folder` takes Spark's temporary files and is removed by the caller."""
-    return {
-        "spark.app.name": "fairlead-replicator",
-        "spark.master": f"local[{workers + 2},{TASK_FAILURES_MAX}]",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-        "spark.buffer.size": "512",
-        "spark.speculation": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": f"{settings.memory_mb}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.streaming.minBatchesToRetain": "2",
-        "spark.sql.streaming.numRecentProgressUpdates": "2",
-        "spark.task.maxFailures": str(TASK_FAILURES_MAX),
-    }
-
-
 def start_session(workers: int, settings: SparkSettings, folder: Path, environment: Mapping[str, str]) -> SparkSession:
     """Start the JVM and the session. Blocks for some seconds."""
-    (folder / "log4j2.properties").write_text(_LOG4J)
+    (folder / "log4j2.properties").write_text(LOG4J)
     os.environ.update(environment)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     if settings.python:

@@ -1,0 +1,157 @@
+"""The replicator process while it has nothing to carry, and what decides when it has."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from websockets.asyncio.server import ServerConnection, serve
+
+from fairlead.gateway.messages import LinksActive, to_json
+from fairlead.model.settings import Settings
+from fairlead.replication.control_client import RECONNECT_SECONDS
+from fairlead.replication.replicator import Wanted, first_line, options_from
+from fairlead.replication.spark_settings import SparkSettings, spark_configuration
+from tests.support.sites import command_of, descendants
+
+from .fakes import running, url_of
+
+MODULE = "fairlead.replication.replicator"
+
+
+async def test_links_are_waited_for() -> None:
+    """Nothing is wanted until the server names a link."""
+    wanted = Wanted()
+    async with running(wanted.until_some()) as waiting:
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await wanted.set(2)
+        async with asyncio.timeout(5):
+            await waiting
+
+
+async def test_a_link_that_comes_back_keeps_spark() -> None:
+    """Only a pause as long as asked ends the wait."""
+    wanted = Wanted()
+    await wanted.set(1)
+    async with running(wanted.until_none_for(0.2)) as waiting:
+        await wanted.set(0)
+        await asyncio.sleep(0.05)
+        await wanted.set(1)
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        await wanted.set(0)
+        async with asyncio.timeout(5):
+            await waiting
+
+
+@asynccontextmanager
+async def idle_server(links: int = 0) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """A source server that says how many links there are; the event tells that somebody has asked."""
+    asked = asyncio.Event()
+
+    async def tell(socket: ServerConnection) -> None:
+        await socket.send(to_json(LinksActive(links)))
+        asked.set()
+        await socket.wait_closed()
+
+    async with serve(tell, "127.0.0.1", 0) as server, asyncio.timeout(20):
+        yield url_of(server), asked
+
+
+def start(command: list[str], **environment: str) -> subprocess.Popen[bytes]:
+    """A process."""
+    return subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def replicator(url: str, *more: str) -> list[str]:
+    """Its command."""
+    return [sys.executable, "-m", MODULE, "--server", url, *more]
+
+
+async def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """Exit code and what it wrote on standard error."""
+    _, errors = await asyncio.to_thread(process.communicate, timeout=20)
+    return process.returncode, errors.decode()
+
+
+async def test_sigterm_ends_a_waiting_replicator_at_once() -> None:
+    """Without a link there is no Java to end; the exit code is 0."""
+    async with idle_server() as (url, asked):
+        process = start(replicator(url))
+        await asked.wait()
+        assert list(descendants(process.pid)) == []
+        process.send_signal(signal.SIGTERM)
+        code, _ = await ended(process)
+    assert code == 0
+
+
+async def test_a_replicator_waits_for_its_server() -> None:
+    """An address at which nobody answers is said once, and asked again."""
+    process = start(replicator("http://127.0.0.1:1"))
+    assert process.stderr is not None
+    said = await asyncio.to_thread(process.stderr.readline)
+    assert b"waiting for the server" in said
+    await asyncio.sleep(3 * RECONNECT_SECONDS)
+    process.send_signal(signal.SIGTERM)
+    code, errors = await ended(process)
+    assert code == 0
+    assert "waiting for the server" not in errors
+
+
+async def test_java_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    """As soon as there is a link; the exit code is 1."""
+    async with idle_server(links=1) as (url, _):
+        code, errors = await ended(start(replicator(url), PATH=str(tmp_path), JAVA_HOME=""))
+    assert code == 1
+    lines = [line for line in errors.splitlines() if line.startswith("fairlead replicator:")]
+    assert len(lines) == 1
+    assert "no java found" in lines[0]
+    assert "Traceback" not in errors
+
+
+async def test_a_replicator_ends_with_the_process_that_started_it() -> None:
+    """`kill -9` of the parent is enough."""
+    script = "import subprocess, sys, time; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); time.sleep(60)"
+    async with idle_server() as (url, asked):
+        parent = start([sys.executable, "-c", script, *replicator(url, "--with-parent")])
+        assert parent.stdout is not None
+        child = int(await asyncio.to_thread(parent.stdout.readline))
+        await asked.wait()
+        assert MODULE in command_of(child)
+        parent.kill()
+        await ended(parent)
+        while command_of(child):  # noqa: ASYNC110 - a process that is not ours tells nobody that it ended
+            await asyncio.sleep(0.05)
+
+
+def test_settings_reach_the_tasks() -> None:
+    """What a site sets is what the options say."""
+    settings = Settings(replicator_workers=5, round_seconds=7.0, frame_bytes=5000, spark_memory_mb=300)
+    options = options_from("http://one", settings)
+    assert (options.link.workers, options.link.round_seconds, options.link.frame_bytes) == (5, 7.0, 5000)
+    assert options.memory_mb == 300
+
+
+def test_spark_gets_every_setting_that_long_rounds_need(tmp_path: Path) -> None:
+    """Each of these was paid for (why-the-rules, F9)."""
+    found = spark_configuration(3, SparkSettings(512), tmp_path)
+    assert found["spark.master"] == "local[5,4]"
+    assert found["spark.sql.execution.arrow.maxRecordsPerBatch"] == "1"
+    assert int(found["spark.buffer.size"]) < 4096
+    assert found["spark.speculation"] == "false"
+    assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "ValueError"), ("one\n\tat x\nCaused by: two", "one · Caused by: two")]
+)
+def test_the_reason_of_a_dead_query_is_one_line(text: str, said: str) -> None:
+    """Without the stack."""
+    assert first_line(ValueError(text)) == said
