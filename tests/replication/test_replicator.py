@@ -149,9 +149,7 @@ def test_spark_gets_every_setting_that_long_rounds_need(tmp_path: Path) -> None:
     assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"), [("", "ValueError"), ("one\n\tat x\nCaused by: two", "one · Caused by: two")]
-)
-def test_the_reason_of_a_dead_query_is_one_line(text: str, said: str) -> None:
+def test_the_reason_of_a_dead_query_is_one_line() -> None:
     """Without the stack."""
-    assert first_line(ValueError(text)) == said
+    assert first_line(ValueError("one\n\tat x\nCaused by: two")) == "one · Caused by: two"
+    assert first_line(ValueError()) == "ValueError"
