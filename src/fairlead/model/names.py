@@ -42,11 +42,12 @@ def check_topic_name(name: str) -> str:
     """Return `name` if Kafka would accept it as a topic name.
 
     Raises:
-        InvalidName: it is empty, `.`, `..`, longer than 249 or has another character than letters, digits, `.`, `_`, `-`.
+        InvalidName: it is empty, `.`, `..`, longer than 249, or has other signs than letters, digits, `.`, `_`, `-`.
     """
     if name in {".", ".."} or not _TOPIC.match(name):
         raise InvalidName(
-            f"topic name {name!r}: use 1 to {TOPIC_NAME_LENGTH_MAX} of letters, digits, '.', '_' and '-', not '.' or '..'"
+            f"topic name {name!r}: use 1 to {TOPIC_NAME_LENGTH_MAX} of letters, digits, '.', '_' and '-'; "
+            "not '.' or '..'"
         )
     return name
 
