@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead.model.clock import SystemRandomness
-from fairlead.model.errors import Closed, Damaged, FairleadError, StorageFull, StorageUnavailable
+from fairlead.model.errors import Closed, Damaged, FairleadError, Missing, StorageFull, StorageUnavailable
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog import merge_run
 from fairlead.streamlog.merge_job import (
@@ -127,6 +127,8 @@ def answer(line: bytes) -> dict[str, Any]:
 
 
 def _error_to(error: FairleadError) -> dict[str, Any]:
+    if isinstance(error, Missing):
+        return {"kind": "missing", "name": error.name}
     if isinstance(error, Damaged):
         return {"kind": "damaged", "name": error.name, "why": error.why}
     if isinstance(error, StorageFull):
@@ -135,6 +137,8 @@ def _error_to(error: FairleadError) -> dict[str, Any]:
 
 
 def _error_from(fields: Mapping[str, Any]) -> FairleadError:
+    if fields["kind"] == "missing":
+        return Missing(fields["name"])
     if fields["kind"] == "damaged":
         return Damaged(fields["name"], fields["why"])
     if fields["kind"] == "full":

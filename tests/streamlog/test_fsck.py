@@ -1,0 +1,90 @@
+"""Every object is checked, and what is damaged is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, fresh, made, produced
+
+from fairlead.storage import names
+from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog import merge_run
+from fairlead.streamlog.fsck import Checked, check_all, fsck
+from fairlead.streamlog.writer import ShardLog
+
+
+@pytest.fixture
+def log() -> ShardLog:
+    """A log with segments, a checkpoint and commits that are not merged."""
+    clock = FakeClock()
+    log = fresh(clock=clock, settings=replace(SETTINGS, merge_commits_min=4))
+    number = made(log).number
+    for _ in range(5):
+        produced(log, number, bytes(100))
+    job = log.plan_merge()
+    assert job is not None
+    log.install(merge_run.run(log.storage, SeededRandomness(1), job))
+    log.upkeep.sweep([item.name for item in job.inputs])
+    produced(log, number, b"x", b"y")
+    return log
+
+
+def storage_of(log: ShardLog) -> MemoryStorage:
+    assert isinstance(log.storage, MemoryStorage)
+    return log.storage
+
+
+def test_a_sound_log_has_no_problem(log: ShardLog) -> None:
+    """And all of it was looked at."""
+    checked = Checked()
+    assert list(fsck(log.storage, checked)) == []
+    assert checked.objects == 1 + 2 + 1 + 1
+    assert checked.bytes > 1000
+    assert check_all(MemoryStorage()) == []
+
+
+def objects(log: ShardLog) -> list[str]:
+    """Names of everything that counts but the claims."""
+    ruling = log.manifest
+    assert ruling.checkpoint is not None
+    return [item.name for item in log.objects(0, log.end)] + [ruling.name, ruling.checkpoint.name]
+
+
+def test_damage_anywhere_is_named(log: ShardLog) -> None:
+    """In each kind of object, at many places; record batches included."""
+    storage = storage_of(log)
+    for name in objects(log):
+        for place in range(0, len(storage.get(name)), 97):
+            before = storage.snapshot()
+            storage.damage(name, lambda data, at=place: data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+            assert [problem.name for problem in check_all(storage)][:1] == [name], place
+            storage.replace(before)
+
+
+def test_what_is_missing_is_named(log: ShardLog) -> None:
+    """A segment, a checkpoint, a claim."""
+    storage = storage_of(log)
+    missing = [log.manifest.segments[0].name, names.epoch(log.prefix, 1)]
+    for name in missing:
+        storage.delete(name)
+    assert sorted(problem.name for problem in check_all(storage)) == sorted(missing)
+    assert "missing" in str(check_all(storage)[0])
+
+
+def test_what_is_cut_short_is_named(log: ShardLog) -> None:
+    """At any length."""
+    storage = storage_of(log)
+    for name in objects(log):
+        before = storage.snapshot()
+        storage.damage(name, lambda data: data[: len(data) // 2])
+        assert [problem.name for problem in check_all(storage)] == [name]
+        storage.replace(before)
+
+
+def test_left_over_objects_are_no_damage(log: ShardLog) -> None:
+    """They are counted."""
+    log.storage.put_if_absent(names.segment(log.prefix, b"q" * 16), b"half")
+    checked = Checked()
+    assert list(fsck(log.storage, checked)) == []
+    assert checked.left_over >= 1
