@@ -43,32 +43,50 @@ class ProducerState(NamedTuple):
 NO_PRODUCER_STATE = ProducerState(-1, 0, ())
 
 
+RECENT = 8192
+"""So many entries are kept as values; the others, older in use, packed."""
+
+
 class Producers:
     """All producers of a shard."""
 
     def __init__(self) -> None:
+        self._recent: dict[Key, ProducerState] = {}
         self._packed: dict[int, bytes] = {}
 
     def __len__(self) -> int:
+        self._pack_all()
         return len(self._packed)
 
     def get(self, key: Key) -> ProducerState | None:
         """What is known of that producer in that partition."""
+        recent = self._recent.get(key)
+        if recent is not None:
+            return recent
         packed = self._packed.get(_int_key(key))
         return None if packed is None else _unpack(packed)
 
     def put(self, key: Key, state: ProducerState) -> None:
         """Remember the producer's newest batch."""
-        self._packed[_int_key(key)] = _pack(state)
+        self._recent[key] = state
+        if len(self._recent) > RECENT:
+            self._pack_all()
+
+    def _pack_all(self) -> None:
+        for key, state in self._recent.items():
+            self._packed[_int_key(key)] = _pack(state)
+        self._recent.clear()
 
     def expire(self, before_ms: int) -> None:
         """Forget producers that appended nothing since `before_ms` (appended_at)."""
+        self._pack_all()
         old = [key for key, packed in self._packed.items() if _HEAD.unpack_from(packed)[1] < before_ms]
         for key in old:
             del self._packed[key]
 
     def items(self) -> Iterator[tuple[Key, ProducerState]]:
         """Everything, for a checkpoint."""
+        self._pack_all()
         for key, packed in self._packed.items():
             yield (key >> 96, key >> 64 & 0xFFFFFFFF, _signed(key & 0xFFFFFFFFFFFFFFFF)), _unpack(packed)
 

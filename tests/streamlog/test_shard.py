@@ -1,0 +1,181 @@
+"""The asyncio side: answers, failures, waiting, merging in the background, closing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced
+
+from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.errors import Closed, FairleadError, StorageFull, StorageUnavailable
+from fairlead.model.names import slice_of
+from fairlead.model.settings import Settings
+from fairlead.storage.interface import Storage
+from fairlead.storage.local import LocalStorage
+from fairlead.storage.memory import Fault, MemoryStorage
+from fairlead.streamlog.apply import apply_frame
+from fairlead.streamlog.entries import put_entry
+from fairlead.streamlog.produce import produce
+from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.topics import create_topic, delete_topic
+from fairlead.streamlog.writer import Announcement
+
+A, B = b"a" * 16, b"b" * 16
+WAIT_SECONDS = 20.0
+
+
+@pytest.fixture
+async def executor() -> AsyncIterator[ThreadPoolExecutor]:
+    """Two threads."""
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
+
+
+async def opened(
+    storage: Storage, executor: ThreadPoolExecutor, stream_id: bytes = A, settings: Settings = SETTINGS
+) -> Shard:
+    """A shard on real clocks."""
+    return await Shard.open(
+        storage,
+        "x",
+        stream_id=stream_id,
+        clock=SystemClock(),
+        randomness=SystemRandomness(),
+        executor=executor,
+        settings=settings,
+    )
+
+
+async def test_a_failed_commit_answers_its_requests_and_the_shard_goes_on(executor: ThreadPoolExecutor) -> None:
+    """ENOSPC: each caller gets the error, the next commit goes through."""
+    storage = MemoryStorage()
+    shard = await opened(storage, executor)
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    storage.fail(Fault.FULL)
+    with pytest.raises(StorageFull):
+        await shard.submit(lambda d: produce(d, topic.number, 0, batch_of(b"1")))
+    assert shard.stopped is None
+    assert (await shard.submit(lambda d: produce(d, topic.number, 0, batch_of(b"2")))).base_offset == 0
+    await shard.close()
+
+
+async def test_a_shard_that_stops_says_so_to_everybody(executor: ThreadPoolExecutor) -> None:
+    """Those who wait, those who come, watchers, and whoever asked to be told."""
+    storage = MemoryStorage()
+    told: list[FairleadError] = []
+    shard = await opened(storage, executor)
+    shard._on_stop = told.append
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    watch = shard.watch(topic.number, 0)
+    for nth in range(1, 6):
+        storage.fail(Fault.FAIL, nth=nth)
+    calls = [shard.submit(lambda d: produce(d, topic.number, 0, batch_of(b"1"))) for _ in range(3)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(answer, StorageUnavailable) for answer in answers)
+    await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
+    with pytest.raises(StorageUnavailable):
+        await shard.submit(lambda d: put_entry(d, "k", 1))
+    assert told == [shard.stopped]
+    await shard.close()
+
+
+async def test_local_rows_wake_no_link(executor: ThreadPoolExecutor) -> None:
+    """F7: the announcement says that there is nothing to send."""
+    shard = await opened(MemoryStorage(), executor)
+    heard: list[Announcement] = []
+    shard.add_listener(heard.append)
+    await shard.submit(lambda d: put_entry(d, "k", 1))
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    await shard.submit(lambda d: produce(d, topic.number, 0, batch_of(b"1")))
+    assert [a.non_local for a in heard] == [False, True, True]
+    assert [list(a.partitions) for a in heard] == [[], [], [(topic.number, 0)]]
+    await shard.close()
+
+
+async def test_a_deleted_topic_wakes_those_who_wait_for_it(executor: ThreadPoolExecutor) -> None:
+    """A long poll does not hang on a topic that is gone."""
+    shard = await opened(MemoryStorage(), executor)
+    topic = await shard.submit(lambda d: create_topic(d, "ships", 2))
+    async with shard.watch(topic.number, 1) as watch:
+        await shard.submit(lambda d: delete_topic(d, "ships"))
+        await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
+    assert shard._watches == {}
+    await shard.close()
+
+
+async def test_closing_finishes_what_is_queued_and_refuses_what_comes(executor: ThreadPoolExecutor) -> None:
+    """A clean stop loses nothing."""
+    storage = MemoryStorage()
+    shard = await opened(storage, executor)
+    task = asyncio.ensure_future(shard.submit(lambda d: create_topic(d, "ships")))
+    await asyncio.sleep(0)
+    await shard.close()
+    assert (await task).name == "ships"
+    with pytest.raises(Closed):
+        await shard.submit(lambda d: put_entry(d, "k", 1))
+
+
+async def test_frames_whose_rows_are_only_on_disk_are_compared_there(executor: ThreadPoolExecutor) -> None:
+    """The request waits at the head of the queue while the rows are loaded."""
+    source = fresh(A)
+    produced(source, made(source).number, b"1")
+    f = frame(source, B, slice_of("ships"), 0)
+    storage = MemoryStorage()
+    shard = await opened(storage, executor, B)
+    await shard.submit(lambda d: apply_frame(d, f))
+    await shard.close()
+    shard = await opened(storage, executor, B)
+    answers = await asyncio.gather(*(shard.submit(lambda d: apply_frame(d, f)) for _ in range(3)))
+    assert [answer.duplicates for answer in answers] == [1, 1, 1]
+    await shard.close()
+
+
+async def test_a_shard_merges_in_the_background(executor: ThreadPoolExecutor, tmp_path: Path) -> None:
+    """In its own process on a directory; what was merged is read from segments, and the process ends with the shard."""
+    storage = LocalStorage(tmp_path)
+    settings = replace(SETTINGS, merge_interval_seconds=0.05, merge_commits_min=2, delete_grace_seconds=0.0)
+    shard = await opened(storage, executor, settings=settings)
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    merged = asyncio.Event()
+    shard.log.tail.forget = _noting(shard.log.tail.forget, merged)  # type: ignore[method-assign]
+    for value in (b"1", b"2", b"3"):
+        await shard.submit(lambda d, v=value: produce(d, topic.number, 0, batch_of(v)))  # type: ignore[misc]
+    await asyncio.wait_for(merged.wait(), WAIT_SECONDS)
+    await shard.close()
+    again = await opened(storage, executor)
+    assert again.log.manifest.segments
+    assert len(again.log.fetch(topic.number, 0, 0, 1 << 20).batches) == 3
+    await again.close()
+
+
+def _noting(method, event: asyncio.Event):  # type: ignore[no-untyped-def]
+    def noting(*args: int) -> None:
+        method(*args)
+        event.set()
+
+    return noting
+
+
+async def test_callers_wait_while_too_much_is_queued(executor: ThreadPoolExecutor) -> None:
+    """Back pressure, not an error; all are answered."""
+    shard = await opened(MemoryStorage(), executor, settings=replace(SETTINGS, commit_queue_bytes_max=1000))
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    batch = batch_of(b"x" * 300)
+    calls = [shard.submit(lambda d: produce(d, topic.number, 0, batch), len(batch)) for _ in range(50)]
+    results = await asyncio.gather(*calls)
+    assert sorted(result.base_offset for result in results) == list(range(50))
+    await shard.close()
+
+
+def test_clocks_and_ids_are_handed_in() -> None:
+    """The same seed and clock make the same log."""
+    first, second = (fresh(A, clock=FakeClock()) for _ in range(2))
+    for log in (first, second):
+        produced(log, made(log).number, b"1")
+    assert first.storage.snapshot() == second.storage.snapshot()  # type: ignore[attr-defined]
+    assert SeededRandomness(1).id16() == SeededRandomness(1).id16()
