@@ -76,6 +76,22 @@ async def test_what_exists_and_what_follows_arrives(sf: Site, ny: Site) -> None:
     assert not status["errors"]
 
 
+async def test_deletions_are_remembered_until_every_link_has_passed_them(sf: Site, ny: Site) -> None:
+    """The log's upkeep is told how far the slowest link is; without links it keeps them for none."""
+    shard = sf.cluster.stream(SHIPS).shards[0]
+    assert shard.log.upkeep.links_passed is None
+    await sf.links.add_replica(SHIPS, "/mapr/away/ships", urls=("http://127.0.0.1:1",), paused=True)
+    async with Worker(sf):
+        await agree(sf, ny)
+        await sf.write(SHIPS, "a", b"1")
+        await same(sf, ny)
+        assert shard.log.upkeep.links_passed == 0
+        await sf.links.remove(SHIPS, "/mapr/away/ships")
+        await until(lambda: shard.log.upkeep.links_passed == shard.log.end)
+    await sf.links.remove(SHIPS, REPLICA)
+    assert shard.log.upkeep.links_passed is None
+
+
 async def test_a_link_without_a_reader_waits_and_says_so(sf: Site, ny: Site) -> None:
     """The copy is scheduled; with a reader it runs."""
     await sf.write(SHIPS, "a", b"1", b"2")

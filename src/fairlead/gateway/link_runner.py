@@ -147,6 +147,8 @@ class LinkRunner:
                 self._changed(self.states[record.id], record)
             else:
                 self._begin(record)
+        for stream in self.cluster.streams():
+            self._tell_upkeep(stream)
         for watcher in list(self._watchers):
             watcher()
 
@@ -297,6 +299,7 @@ class LinkRunner:
         for position in answer.positions:
             link.advance(position.shard, {position.slice: position.commit})
         self.granting.runs.seen(position.run for position in answer.positions)
+        self._note_passed(link)
         if not link.copy_ends:
             link.copy_ends = tuple(shard.log.end for shard in stream.shards)
             link.copy_bytes = sum(self.granting.pending_bytes(link, stream).values())
@@ -368,10 +371,23 @@ class LinkRunner:
             for port in self.granting.table.ports:
                 port.moved(key)
 
+    def _note_passed(self, link: LinkState) -> None:
+        stream = self.cluster.stream_by_id(link.record.source)
+        if stream is not None and link.note_passed(len(stream.shards)):
+            self._tell_upkeep(stream)
+
+    def _tell_upkeep(self, stream: Stream) -> None:
+        """Merging remembers deletions until every link has passed them, also one that is paused or unheard of yet."""
+        links = [link for link in self.states.values() if link.record.source == stream.id]
+        for number, shard in enumerate(stream.shards):
+            passed = [link.passed[number] if link.passed else 0 for link in links]
+            shard.log.upkeep.links_passed = min(passed, default=None)
+
     # ------------------------------------------------------------ copies that end
 
     def _note_caught_up(self, link: LinkState) -> None:
         link.note_caught_up()
+        self._note_passed(link)
         if link.record.once is not None and self._copy_is_done(link):
             link.wake.set()
 

@@ -82,6 +82,8 @@ class LinkState:
     """Repairs in a row that left something behind."""
     copy_ends: tuple[int, ...] = ()
     """Ends of the source's shards when the link began in this process."""
+    passed: tuple[int, ...] = ()
+    """By shard of the source, the commit below which every slice is done; deletions are remembered until then."""
     shares: bytes | None = None
     """A copy to a replica that has a standing link moves that link's positions, so that nothing is sent twice."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -128,9 +130,14 @@ class LinkState:
 
     def note_caught_up(self) -> None:
         """All that was there when the link began has arrived: the copy is over, and does not begin again."""
-        if self.answer is not None and self.reached(self.copy_ends):
+        if self.copy_ends and self.reached(self.copy_ends):
             self.copy_bytes = None
             self.began_empty = False
+
+    def note_passed(self, shards: int) -> bool:
+        """Bring `passed` up to date; whether it changed."""
+        before, self.passed = self.passed, tuple(min(self.effective_of(shard).values()) for shard in range(shards))
+        return before != self.passed
 
     def reached(self, ends: tuple[int, ...]) -> bool:
         """Everything below these ends of the shards is done."""
@@ -142,6 +149,8 @@ class LinkState:
         self.scanned.clear()
         self.answer = None
         self.copy_bytes = None
+        self.copy_ends = ()
+        self.passed = ()
 
     def rouse(self) -> None:
         """Let the link look at its state again, without waiting out a back-off."""
