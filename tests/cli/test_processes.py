@@ -160,3 +160,22 @@ def test_a_host_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 def test_a_cluster_name_has_its_rule(tmp_path: Path) -> None:
     """It is a part of paths."""
     assert "cluster name 'a/b'" in refused(server("a/b", tmp_path / "d"))
+
+
+def test_a_damaged_object_keeps_only_its_own_stream_from_its_users(running: Site) -> None:
+    """The server starts, says which object, and serves the other streams; fsck names the same one."""
+    for path in ("/hurt", "/well"):
+        httpx.post(f"{running.url}/rest/stream/create", data={"path": path}).raise_for_status()
+        topic = {"path": path, "topic": "t"}
+        httpx.post(f"{running.url}/rest/stream/topic/create", data=topic).raise_for_status()
+    (hurt,) = httpx.get(f"{running.url}/rest/stream/info", params={"path": "/hurt"}).json()["data"]
+    running.stop()
+    (commit,) = (running.data / "streams" / hurt["id"] / "shard-0000" / "commit").glob("*/*")
+    commit.write_bytes(commit.read_bytes()[:-9])
+    running.start("server")
+    assert httpx.get(f"{running.url}/rest/stream/topic/list", params={"path": "/well"}).json()["total"] == 1
+    said = httpx.get(f"{running.url}/rest/stream/topic/list", params={"path": "/hurt"})
+    assert (said.status_code, commit.name in said.text) == (500, True)
+    health = httpx.get(f"{running.url}/health")
+    assert (health.status_code, commit.name in health.text) == (503, True)
+    assert httpx.post(f"{running.url}/rest/stream/create", data={"path": "/hurt"}).status_code == 409

@@ -88,6 +88,8 @@ class Cluster:
         self.links = Links(meta)
         self.links.listen(self._note_upstreams)
         self._streams: dict[str, Stream] = {}
+        self.damaged: dict[str, Damaged] = {}
+        """Streams that could not be opened, by path: one damaged object does not keep the others from their users."""
         self._changing = asyncio.Lock()
         self._stream_listeners: list[Callable[[], None]] = []
         self._removals: set[asyncio.Task[None]] = set()
@@ -146,9 +148,12 @@ class Cluster:
 
         Raises:
             UnknownStream: there is none.
+            Damaged: there is one, and it could not be opened.
         """
         found = self._streams.get(path)
         if found is None:
+            if path in self.damaged:
+                raise self.damaged[path]
             raise UnknownStream(f"stream {path} does not exist in cluster {self.name}")
         return found
 
@@ -177,7 +182,7 @@ class Cluster:
         """
         path = parse_stream_path(path).path
         async with self._changing:
-            if path in self._streams:
+            if path in self._streams or path in self.damaged:
                 raise AlreadyExists(f"stream {path} exists in cluster {self.name}")
             stamped = replace(settings, created_at=self.clock.wall_ms())
             record = StreamRecord(self.randomness.id16(), path, stamped)
@@ -252,15 +257,27 @@ class Cluster:
             for key, entry in entries.items()
             if key.startswith("stream/")
         ]
-        await asyncio.gather(*map(self._open_stream, records))
+        await asyncio.gather(*map(self._open_or_note, records))
         for key in entries:
             if key.startswith("gone/"):
                 self._remove_objects(bytes.fromhex(key.removeprefix("gone/")))
-        if self.default_stream not in self._streams:
+        if self.default_stream not in {*self._streams, *self.damaged}:
             await self.create_stream(self.default_stream, StreamSettings())
 
+    async def _open_or_note(self, record: StreamRecord) -> None:
+        try:
+            await self._open_stream(record)
+        except Damaged as error:
+            self.damaged[record.path] = error
+
     async def _open_stream(self, record: StreamRecord) -> Stream:
-        shards = await asyncio.gather(*(self._open_shard(record, n) for n in range(record.settings.shards)))
+        opening = (self._open_shard(record, n) for n in range(record.settings.shards))
+        found = await asyncio.gather(*opening, return_exceptions=True)
+        shards = [shard for shard in found if isinstance(shard, Shard)]
+        for error in found:
+            if isinstance(error, BaseException):
+                await asyncio.gather(*(shard.close() for shard in shards))
+                raise error
         stream = Stream(record, shards)
         self._streams[record.path] = stream
         self._apply(stream, record)

@@ -38,7 +38,8 @@ def stopped_shards(context: RestContext) -> list[str]:
     """Why shards have stopped, one line each; empty while all is well."""
     cluster = context.cluster
     named = [("meta", cluster.meta), *((stream.path, shard) for stream in cluster.streams() for shard in stream.shards)]
-    return [f"{name}: {shard.stopped}" for name, shard in named if shard.stopped is not None]
+    running = [f"{name}: {shard.stopped}" for name, shard in named if shard.stopped is not None]
+    return running + [f"{path}: {error}" for path, error in sorted(cluster.damaged.items())]
 
 
 HANDLERS: dict[str, Handler] = {"/rest/cluster/info": info}
