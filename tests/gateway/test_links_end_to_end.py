@@ -385,7 +385,9 @@ async def test_copystream_copies_what_is_there_and_ends(sf: Site, ny: Site) -> N
         await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
         await sf.write(SHIPS, "a", b"3")
     assert ny.end(SHIPS, "a") == 2
-    assert ny.cluster.links.upstreams(ny.cluster.stream(SHIPS).id) == []
+    replica = ny.cluster.stream(SHIPS)
+    assert ny.cluster.links.upstreams(replica.id) == []
+    assert replica.shards[0].state.links() == set()
     assert sf.cluster.links.all() == []
     assert sf.links.copy_status(SHIPS, REPLICA)["recordsCopied"] == 2
 

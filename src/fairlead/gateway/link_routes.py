@@ -20,6 +20,7 @@ from fairlead.gateway.agreement import answer_contact, check_protocol, global_pa
 from fairlead.gateway.errors import error_envelope, http_status
 from fairlead.gateway.messages import LinkAnswer, LinkRequest, body_from_json, to_json
 from fairlead.model.errors import FairleadError, NotAllowed, NotFound
+from fairlead.streamlog.apply import forget_link
 
 router = APIRouter()
 
@@ -61,10 +62,18 @@ async def allow_copy(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
 
 
 async def end_copy(cluster: Cluster, request: LinkRequest) -> None:
-    """Forget a copy's permission, if it is there."""
+    """Forget a copy's permission, if it is there, and with `once` also its positions and notes.
+
+    A copy beside a standing link has moved that link's, which stay.
+    """
     found = _copy_of(cluster, request)
-    if found is not None:
-        await cluster.links.remove_upstream(found)
+    if found is None:
+        return
+    stream = cluster.stream(request.path)
+    if request.once:
+        for shard in stream.shards:
+            await shard.submit(lambda draft: forget_link(draft, request.link))
+    await cluster.links.remove_upstream(found)
 
 
 def _copy_of(cluster: Cluster, request: LinkRequest) -> UpstreamRecord | None:

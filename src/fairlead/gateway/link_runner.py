@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -45,11 +45,12 @@ REPAIR_DELAY_MAX_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class EndedCopy:
-    """How a copy ended in this process."""
+class CopyNumbers:
+    """How far a copy is, or how it ended in this process."""
 
     counts: LinkCounts
     error: FairleadError | None
+    conflicts: int
 
 
 class SinkPort(Protocol):
@@ -82,7 +83,7 @@ class LinkRunner:
         self.states: dict[bytes, LinkState] = {}
         self.granting = Granting(cluster, data_root)
         self.sinks: set[SinkPort] = set()
-        self.ended_copies: dict[tuple[str, str], EndedCopy] = {}
+        self.ended_copies: dict[tuple[str, str], CopyNumbers] = {}
         self.contacts = 0
         self.failures = 0
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
@@ -399,12 +400,15 @@ class LinkRunner:
 
     async def _finish_copy(self, link: LinkState) -> None:
         """Take back the permission at the destination, then forget the link."""
-        await link.gateways.tell(urls_of(self.cluster, link.record), self.request(link), "/gateway/copy/end")
+        request = replace(self.request(link), once=link.shares is None)
+        await link.gateways.tell(urls_of(self.cluster, link.record), request, "/gateway/copy/end")
         await self._end_copy(link, None)
 
     async def _end_copy(self, link: LinkState, error: FairleadError | None) -> None:
         """Remember how a copy ended, for whoever waits for it, and remove its link (which ends this task)."""
-        self.ended_copies[link.record.source_path, link.record.replica_path] = EndedCopy(link.counts, error)
+        self.ended_copies[link.record.source_path, link.record.replica_path] = CopyNumbers(
+            link.counts, error, link.conflicts
+        )
         await asyncio.shield(self.cluster.links.remove(link.record.id))
 
 

@@ -95,6 +95,11 @@ class LinkState:
         """The link's id for its destination."""
         return wire_id(self.record) if self.shares is None else self.shares
 
+    @property
+    def conflicts(self) -> int:
+        """Partitions set aside at the destination, as it last said."""
+        return 0 if self.answer is None else self.answer.conflicts_total
+
     def effective(self, key: SliceKey) -> int:
         """All commits below this are done: recorded by the destination, or read with nothing to send in them."""
         recorded = self.positions.get(key, 0)

@@ -152,7 +152,7 @@ def _ours(link: LinkState, stream: Stream) -> dict[str, Any]:
         "duplicates": link.counts.duplicates,
         "positions": _positions(link, stream),
         "partitionsBehind": _behind_total(link),
-        "conflicts": 0 if answer is None else answer.conflicts_total,
+        "conflicts": link.conflicts,
         "behind": [] if answer is None else [_behind(each) for each in answer.behind[:SHOWN_MAX]],
         "gapsTotal": 0 if answer is None else answer.gaps_total,
         "gaps": [] if answer is None else [_gap(each) for each in answer.gaps[:SHOWN_MAX]],

@@ -12,7 +12,8 @@ from contextlib import suppress
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord
 from fairlead.gateway.errors import code_of, to_error
-from fairlead.gateway.link_state import LinkCounts, LinkState, Phase, urls_of, wire_id
+from fairlead.gateway.link_runner import CopyNumbers
+from fairlead.gateway.link_state import LinkState, Phase, urls_of, wire_id
 from fairlead.gateway.link_status import ReplicaStatus, backlog, percentage, status
 from fairlead.gateway.link_tasks import LinkTasks
 from fairlead.gateway.messages import LinkRequest, Place
@@ -235,11 +236,11 @@ class LinkManager(LinkTasks):
         link = self._running_copy(stream, target)
         if link is not None:
             left = backlog(link, stream)
-            return _copy_row("copying", percentage(link, left), link.counts, link.error)
+            return _copy_row("copying", percentage(link, left), CopyNumbers(link.counts, link.error, link.conflicts))
         ended = self.ended_copies.get((stream.path, str(target)))
         if ended is None:
             raise NotFound(f"no copy of {src} to {target} is under way")
-        return _copy_row("done" if ended.error is None else "failed", 100, ended.counts, ended.error)
+        return _copy_row("done" if ended.error is None else "failed", 100, ended)
 
     def _running_copy(self, stream: Stream, target: StreamPath) -> LinkState | None:
         copies = (link for link in self.states.values() if link.record.once is not None)
@@ -312,14 +313,15 @@ async def _undone(error: FairleadError, done: Sequence[tuple[str, Undo]]) -> Fai
     return to_error({"errors": [{"code": code_of(error), "desc": desc}]})
 
 
-def _copy_row(state: str, done: int, counts: LinkCounts, error: FairleadError | None) -> ReplicaStatus:
+def _copy_row(state: str, done: int, copy: CopyNumbers) -> ReplicaStatus:
     return ReplicaStatus(
         {
             "state": state,
             "copyTableCompletionPercentage": done,
-            "recordsCopied": counts.records,
-            "bytesCopied": counts.size_bytes,
-            "duplicates": counts.duplicates,
-            "error": "" if error is None else str(error),
+            "recordsCopied": copy.counts.records,
+            "bytesCopied": copy.counts.size_bytes,
+            "duplicates": copy.counts.duplicates,
+            "conflicts": copy.conflicts,
+            "error": "" if copy.error is None else str(copy.error),
         }
     )

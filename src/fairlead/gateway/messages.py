@@ -367,7 +367,7 @@ class LinkRequest:
     path: str
     """Path of the replica stream in the destination cluster."""
     once: bool = False
-    """A copy that needs a one-time grant, not a standing agreement."""
+    """A copy that needs a one-time grant, not a standing agreement; at its end: one with positions of its own."""
     protocol: int = PROTOCOL
 
 
