@@ -12,9 +12,9 @@ is stopped and answers every call with that error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
@@ -23,16 +23,20 @@ from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog import effects, format, opening, recovery
 from fairlead.streamlog.draft import Draft, NotLoaded, Request, RowKey
-from fairlead.streamlog.fetch import Fetched, LogReader
+from fairlead.streamlog.fetch import LogReader
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
 from fairlead.streamlog.merge_job import MergeJob, MergeResult
 from fairlead.streamlog.merge_policy import unreferenced
 from fairlead.streamlog.retention import ExpiryGuard
 from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
+from fairlead.streamlog.sealed import Announcement, Answer, Pending, Sealed
 from fairlead.streamlog.state import ShardState
 from fairlead.streamlog.upkeep import Upkeep
-from fairlead.streamlog.values import EpochRange, LogObject, WriterEpoch
+from fairlead.streamlog.values import WriterEpoch
+from fairlead.streamlog.views import LogViews
+
+__all__ = ["Announcement", "Answer", "Pending", "Sealed", "ShardLog"]
 
 T = TypeVar("T")
 CACHE_BYTES_PER_SHARD_MAX = 64 * 1024 * 1024
@@ -40,61 +44,6 @@ COMMIT_ROWS_MAX = 2000
 """A commit is closed at so many rows: evaluating it holds the loop, which serves everybody else."""
 SPACE_CHECK_MS = 1000
 DAY_MS = 86_400_000
-
-
-class Answer(NamedTuple):
-    """What a request gave: a value, or the error it raised."""
-
-    value: Any
-    error: Exception | None
-
-    def result(self) -> Any:
-        """The value; raises the error if there is one."""
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
-@dataclass(slots=True)
-class Sealed:
-    """A commit on its way. `answers` are for the first `len(answers)` requests; the others were not evaluated."""
-
-    commit: int
-    rows: list[Row]
-    answers: list[Answer]
-    missing: tuple[RowKey, ...] = ()
-    """Rows on disk that the next request needs to know; load them before sealing again."""
-    durable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Announcement:
-    """Commits [first, end) may be read now."""
-
-    first: int
-    end: int
-    partitions: Sequence[tuple[int, int]]
-    """(topic number, partition) whose end or start moved."""
-    non_local: bool
-    """Something in them may be sent over a link."""
-
-
-@dataclass(slots=True)
-class Pending:
-    """What a link has not sent yet."""
-
-    records: int = 0
-    bytes: int = 0
-    oldest_ms: int | None = None
-    """appended_at of the oldest commit with something to send, milliseconds since 1970."""
-    newest_ms: int | None = None
-
-    def add(self, records: int, size_bytes: int, oldest_ms: int, newest_ms: int) -> None:
-        """Take in one more commit or segment."""
-        self.records += records
-        self.bytes += size_bytes
-        self.oldest_ms = oldest_ms if self.oldest_ms is None else min(self.oldest_ms, oldest_ms)
-        self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
 
 
 @dataclass(slots=True)
@@ -105,7 +54,7 @@ class _Space:
     full: StorageFull | None = field(default=None)
 
 
-class ShardLog:
+class ShardLog(LogViews):
     """The log of one shard; made by `open`. `write` and `fetch` may run on threads, all else on the owner's."""
 
     def __init__(
@@ -126,7 +75,6 @@ class ShardLog:
         self.state = state
         self.tail = tail
         self.end = end
-        """Number of the next commit: all below are announced."""
         self.stopped: FairleadError | None = None
         self.settings = settings
         self.clock = clock
@@ -315,90 +263,6 @@ class ShardLog:
         free = self.storage.free_bytes()
         reserve = self.settings.reserve_bytes + int(self.settings.reserve_ratio * self.storage.total_bytes())
         return StorageFull(self.prefix, free, reserve) if free < reserve else None
-
-    # Reading
-
-    @property
-    def epochs(self) -> tuple[EpochRange, ...]:
-        """Every writer epoch with the commits that count of it."""
-        return self.manifest.epochs
-
-    def objects(self, from_commit: int, to_commit: int) -> list[LogObject]:
-        """What to read for the announced commits [from_commit, to_commit), in order."""
-        return self.manifest.objects(from_commit, min(to_commit, self.end))
-
-    def epoch_id_of(self, commit: int) -> bytes:
-        """Random id of the writer epoch in which a commit lies; of the first one for a commit below the log."""
-        found = self.manifest.epoch_of(commit)
-        return self.epochs[0].id if found is None else found.id
-
-    def knows(self, epoch_id: bytes, commit: int) -> bool:
-        """Whether every commit below `commit` is ours, the last of them in that writer epoch: if not, this log was
-        rolled back since somebody read it."""
-        for epoch in self.epochs:
-            if epoch.id == epoch_id:
-                end = self.end if epoch.end is None else epoch.end
-                return epoch.first <= commit <= end
-        return False
-
-    def pending(self, from_commits: Mapping[int, int]) -> dict[int, Pending]:
-        """For each slice what the commits from the given one on hold; segments count as a whole."""
-        found = {slice: Pending() for slice in from_commits}
-        lowest = min(from_commits.values(), default=self.end)
-        for segment in self.manifest.segments:
-            if segment.end > lowest:
-                for slice, from_commit in from_commits.items():
-                    counts = segment.slices[slice]
-                    if segment.end > from_commit and counts.rows:
-                        found[slice].add(counts.records, counts.bytes, segment.oldest_at, segment.newest_at)
-        for stats in reversed(self.tail.commits):
-            if stats.commit < lowest:
-                break
-            for slice, records, size_bytes in stats.slices:
-                if slice in found and stats.commit >= from_commits[slice]:
-                    found[slice].add(records, size_bytes, stats.appended_at, stats.appended_at)
-        return found
-
-    def locate(self, number: int, partition: int, offset: int) -> list[LogObject]:
-        """Objects that hold what follows `offset` of a partition, control rows included, in order of commits."""
-        slice = number % 16
-        segments = [s.object for s in self.manifest.segments if s.slices[slice].rows]
-        merged_end = self.manifest.merged_end
-        tail = [
-            LogObject(self.manifest.commit_name(stats.commit), stats.commit, stats.commit + 1, segment=False)
-            for stats in self.tail.commits
-            if stats.commit >= merged_end and any(found == slice for found, _, _ in stats.slices)
-        ]
-        return segments + tail
-
-    def fetch_cached(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched | None:
-        """Batches from `offset` on out of memory; None if the disk is needed. See `fetch`."""
-        return self.reader.fetch_cached(number, partition, offset, max_bytes)
-
-    def fetch(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched:
-        """Batches from `offset` on, at least one even if it is larger than `max_bytes`; gaps as empty ones. Blocking.
-
-        Raises:
-            UnknownTopic, UnknownPartition, OffsetOutOfRange
-            Damaged, StorageUnavailable: the log stops.
-        """
-        return self.reader.fetch(number, partition, offset, max_bytes)
-
-    def offset_for_time(self, number: int, partition: int, timestamp_ms: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record with at least that time; None if there is none. Blocking.
-
-        Raises:
-            UnknownTopic, UnknownPartition, Damaged, StorageUnavailable
-        """
-        return self.reader.offset_for_time(number, partition, timestamp_ms)
-
-    def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record with the largest timestamp. Blocking; see `offset_for_time`."""
-        return self.reader.offset_of_newest(number, partition)
-
-    def offset_for_epoch(self, number: int, partition: int, epoch: int) -> tuple[int, int]:
-        """(topic epoch, its end offset) as OffsetForLeaderEpoch answers (KIP-320); (-1, -1) if unknown."""
-        return self.reader.offset_for_epoch(number, partition, epoch)
 
 
 def _moved_by_control_rows(state: ShardState, rows: Sequence[Row]) -> list[tuple[int, int]]:
