@@ -21,6 +21,10 @@ from fairlead.protocol.batch import build_batch
 from fairlead.storage.memory import MemoryStorage
 
 
+WRITTEN_MS = 1_700_000_000_000
+"""Time stamp of every record that a desk writes."""
+
+
 class FakeListeners:
     """Kafka listeners that only remember."""
 
@@ -67,7 +71,9 @@ class Desk:
         """Append one batch to partition 0 of a topic that exists."""
         stream = self.cluster.stream(path)
         shard, found = stream.topic(topic)
-        await stream.produce(shard, found.number, 0, build_batch([(None, value) for value in values]))
+        await stream.produce(
+            shard, found.number, 0, build_batch([(None, value) for value in values], timestamp_ms=WRITTEN_MS)
+        )
 
 
 def _rows(response: httpx.Response) -> list[dict[str, Any]]:

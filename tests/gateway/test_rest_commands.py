@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.cluster.stream import CommittedOffset
 from fairlead.model import errors
-from tests.gateway.desk import Desk, desks
+from tests.gateway.desk import WRITTEN_MS, Desk, desks
 
 
 @pytest.fixture
@@ -73,6 +73,8 @@ async def test_a_topic_is_made_shown_widened_and_deleted(desk: Desk) -> None:
         (1, 0, -1),
         (2, 0, -1),
     ]
+    assert [(row["mintimestamp"], row["maxtimestamp"]) for row in rows[:2]] == [(WRITTEN_MS, WRITTEN_MS), (0, 0)]
+    assert (await desk.get("stream/info", path="/s"))[0]["numrecords"] == 2
     assert {(row["owner"], row["timestamptype"]) for row in rows} == {("/mapr/sanfrancisco/s", "logappendtime")}
     await desk.post("stream/topic/delete", path="/s", topic="t")
     assert await desk.get("stream/topic/list", path="/s") == []

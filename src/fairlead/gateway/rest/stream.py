@@ -10,7 +10,7 @@ from fairlead.cluster.values import PERMISSIONS, StreamSettings
 from fairlead.gateway.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows, need
 from fairlead.model.errors import InvalidValue, NotImplementedYet
-from fairlead.model.names import StreamPath
+from fairlead.model.names import SLICES, StreamPath
 
 FIELDS = {
     "ttl": "ttl_seconds",
@@ -109,7 +109,10 @@ def _info(context: RestContext, stream: Stream) -> dict[str, Any]:
         "numtopics": stream.topic_count,
         **{original: getattr(settings, ours) for original, ours in FIELDS.items()},
         **{name: getattr(settings, name) or f"u:{context.user}" for name in PERMISSIONS},
+        **_sizes(stream),
         "compact": False,
+        "mincompactionlag": 0,
+        "deleteretention": 86_400_000,
         "ischangelog": False,
         "shards": settings.shards,
         "createdat": settings.created_at,
@@ -118,6 +121,13 @@ def _info(context: RestContext, stream: Stream) -> dict[str, Any]:
         "kafka": context.listeners.addresses().get(stream.path, ""),
         "stopped": "; ".join(str(shard.stopped) for shard in stream.shards if shard.stopped is not None),
     }
+
+
+def _sizes(stream: Stream) -> dict[str, int]:
+    """What the logs hold, replaced and expired rows that no merge has dropped yet included."""
+    whole = dict.fromkeys(range(SLICES), 0)
+    parts = [part for shard in stream.shards for part in shard.log.pending(whole).values()]
+    return {"numrecords": sum(part.records for part in parts), "logicalsize": sum(part.bytes for part in parts)}
 
 
 HANDLERS: dict[str, Handler] = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 from fairlead.cluster.stream import Stream
@@ -38,7 +40,11 @@ async def edit(context: RestContext, given: Given) -> Rows:
 async def info(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
     shard, topic = stream.topic(given["topic"])
-    return [_partition(context, stream, shard, topic, number) for number in range(topic.partitions)]
+    read = partial(_times, shard, topic)
+    times = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, read)
+    return [
+        {**_partition(context, stream, shard, topic, number), **times[number]} for number in range(topic.partitions)
+    ]
 
 
 async def list_topics(context: RestContext, given: Given) -> Rows:
@@ -106,6 +112,16 @@ def _partition(context: RestContext, stream: Stream, shard: Shard, topic: Topic,
         "master": context.listeners.main_address,
         "servers": context.listeners.main_address,
     }
+
+
+def _times(shard: Shard, topic: Topic) -> list[dict[str, int]]:
+    """Time stamps (ms) of the first record and of the newest one, by partition; 0 if there is none. Blocking."""
+    found = []
+    for number in range(topic.partitions):
+        first = shard.log.offset_for_time(topic.number, number, 0)
+        newest = shard.log.offset_of_newest(topic.number, number)
+        found.append({"mintimestamp": first[1] if first else 0, "maxtimestamp": newest[1] if newest else 0})
+    return found
 
 
 def _lags(stream: Stream) -> defaultdict[str, dict[str, int]]:
