@@ -133,7 +133,7 @@ def test_a_fetch_request_is_read_as_kio_wrote_it(version, name, topic_id, min_by
     request = fetch.read_request(body, version)
     assert (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation) == (500, min_bytes, 77, 1)
     assert request.session_id == (session if version >= 7 else 0)
-    (topic,) = request.topics
+    (topic,) = [fetch.read_topic(data, version) for data in request.topics]
     assert (topic.name, topic.topic_id) == named(version, fetch.TOPIC_IDS_FROM, name, topic_id)
     for read, (index, epoch, offset, last, size) in zip(topic.partitions, partitions, strict=True):
         assert (read.partition, read.offset, read.max_bytes) == (index, offset, size)
@@ -150,6 +150,9 @@ def test_a_fetch_answer_is_what_kio_reads(version, name, topic_id, index, code, 
     answer = fetch.PartitionAnswer(index, code, 100, 7, batches)
     parts = fetch.write_response([fetch.TopicAnswer(*known, [answer, answer])], version, isolation)
     assert all(any(part is batch for part in parts) for batch in batches)
+    topic = fetch.TopicAnswer(*known, [answer, answer])
+    packed = fetch.write_response([fetch.pack_topic(topic, version, isolation)], version, isolation)
+    assert b"".join(packed) == b"".join(parts)
     response = kio_response(1, version, parts)
     assert getattr(response, "session_id", 0) == 0
     (topic,) = response.responses
@@ -210,7 +213,7 @@ def test_a_metadata_answer_is_what_kio_reads(version, name, topic_id, partitions
 
 READERS = [
     (0, produce.read_request),
-    (1, fetch.read_request),
+    (1, lambda body, version: [fetch.read_topic(data, version) for data in fetch.read_request(body, version).topics]),
     (3, lambda body, version: list(metadata.MetadataRequest(body, version).topics())),
 ]
 

@@ -113,6 +113,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._answering is not None:
             self._answering.cancel()
         self.resume_writing()
+        if self.info is not None:
+            self.info.fetches.close()
         self.ended.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairlead.broker.node import NODE_ID as NODE_ID
+from fairlead.broker.poll import FetchMemory
 from fairlead.broker.topics import Listener
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
@@ -27,6 +28,8 @@ class ConnectionInfo:
     client_host: str
     advertised: tuple[str, int]
     """Host and port that Metadata and FindCoordinator answer: `--advertise`, or what the client came in on."""
+    fetches: FetchMemory = field(default_factory=FetchMemory)
+    """What the connection's last Fetch leaves for its next."""
 
 
 @dataclass(frozen=True, slots=True)

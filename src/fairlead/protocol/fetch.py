@@ -56,7 +56,9 @@ class FetchRequest:
     isolation: int
     session_id: int
     session_epoch: int
-    topics: list[FetchTopic]
+    topics: list[bytes]
+    """Each topic's part as it came: a client says nearly the same thing again and again, and what it has said before
+    need not be read twice. `read_topic` reads one."""
 
 
 class PartitionAnswer(NamedTuple):
@@ -88,25 +90,48 @@ def read_request(body: memoryview | bytes, version: int) -> FetchRequest:
         reader.int32()  # replica id
     max_wait_ms, min_bytes, max_bytes, isolation = reader.int32(), reader.int32(), reader.int32(), reader.int8()
     session_id, session_epoch = (reader.int32(), reader.int32()) if version >= _SESSIONS_FROM else (0, -1)
-    topics = [_read_topic(reader, version) for _ in reader.items()]
+    topics = [_take_topic(reader, version) for _ in reader.items()]
     # Forgotten topics, the rack and tagged fields follow: they speak of sessions and followers, which are not kept.
     return FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics)
 
 
-def _read_topic(reader: Reader, version: int) -> FetchTopic:
+def _take_topic(reader: Reader, version: int) -> bytes:
+    """The bytes of one topic, found by its lengths alone."""
+    start = reader.position
+    if version >= TOPIC_IDS_FROM:
+        reader.take(16)
+    else:
+        reader.skip_string()
+    form = _partition_form(version)
+    count = len(reader.items(item_bytes_min=form.size))
+    if reader.flexible:
+        for _ in range(count):
+            reader.take(form.size)
+            reader.skip_tags()
+        reader.skip_tags()
+    else:
+        reader.take(form.size * count)
+    return bytes(reader.buffer[start : reader.position])
+
+
+def read_topic(data: bytes, version: int) -> FetchTopic:
+    """One of a request's topics.
+
+    Raises:
+        Malformed: its name is no text.
+    """
+    reader = Reader(data, version >= FLEXIBLE_FROM)
     by_id = version >= TOPIC_IDS_FROM
     name, topic_id = (None, reader.uuid()) if by_id else (reader.string(), None)
     form = _partition_form(version)
     count = len(reader.items(item_bytes_min=form.size))
-    if reader.flexible:
-        partitions = []
-        for _ in range(count):
-            partitions.append(_read_partition(reader.take(form.size), form, version))
-            reader.skip_tags()
-    else:
-        data = reader.take(form.size * count)
-        partitions = [_partition(values, version) for values in form.iter_unpack(data)]
-    reader.skip_tags()
+    if not reader.flexible:
+        every = form.iter_unpack(reader.take(form.size * count))
+        return FetchTopic(name, topic_id, [_partition(values, version) for values in every])
+    partitions = []
+    for _ in range(count):
+        partitions.append(_partition(form.unpack(reader.take(form.size)), version))
+        reader.skip_tags()
     return FetchTopic(name, topic_id, partitions)
 
 
@@ -122,10 +147,6 @@ _PARTITION_V4 = struct.Struct(">iqi")
 _PARTITION_V5 = struct.Struct(">iqqi")
 _PARTITION_V9 = struct.Struct(">iiqqi")
 _PARTITION_V12 = struct.Struct(">iiqiqi")
-
-
-def _read_partition(data: memoryview, form: struct.Struct, version: int) -> FetchPartition:
-    return _partition(form.unpack(data), version)
 
 
 def _partition(values: tuple[int, ...], version: int) -> FetchPartition:
@@ -145,21 +166,46 @@ _I64 = struct.Struct(">q")
 _NO_READ_REPLICA = b"\xff\xff\xff\xff"
 
 
-def write_response(topics: Sequence[TopicAnswer], version: int, isolation: int = 0, error: int = 0) -> list[Part]:
-    """The answer's body in pieces; the batches among them are the objects that were given."""
+def write_response(
+    topics: Sequence[TopicAnswer | bytes], version: int, isolation: int = 0, error: int = 0
+) -> list[Part]:
+    """The answer's body in pieces; the batches among them are the objects that were given.
+
+    Topics given as bytes were packed before, by `pack_topic` for the same version and isolation.
+    """
     flexible = version >= FLEXIBLE_FROM
     out = _Pieces()
     out.add(_HEAD.pack(0, error, 0) if version >= _SESSIONS_FROM else bytes(4))
     out.add(array_length(len(topics), flexible))
-    aborted = array_length(0 if isolation == READ_COMMITTED else -1, flexible)
-    between = aborted + (_NO_READ_REPLICA if version >= _READ_REPLICA_FROM else b"")
+    between = _between(version, isolation)
     for topic in topics:
-        out.add(_topic_key(topic, version) + array_length(len(topic.partitions), flexible))
-        for partition in topic.partitions:
-            _write_partition(out, partition, version, between)
-        out.add(b"\x00" if flexible else b"")
+        if isinstance(topic, bytes):
+            out.add(topic)
+        else:
+            _write_topic(out, topic, version, between)
     out.add(b"\x00" if flexible else b"")
     return out.finish()
+
+
+def pack_topic(topic: TopicAnswer, version: int, isolation: int) -> bytes:
+    """One topic of an answer as `write_response` would write it."""
+    out = _Pieces()
+    _write_topic(out, topic, version, _between(version, isolation))
+    return b"".join(out.finish())
+
+
+def _between(version: int, isolation: int) -> bytes:
+    """What lies between a partition's offsets and its records."""
+    aborted = array_length(0 if isolation == READ_COMMITTED else -1, version >= FLEXIBLE_FROM)
+    return aborted + (_NO_READ_REPLICA if version >= _READ_REPLICA_FROM else b"")
+
+
+def _write_topic(out: _Pieces, topic: TopicAnswer, version: int, between: bytes) -> None:
+    flexible = version >= FLEXIBLE_FROM
+    out.add(_topic_key(topic, version) + array_length(len(topic.partitions), flexible))
+    for partition in topic.partitions:
+        _write_partition(out, partition, version, between)
+    out.add(b"\x00" if flexible else b"")
 
 
 def _write_partition(out: _Pieces, partition: PartitionAnswer, version: int, between: bytes) -> None:

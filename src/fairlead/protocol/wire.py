@@ -102,6 +102,10 @@ class Reader:
             raise Malformed("a string that must be there is null")
         return text
 
+    def skip_string(self) -> None:
+        """Pass over a string that must be there."""
+        self.take(self.uvarint() - 1 if self.flexible else self.int16())
+
     def _text(self, length: int) -> str:
         try:
             return str(self.take(length), "utf-8")
@@ -127,6 +131,9 @@ class Reader:
     def skip_tags(self) -> None:
         """Pass over tagged fields; nothing in messages of the old form."""
         if not self.flexible:
+            return
+        if self.position < len(self.buffer) and self.buffer[self.position] == 0:  # none, as nearly always
+            self.position += 1
             return
         for _ in range(self.uvarint()):
             self.uvarint()

@@ -34,23 +34,30 @@ class _Waiting(NamedTuple):
 
 
 class Watch:
-    """Tells when a partition moves: its end, its start, or that its topic is gone."""
+    """Tells when a partition moves: its end, its start, or that its topic is gone. Small: there may be many."""
+
+    __slots__ = ("_callback", "_event", "_key", "_moved", "_shard")
 
     def __init__(self, shard: Shard, key: tuple[int, int], callback: Callable[[], None] | None) -> None:
         self._shard = shard
         self._key = key
         self._callback = callback
-        self.moved = asyncio.Event()
+        self._moved = False
+        self._event: asyncio.Event | None = None
 
     def notify(self) -> None:
         """The partition moved."""
-        self.moved.set()
+        self._moved = True
+        if self._event is not None:
+            self._event.set()
         if self._callback is not None:
             self._callback()
 
     async def wait(self) -> None:
         """Until the partition moves."""
-        await self.moved.wait()
+        if not self._moved:
+            self._event = self._event or asyncio.Event()
+            await self._event.wait()
 
     def close(self) -> None:
         """Watch no longer."""

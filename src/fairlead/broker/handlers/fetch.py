@@ -27,12 +27,12 @@ async def handle(ctx: RequestContext, body: memoryview) -> Answer:
         return Packed(write_response([], ctx.version, error=ErrorCode.fetch_session_id_not_found))
     deadline = asyncio.get_running_loop().time() + max(0, request.max_wait_ms) / 1000
     max_bytes = min(request.max_bytes, ctx.settings.fetch_bytes_max)
-    poll = Poll(ctx.listener, ctx.readers, request.topics, max_bytes)
-    try:
-        await poll.read_all()
-        while not poll.failed and poll.size_bytes < request.min_bytes and await poll.wait(deadline):
-            await poll.read_moved()
-    finally:
-        poll.close()
+    memory = ctx.connection.fetches
+    poll = Poll(memory, ctx.readers, (ctx.version, request.isolation), max_bytes)
+    await poll.read_all(ctx.listener, request.topics)
+    while not poll.enough(request.min_bytes) and await poll.wait(deadline):
+        await poll.read_moved()
     ctx.traffic.fetched_bytes += poll.size_bytes
-    return Packed(write_response(poll.answers(), ctx.version, request.isolation))
+    answer = write_response(poll.answers(), ctx.version, request.isolation)
+    memory.trim()
+    return Packed(answer)
