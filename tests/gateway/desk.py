@@ -20,7 +20,6 @@ from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
 from fairlead.storage.memory import MemoryStorage
 
-
 WRITTEN_MS = 1_700_000_000_000
 """Time stamp of every record that a desk writes."""
 
