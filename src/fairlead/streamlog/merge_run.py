@@ -91,7 +91,7 @@ class _Merge:
     def _write_data(self, rows: Located, places: NDArray[np.int64]) -> Iterator[SegmentEntry]:
         for part in _split(rows.columns.take(places), self.job.segment_bytes_max):
             chosen = rows.take(places[part])
-            gathered = [b"".join(load(self.storage, chosen.take(cut)).runs()) for cut in _chunks(chosen.columns)]
+            gathered = [_joined(load(self.storage, chosen.take(cut)).runs()) for cut in _chunks(chosen.columns)]
             yield self._write("data", chosen.columns, self._encoded_columns(chosen.columns, gathered))
 
     def _write_control(self, merged: Merged, *, all_inputs: bool) -> list[SegmentEntry]:
@@ -166,6 +166,10 @@ class _Merge:
             for row in columns.rows():
                 effects.replay(state, row)
         return state
+
+
+def _joined(pieces: Sequence[memoryview]) -> Buffer:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def count_slices(columns: Columns) -> tuple[SliceCount, ...]:
