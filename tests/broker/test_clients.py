@@ -261,3 +261,25 @@ def test_records_survive_a_restart(tmp_path):
         publish(producer(broker), "kept", values(b"more"))
         (message,) = consume(broker, "kept", 1, offset=500)
         assert message.value() == b"more"
+
+
+def test_clients_go_on_after_a_restart(tmp_path):
+    """A producer and a consumer that stay: the broker comes back at its address, and nothing is lost or doubled."""
+    from tests.support.broker import run_broker
+
+    with run_broker(tmp_path / "data") as broker:
+        port = broker.address[1]
+        writer = producer(broker, **{"enable.idempotence": True, "reconnect.backoff.max.ms": 200})
+        reader = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "reconnect.backoff.max.ms": 200})
+        publish(writer, "stays", values(b"one"))
+        reader.assign([TopicPartition("stays", 0, 0)])
+        assert reader.poll(10).value() == b"one"
+    with run_broker(tmp_path / "data", port=port) as broker:
+        publish(writer, "stays", values(b"two"))
+        messages = []
+        deadline = time.monotonic() + 20
+        while not messages and time.monotonic() < deadline:
+            message = reader.poll(0.5)
+            messages += [message] if message is not None and not message.error() else []
+        reader.close()
+        assert [(m.offset(), m.value()) for m in messages] == [(1, b"two")]

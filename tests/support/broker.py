@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 import uvloop
 
 from fairlead.broker.server import KafkaServer
@@ -60,13 +61,18 @@ class RunningBroker:
 
 @contextmanager
 def run_broker(
-    data: Path | Storage, *, name: str = "testcluster", settings: Settings | None = None, clock: Clock | None = None
+    data: Path | Storage,
+    *,
+    name: str = "testcluster",
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    port: int = 0,
 ) -> Iterator[RunningBroker]:
-    """Run a broker on a directory or storage until the block ends."""
+    """Run a broker on a directory or storage until the block ends; `port` 0 takes any free one."""
     started: Future[RunningBroker] = Future()
     ending = threading.Event()
     storage = LocalStorage(data) if isinstance(data, Path) else data
-    body = _serve(storage, name, settings or Settings(), clock or SystemClock(), started, ending)
+    body = _serve(storage, name, settings or Settings(), clock or SystemClock(), port, started, ending)
     thread = threading.Thread(target=_run, args=(body, started), name="broker")
     thread.start()
     try:
@@ -75,6 +81,13 @@ def run_broker(
         ending.set()
         thread.join(_WAIT_SECONDS)
         assert not thread.is_alive(), "the broker did not stop"
+
+
+@pytest.fixture
+def running_broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    """A broker on a fresh directory, for one test; a `conftest.py` that imports it offers it."""
+    with run_broker(tmp_path / "data") as broker:
+        yield broker
 
 
 def _run(body: Coroutine[Any, Any, None], started: Future[RunningBroker]) -> None:
@@ -92,6 +105,7 @@ async def _serve(
     name: str,
     settings: Settings,
     clock: Clock,
+    port: int,
     started: Future[RunningBroker],
     ending: threading.Event,
 ) -> None:
@@ -101,7 +115,7 @@ async def _serve(
             storage, name=name, settings=settings, clock=clock, randomness=SystemRandomness(), executor=executor
         )
         server = KafkaServer(cluster)
-        await server.start("127.0.0.1", 0)
+        await server.start("127.0.0.1", port)
         started.set_result(RunningBroker(loop, cluster, server))
         await loop.run_in_executor(None, ending.wait)
         await server.close()
