@@ -161,6 +161,16 @@ def _noting(method, event: asyncio.Event):  # type: ignore[no-untyped-def]
     return noting
 
 
+async def test_large_requests_are_evaluated_beside_the_loop(executor: ThreadPoolExecutor) -> None:
+    """A frame of megabytes takes its time on a thread; order and answers are the same."""
+    shard = await opened(MemoryStorage(), executor)
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    batch = batch_of(b"x" * 700_000)
+    calls = [shard.submit(lambda d: produce(d, topic.number, 0, batch), len(batch)) for _ in range(9)]
+    assert [result.base_offset for result in await asyncio.gather(*calls)] == list(range(9))
+    await shard.close()
+
+
 async def test_callers_wait_while_too_much_is_queued(executor: ThreadPoolExecutor) -> None:
     """Back pressure, not an error; all are answered."""
     shard = await opened(MemoryStorage(), executor, settings=replace(SETTINGS, commit_queue_bytes_max=1000))

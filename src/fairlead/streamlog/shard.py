@@ -24,6 +24,8 @@ from fairlead.streamlog.writer import Announcement, Sealed, ShardLog
 T = TypeVar("T")
 BUSY_COMMITS = 10_000
 """So many commits that wait for merging make the writer linger."""
+SEAL_ON_THREAD_BYTES = 1024 * 1024
+"""With so much in the queue requests are evaluated on a thread, so that the loop serves others meanwhile."""
 Listener = Callable[[Announcement], None]
 
 
@@ -93,6 +95,8 @@ class Shard:
         self._watches: dict[tuple[int, int], set[Watch]] = {}
         self._listeners: list[Listener] = []
         self._closed = False
+        self._evaluating = asyncio.Lock()
+        """Held while requests are evaluated on a thread: nothing else changes the state then."""
         self.upkeep_failures = 0
         """Merges and deletions that failed and are tried again; for metrics."""
         self._merger = merger
@@ -181,7 +185,7 @@ class Shard:
             await asyncio.sleep(linger_ms / 1000)
 
     async def _one_commit(self) -> None:
-        sealed = self.log.seal([waiting.request for waiting in self._queue])
+        sealed = await self._seal([waiting.request for waiting in self._queue])
         taken = [self._queue.popleft() for _ in sealed.answers]
         self._queued_bytes -= sum(waiting.size_bytes for waiting in taken)
         self._room.set()
@@ -197,6 +201,13 @@ class Shard:
         self._tell(announcement)
         if sealed.missing:
             await self._loop.run_in_executor(self._executor, self.log.reader.load_stored, sealed.missing)
+
+    async def _seal(self, requests: list[Request[Any]]) -> Sealed:
+        """Evaluate on the loop what is quickly done, and large frames on a thread: sealing only reads the state."""
+        if self._queued_bytes < SEAL_ON_THREAD_BYTES:
+            return self.log.seal(requests)
+        async with self._evaluating:
+            return await self._loop.run_in_executor(self._executor, self.log.seal, requests)
 
     def _failed(self, sealed: Sealed, taken: list[_Waiting], error: Exception) -> None:
         self.log.abandon(sealed, error)
@@ -267,20 +278,24 @@ class Shard:
 
     async def _merge_once(self, merger: Merger) -> bool:
         """Do one merge job; False if there is none."""
-        job = self.log.plan_merge()
+        async with self._evaluating:
+            job = self.log.plan_merge()
         if job is None:
             return False
         result = await merger.run(job)
         upkeep = self.log.upkeep
         prepared = await self._loop.run_in_executor(self._executor, upkeep.prepare, result)
-        for key in upkeep.finish(prepared):
+        async with self._evaluating:
+            moved = upkeep.finish(prepared)
+        for key in moved:
             for watch in list(self._watches.get(key, ())):
                 watch.notify()
         return True
 
     async def _sweep(self) -> None:
         upkeep = self.log.upkeep
-        upkeep.expire_producers()
+        async with self._evaluating:
+            upkeep.expire_producers()
         due = upkeep.take_due()
         if due:
             await self._loop.run_in_executor(self._executor, upkeep.sweep, due)
