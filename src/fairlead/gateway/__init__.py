@@ -2,6 +2,6 @@
 
 In: REST calls, control connections of reader and sink tasks, frames for replicas here, contacts of links whose replica
 is here. Out: changes of the cluster's records, grants and announcements, commits in the replicas' logs, numbers.
-Always true: what an answer says is durable; a GET changes nothing; a source may write only into a replica that names it;
-no destination makes another wait. Nothing here decides what a row does: that is `streamlog`.
+Always true: what an answer says is durable; a GET changes nothing; a source writes only where it is named as
+upstream; no destination makes another wait. Nothing here decides what a row does: that is `streamlog`.
 """

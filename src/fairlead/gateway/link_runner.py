@@ -249,9 +249,9 @@ class LinkRunner:
         record, stream = link.record, self.source(link)
         self.contacts += 1
         answer = await link.gateways.ask(urls_of(self.cluster, record), self.request(link))
+        await self._bind(link, answer)
         if self._holds_still(link) or link.record.rescan != record.rescan:
             return
-        await self._bind(link, answer)
         self._check_history(link, stream, answer)
         self._learn(link, stream, answer)
         if self._copy_is_done(link):
@@ -270,7 +270,7 @@ class LinkRunner:
     async def _bind(self, link: LinkState, answer: LinkAnswer) -> None:
         record = link.record
         if record.replica_stream is None:
-            link.record = await self.cluster.links.edit(record.id, replica_stream=answer.stream)
+            await self.cluster.links.edit(record.id, replica_stream=answer.stream)
         elif record.replica_stream != answer.stream:
             names = f"-path {self._source_path(record)} -replica {record.replica_path}"
             raise StreamChanged(
@@ -297,6 +297,8 @@ class LinkRunner:
         link.answer = answer
         link.error = None
         link.phase = Phase.READY
+        if not link.undelivered:
+            link.backoff.reset()
         for position in answer.positions:
             link.advance(position.shard, {position.slice: position.commit})
         self.granting.runs.seen(position.run for position in answer.positions)

@@ -68,6 +68,8 @@ class LinkState:
     error_host: str = ""
     failed: bool = False
     """A sink could not deliver; wait before asking again."""
+    undelivered: bool = False
+    """Nothing was delivered since a sink failed: an answer to a contact alone does not shorten the waits."""
     answer: LinkAnswer | None = None
     positions: dict[SliceKey, int] = field(default_factory=dict)
     """Recorded at the destination; a slice without one begins at 0."""
@@ -156,6 +158,11 @@ class LinkState:
         self.copy_bytes = None
         self.copy_ends = ()
         self.passed = ()
+
+    def delivered(self) -> None:
+        """Frames arrive: the next failure begins with the shortest wait."""
+        self.undelivered = False
+        self.backoff.reset()
 
     def rouse(self) -> None:
         """Let the link look at its state again, without waiting out a back-off."""

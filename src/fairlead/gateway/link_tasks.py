@@ -69,7 +69,7 @@ class LinkTasks(LinkRunner):
         link = self._by_wire_id(message.link)
         if link is None:
             return
-        link.backoff.reset()
+        link.delivered()
         link.advance(message.shard, message.slices)
         link.counts.frames += message.frames
         link.counts.records += message.records
@@ -85,7 +85,7 @@ class LinkTasks(LinkRunner):
         if link is None or not self._stands(link, message.run):
             return
         self._fail(link, _error_of(message))
-        link.failed = True
+        link.failed = link.undelivered = True
 
     def sink_refused(self, message: SliceRefused) -> None:
         """A frame did not follow the recorded position: give the link again, from there."""
@@ -94,7 +94,7 @@ class LinkTasks(LinkRunner):
             return
         if any(held.run == message.run for held in self.granting.table.of(link.record.id)):
             self._withdraw(link, "refused")
-            link.failed = True
+            link.failed = link.undelivered = True
 
     def _stands(self, link: LinkState, run: Run) -> bool:
         """Something that was granted under this run, or before, still counts."""
