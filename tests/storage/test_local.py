@@ -139,10 +139,13 @@ def test_temporary_files_of_dead_processes_are_removed_at_open(storage: LocalSto
     """Those of a living one stay: the merging process puts while others open the directory."""
     folder = storage.root / ".tmp"
     (folder / "999999999-1-1").write_bytes(b"left over")
+    (folder / f"{os.getpid()}-of-another-with-our-id").write_bytes(b"left over in a container")
     alive = folder / f"{os.getppid()}-1-1"
     alive.write_bytes(b"being written")
+    ours = storage._temporary_name()
+    Path(ours).write_bytes(b"being written by another thread")
     LocalStorage(storage.root)
-    assert [path.name for path in folder.iterdir()] == [alive.name]
+    assert {str(path) for path in folder.iterdir()} == {str(alive), ours}
 
 
 def test_a_file_system_without_links_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

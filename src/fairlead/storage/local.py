@@ -24,6 +24,8 @@ from fairlead.storage.interface import Put
 
 LOCK: Final = "lock"
 _TEMPORARY: Final = ".tmp"
+_OURS: Final = os.urandom(6).hex()
+"""Marks this process's temporary files: a process id alone may come again, in a container it always does."""
 _IOV_MAX: Final = 1024
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -61,8 +63,9 @@ class LocalStorage:
     @staticmethod
     def _remove_left_over(path: str) -> None:
         """Remove a temporary file, unless the process that made it lives: it may be putting just now."""
-        maker = os.path.basename(path).partition("-")[0]
-        if maker.isdigit() and int(maker) != os.getpid() and os.path.exists(f"/proc/{maker}"):
+        maker, _, rest = os.path.basename(path).partition("-")
+        lives = maker.isdigit() and int(maker) != os.getpid() and os.path.exists(f"/proc/{maker}")
+        if lives or rest.startswith(_OURS):
             return
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -288,7 +291,7 @@ class LocalStorage:
         return os.path.join(self._root, name)
 
     def _temporary_name(self) -> str:
-        return os.path.join(self._temporary, f"{os.getpid()}-{id(self):x}-{next(self._numbers)}")
+        return os.path.join(self._temporary, f"{os.getpid()}-{_OURS}-{id(self):x}-{next(self._numbers)}")
 
     def _unavailable(self, what: str, name: str, error: OSError) -> StorageUnavailable:
         return StorageUnavailable(f"data directory {self._root}: cannot {what} {name}: {_why(error)}")
