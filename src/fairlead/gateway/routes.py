@@ -8,20 +8,21 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from fairlead.gateway.catalog import COMMANDS
 from fairlead.gateway.command import CLUSTERS, Command, Given, Param, given_path
 from fairlead.gateway.errors import envelope, error_envelope
 from fairlead.gateway.rest import HANDLERS
 from fairlead.gateway.rest.context import RestContext, Rows
+from fairlead.gateway.turns import rendered
 from fairlead.model.errors import InvalidValue, NotAllowed, UnknownCluster
 
 BODY_BYTES_MAX = 1_000_000
 FORWARDED = "x-fairlead-forwarded"
 """Set on a call that one cluster sends on to another, so that it is never sent on twice."""
 
-Endpoint = Callable[[Request], Awaitable[JSONResponse]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def build(context: RestContext) -> APIRouter:
@@ -43,17 +44,18 @@ def build(context: RestContext) -> APIRouter:
 
 
 def _endpoint(command: Command, context: RestContext) -> Endpoint:
-    async def endpoint(request: Request) -> JSONResponse:
+    async def endpoint(request: Request) -> Response:
         _check_origin(request)
         raw = await _parameters(request)
         rows = await _run(command, context, raw, forwarded=FORWARDED in request.headers)
-        return JSONResponse(envelope(rows, context.cluster.clock.wall_ms()))
+        body = await rendered(envelope(rows, context.cluster.clock.wall_ms()))
+        return Response(body, media_type="application/json")
 
     return endpoint
 
 
 def _refusal(command: Command, context: RestContext) -> Endpoint:
-    async def refuse(request: Request) -> JSONResponse:
+    async def refuse(request: Request) -> Response:
         why = "it changes something" if command.changes else "it changes nothing"
         error = InvalidValue(f"{command.path}: {why}, so call it with {command.method}, not {request.method}")
         body = error_envelope(error, context.cluster.clock.wall_ms())

@@ -8,6 +8,7 @@ from typing import Any
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
+from fairlead.gateway.turns import in_turns
 from fairlead.model.errors import InvalidValue, UnknownGroup
 from fairlead.streamlog.values import Cursor, Topic
 
@@ -15,7 +16,7 @@ from fairlead.streamlog.values import Cursor, Topic
 async def list_cursors(context: RestContext, given: Given) -> Rows:
     stream = _chosen_stream(context, given)
     now_ms = context.cluster.clock.wall_ms()
-    rows = [_row(stream, *found, now_ms=now_ms) for found in _chosen(stream, given)]
+    rows = [_row(stream, *found, now_ms=now_ms) async for found in in_turns(_chosen(stream, given))]
     return sorted(rows, key=lambda row: (row["consumergroup"], row["topic"], row["partitionid"]))
 
 

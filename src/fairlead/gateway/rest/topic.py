@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections.abc import Mapping
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import TIMESTAMP_TYPES
 from fairlead.gateway.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
+from fairlead.gateway.turns import in_turns
 from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.shard import Shard
 from fairlead.streamlog.values import Topic
@@ -49,18 +51,19 @@ async def info(context: RestContext, given: Given) -> Rows:
 
 async def list_topics(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
-    lags = _lags(stream)
-    topics = sorted(stream.topics(), key=lambda topic: topic.name)
-    return [
-        {
-            "topic": topic.name,
-            "partitions": topic.partitions,
-            "consumers": len(lags[topic.name]),
-            "maxlag": max(lags[topic.name].values(), default=0),
-            "owner": owner_of(context, stream, topic),
-        }
-        for topic in topics
-    ]
+    lags = await _lags(stream)
+    rows = [_row(context, stream, topic, lags.get(topic.name, {})) async for topic in in_turns(stream.topics())]
+    return sorted(rows, key=itemgetter("topic"))
+
+
+def _row(context: RestContext, stream: Stream, topic: Topic, lags: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "partitions": topic.partitions,
+        "consumers": len(lags),
+        "maxlag": max(lags.values(), default=0),
+        "owner": owner_of(context, stream, topic),
+    }
 
 
 async def delete(context: RestContext, given: Given) -> Rows:
@@ -124,12 +127,12 @@ def _times(shard: Shard, topic: Topic) -> list[dict[str, int]]:
     return found
 
 
-def _lags(stream: Stream) -> defaultdict[str, dict[str, int]]:
+async def _lags(stream: Stream) -> dict[str, dict[str, int]]:
     """By topic and consumer group: the most records that the group has not read of one partition."""
-    lags: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for group, topic, partition, cursor in stream.cursors():
+    lags: dict[str, dict[str, int]] = {}
+    async for group, topic, partition, cursor in in_turns(stream.cursors()):
         end = stream.shard_for(topic.name).state.partition(topic.number, partition).end
-        found = lags[topic.name]
+        found = lags.setdefault(topic.name, {})
         found[group] = max(found.get(group, 0), end - cursor.offset)
     return lags
 
