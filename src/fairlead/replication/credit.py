@@ -8,12 +8,14 @@ Spark's pipe, and a busy one gathers more rows into a frame instead of queueing 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 
 class Credit:
     """Of one grant."""
 
-    def __init__(self, bytes_max: int, frames_max: int) -> None:
+    def __init__(self, bytes_max: Callable[[], int], frames_max: int) -> None:
+        """`bytes_max` may change: many grants share what one worker may have on the way."""
         self._bytes_max = bytes_max
         self._frames_max = frames_max
         self._handed = (0, 0)
@@ -40,4 +42,4 @@ class Credit:
     def _fits(self, size_bytes: int) -> bool:
         frames = self._handed[0] - self._answered[0]
         waiting = self._handed[1] - self._answered[1]
-        return frames <= 0 or (frames < self._frames_max and waiting + size_bytes <= self._bytes_max)
+        return frames <= 0 or (frames < self._frames_max and waiting + size_bytes <= self._bytes_max())

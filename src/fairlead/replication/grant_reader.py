@@ -15,7 +15,16 @@ from typing import TypeVar
 import numpy as np
 import structlog
 
-from fairlead.gateway.messages import PROTOCOL, ApplyHello, Done, Grant, ReadReport, RepairGrant, RepairPartition
+from fairlead.gateway.messages import (
+    PROTOCOL,
+    ApplyHello,
+    Done,
+    Grant,
+    Located,
+    ReadReport,
+    RepairGrant,
+    RepairPartition,
+)
 from fairlead.model.errors import Damaged, Missing
 from fairlead.replication.credit import Credit
 from fairlead.replication.link_rows import Address, LinkFrame
@@ -29,7 +38,7 @@ from fairlead.streamlog.reader import Route, SlicePart, read_partition, read_sli
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import EpochRange
 
-DAMAGED_PAUSE_SECONDS = 5.0
+MISSED_PAUSE_SECONDS_MAX = 5.0
 """Damage is the server's to report and an operator's to mend; a reader looks again now and then."""
 
 READ_INTERVAL_SECONDS = 0.02
@@ -125,6 +134,7 @@ class GrantReader:
         self._emitted: dict[int, int] = {}
         self._unframed_bytes = dict.fromkeys(grant.slices, 0)
         self._reported: ReadReport | None = None
+        self._misses = _Misses()
 
     @property
     def scanned_to(self) -> int:
@@ -154,11 +164,9 @@ class GrantReader:
             next_read = clock() + READ_INTERVAL_SECONDS
             try:
                 await self._read_to(self._target())
-            except Missing:
-                await self._view.list_again(self.scanned_to)
+                self._misses = _Misses()
             except Damaged as error:
-                log.error("object is damaged", object=error.name, why=error.why)
-                await asyncio.sleep(DAMAGED_PAUSE_SECONDS)
+                await self._misses.pause(error)
                 await self._view.list_again(self.scanned_to)
         await self._send(self.report() or ReadReport(self.grant.grant, dict(self._scanned), dict(self._emitted)))
         await self._send(Done(self.grant.grant))
@@ -192,6 +200,20 @@ class GrantReader:
         await self._framer.send(slice_, self._framed[slice_], to_commit, columns)
         self._framed[slice_] = self._emitted[slice_] = to_commit
         self._unframed_bytes[slice_] = 0
+
+
+class _Misses:
+    """Objects that could not be read, one after the other without success in between."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    async def pause(self, error: Damaged) -> None:
+        """An object that is missing once was merged meanwhile: ask again at once. After that wait longer each time."""
+        if self._count or not isinstance(error, Missing):
+            log.error("object cannot be read", object=error.name, why=error.why, times=self._count + 1)
+            await asyncio.sleep(min(0.05 * 2.0 ** min(self._count, 10), MISSED_PAUSE_SECONDS_MAX))
+        self._count += 1
 
 
 class RepairReader:
@@ -233,28 +255,29 @@ class RepairReader:
 
     async def _repair(self, wanted: RepairPartition) -> None:
         """The last frame says so; without a row it is empty, so that the note is cleared all the same."""
+        misses = _Misses()
         while True:
             located = await self._view.locate(wanted.number, wanted.partition, wanted.end)
-            route = route_of(self.grant)
-            parts = read_partition(
-                self._storage,
-                located.objects,
-                wanted.number,
-                wanted.partition,
-                wanted.end,
-                route=route,
-                frame_bytes=self._limits.frame_bytes,
-            )
             try:
-                async for columns in in_thread(parts):
-                    await self._frame(wanted, located.end, columns, last=False)
-            except Missing:
-                continue
+                await self._bring(wanted, located)
             except Damaged as error:
-                log.error("object is damaged", object=error.name, why=error.why)
+                await misses.pause(error)
+            else:
+                await self._frame(wanted, located.end, None, last=True)
                 return
-            await self._frame(wanted, located.end, None, last=True)
-            return
+
+    async def _bring(self, wanted: RepairPartition, located: Located) -> None:
+        parts = read_partition(
+            self._storage,
+            located.objects,
+            wanted.number,
+            wanted.partition,
+            wanted.end,
+            route=route_of(self.grant),
+            frame_bytes=self._limits.frame_bytes,
+        )
+        async for columns in in_thread(parts):
+            await self._frame(wanted, located.end, columns, last=False)
 
     async def _frame(self, wanted: RepairPartition, read_to: int, columns: Columns | None, *, last: bool) -> None:
         repair = Repair(wanted.number, wanted.partition, read_to, last)

@@ -38,6 +38,8 @@ from fairlead.replication.objects import OpenObjects, open_directory
 CONTROL_PATH = "/control/reader"
 UNANSWERED_BYTES_MAX = 64_000_000
 """Of one grant; twice the window of a connection, so that the next frame waits at the sink when an answer comes."""
+UNANSWERED_BYTES_OF_WORKER = 256_000_000
+"""Of all grants of a worker, which share it: what may wait in its sink when every destination is slow."""
 UNANSWERED_FRAMES_MAX = 32
 """Of one grant, two for each slice: where frames are small and many, what waits in a queue is latency, and rows that
 wait in the log instead go out in fewer, larger frames."""
@@ -83,6 +85,7 @@ class ReaderTask:
         self._settings = settings
         self._handover = handover
         self._open_objects = open_objects
+        self._lost = ""
 
     async def run(self) -> None:
         """Serve grants. A lost control connection is opened again."""
@@ -98,12 +101,15 @@ class ReaderTask:
         """One conversation with the server; True if all is done (`once`)."""
         try:
             async with open_control(self._server_url, CONTROL_PATH, READER_HEARS) as control:
+                self._lost = ""
                 await control.send(ReaderHello(self._worker, self._settings.slots))
                 conversation = _Conversation(control, self._settings, self._hand_on, self._open_objects)
                 await conversation.run()
                 return True
         except (Unreachable, InvalidValue, StorageUnavailable) as error:
-            log.info("control connection lost", server=self._server_url, error=str(error))
+            if str(error) != self._lost:
+                log.info("control connection lost", server=self._server_url, error=str(error))
+            self._lost = str(error)
         return False
 
     async def _hand_on(self, frame: LinkFrame) -> None:
@@ -166,7 +172,7 @@ class _Conversation:
     def _grant(self, grant: Grant | RepairGrant) -> None:
         view = self._view((grant.source.stream, grant.shard))
         storage = self._open_objects(grant.data_root)
-        credit = Credit(UNANSWERED_BYTES_MAX, UNANSWERED_FRAMES_MAX)
+        credit = Credit(self._share_bytes, UNANSWERED_FRAMES_MAX)
         limits = FrameLimits(self._settings.frame_bytes, self._settings.position_bytes)
         send = self._control.send
         reader: GrantReader | RepairReader
@@ -177,6 +183,9 @@ class _Conversation:
         task = asyncio.ensure_future(reader.run())
         task.add_done_callback(self._ended)
         self._running[grant.grant] = _Running(reader, view, task)
+
+    def _share_bytes(self) -> int:
+        return min(UNANSWERED_BYTES_MAX, UNANSWERED_BYTES_OF_WORKER // max(len(self._running), 1))
 
     def _view(self, key: tuple[bytes, int]) -> LogView:
         return self._views.setdefault(key, LogView(*key, self._control.send))

@@ -108,13 +108,17 @@ class SinkTask:
             group.create_task(self._control())
 
     async def _control(self) -> None:
+        lost = ""
         while True:
             try:
                 async with open_control(self._server_url, CONTROL_PATH, SINK_HEARS) as control:
+                    lost = ""
                     await control.send(SinkHello(self._worker))
                     await together(self._speak(control), self._hear(control))
             except (Unreachable, InvalidValue) as error:
-                log.info("control connection lost", server=self._server_url, error=str(error))
+                if str(error) != lost:
+                    log.info("control connection lost", server=self._server_url, error=str(error))
+                lost = str(error)
                 await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _hear(self, control: Control) -> None:
