@@ -266,6 +266,8 @@ def test_fsck_finds_no_damage_and_names_it(
     done = empty(f"fsck --data {other.data}")
     assert done.code == 1
     assert commit.name in done.out
+    (other.data / "cluster.json").write_text("{}")
+    assert "cluster.json: has no name" in empty(f"fsck --data {other.data}").out
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,7 @@ class _Reader:
         self._bootstrap = bootstrap
         self._group = group
         self._stored = False
+        self._lost: Any = None
         self._start = "earliest" if from_beginning or group else "latest"
         self._consumer = Consumer(
             {
@@ -186,6 +187,7 @@ class _Reader:
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": self._start,
+                "error_cb": self._note,
                 **_client_settings(),
             }
         )
@@ -200,7 +202,9 @@ class _Reader:
         while open_ones or follow:
             message = self._consumer.poll(POLL_SECONDS)
             if message is None:
+                self._check_connected(follow)
                 continue
+            self._lost = None
             error = message.error()
             if error is None:
                 yield message
@@ -208,6 +212,17 @@ class _Reader:
                 open_ones.discard(message.partition())
             else:
                 raise _client_error(error, self._topic)
+
+    def _note(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._lost = error
+
+    def _check_connected(self, follow: bool) -> None:
+        """Who follows waits for the server to come back; who wants what is there now is told."""
+        if self._lost is not None and not follow:
+            raise TryAgain(f"the Kafka listener at {self._bootstrap} answers no more: {self._lost.str()}")
 
     def done(self, message: Any) -> None:
         """The record was printed: its group goes on after it. A record may be seen twice, none is lost."""
