@@ -92,6 +92,7 @@ async def test_metrics_count_streams_topics_commits_and_links(desk: Desk) -> Non
     assert 'fairlead_topics{stream="/s"} 1.0' in text
     assert 'fairlead_log_end_commits{stream="/s"} 1.0' in text
     assert "fairlead_connections 3.0" in text
+    assert 'fairlead_link_position_commits{replica="/mapr/sanfrancisco/r",stream="/s"} 0.0' in text
     assert 'fairlead_link_paused{replica="/mapr/sanfrancisco/r",stream="/s"} 1.0' in text
 
 

@@ -93,6 +93,7 @@ _LINK_GAUGES = {
     "fairlead_link_pending_records": "Records that the replica does not have yet",
     "fairlead_link_pending_bytes": "Bytes that the replica does not have yet",
     "fairlead_link_oldest_pending_timestamp_ms": "When the oldest of them was appended",
+    "fairlead_link_position_commits": "Commits below this are at the replica (sum of the stream's logs)",
     "fairlead_link_partitions_behind": "Partitions that are being repaired or are in conflict",
     "fairlead_link_errors": "1 while the link has an error",
 }
@@ -104,6 +105,7 @@ def _link_values(row: Mapping[str, Any]) -> dict[str, float]:
         "fairlead_link_pending_records": float(row["putsPending"]),
         "fairlead_link_pending_bytes": float(row["bytesPending"]),
         "fairlead_link_oldest_pending_timestamp_ms": float(row["minPendingTS"] or 0),
+        "fairlead_link_position_commits": float(sum(position["lowest"] for position in row["positions"])),
         "fairlead_link_partitions_behind": float(row["partitionsBehind"]),
         "fairlead_link_errors": float(bool(row["errors"])),
     }
