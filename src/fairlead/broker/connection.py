@@ -24,8 +24,10 @@ from fairlead.protocol.wire import Malformed
 
 log = structlog.get_logger(__name__)
 
-PRODUCE_IN_FLIGHT_MAX = 16
-_WAITING_MAX = 16
+PRODUCE_IN_FLIGHT_MAX = 256
+"""librdkafka puts one partition into each Produce request: with 16 of them, a producer to thousands of topics got 16
+batches into a commit, and seconds of delay at 2,000 records a second. Their bytes are bounded all the same."""
+_WAITING_MAX = 256
 """Whole requests that may wait before reading stops."""
 _WRITE_BYTES = 256 * 1024
 """Written before the client's pace is asked for."""
