@@ -12,7 +12,7 @@ import pytest
 from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced
 
 from fairlead.model.clock import SystemClock, SystemRandomness
-from fairlead.model.errors import Closed, FairleadError, StorageFull, StorageUnavailable
+from fairlead.model.errors import Closed, Damaged, FairleadError, StorageFull, StorageUnavailable
 from fairlead.model.names import slice_of
 from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
@@ -159,6 +159,28 @@ def _noting(method, event: asyncio.Event):  # type: ignore[no-untyped-def]
         event.set()
 
     return noting
+
+
+async def test_damage_that_a_reader_finds_stops_the_shard_for_everybody(executor: ThreadPoolExecutor) -> None:
+    """A fetch on a thread finds a bad batch: waiters wake, producers are refused by name."""
+    storage = MemoryStorage()
+    shard = await opened(storage, executor)
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    await shard.submit(lambda d: produce(d, topic.number, 0, batch_of(b"1" * 100)))
+    await shard.close()
+    told: list[FairleadError] = []
+    shard = await opened(storage, executor)
+    shard._on_stop = told.append
+    for name in list(storage.list("x/commit/")):
+        storage.damage(name, lambda data: data.replace(b"1" * 50, b"2" * 50))
+    async with shard.watch(topic.number, 0) as watch:
+        with pytest.raises(Damaged):
+            await asyncio.get_running_loop().run_in_executor(executor, shard.log.fetch, topic.number, 0, 0, 1000)
+        await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
+    with pytest.raises(Damaged, match="commit"):
+        await shard.submit(lambda d: put_entry(d, "k", 1))
+    assert told == [shard.stopped]
+    await shard.close()
 
 
 async def test_large_requests_are_evaluated_beside_the_loop(executor: ThreadPoolExecutor) -> None:

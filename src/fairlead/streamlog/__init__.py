@@ -9,6 +9,8 @@ knows no path of a stream and no user.
     format, layout, manifest    bytes of objects                       reader                  rows out of objects
     state, tables, producers    what a shard knows                     effects                 what a row does
     draft, overlay              a commit while it is made              produce, topics, cursors, entries, apply…
-    opening, recovery           from storage to a running log          writer, sealed, views   the log; shard: under asyncio
-    index, fetch                where batches are                      merge…, upkeep, retention, checkpoint, snapshot, fsck
+    opening, recovery           from storage to a running log          writer, sealed, views   the log
+    shard                       the log under asyncio
+    index, fetch                where batches are                      merge…, upkeep          segments
+    retention                   clocks that jump                       checkpoint, snapshot    shortcuts past the replay
 """

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple, TypeVar
 
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, TryAgain
+from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced
 from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.draft import Request
@@ -95,10 +95,14 @@ class Shard:
         self._watches: dict[tuple[int, int], set[Watch]] = {}
         self._listeners: list[Listener] = []
         self._closed = False
+        self._stop_told = False
+        log.on_stop = self._stopped_elsewhere
         self._evaluating = asyncio.Lock()
         """Held while requests are evaluated on a thread: nothing else changes the state then."""
         self.upkeep_failures = 0
         """Merges and deletions that failed and are tried again; for metrics."""
+        self.upkeep_error: Exception | None = None
+        """The newest of these failures."""
         self._merger = merger
         self._upkeep = None if merger is None else self._loop.create_task(self._keep_up(merger))
 
@@ -192,10 +196,10 @@ class Shard:
         try:
             if sealed.rows:
                 await self._loop.run_in_executor(self._executor, self.log.write, sealed)
+            announcement = self.log.announce(sealed)
         except Exception as error:
             self._failed(sealed, taken, error)
             return
-        announcement = self.log.announce(sealed)
         for waiting, answer in zip(taken, sealed.answers, strict=True):
             _resolve(waiting.answer, answer.value, answer.error)
         self._tell(announcement)
@@ -216,6 +220,11 @@ class Shard:
         if self.log.stopped is not None:
             self._stop(self.log.stopped)
 
+    def _stopped_elsewhere(self, error: FairleadError) -> None:
+        """A reader on a thread, or a writer there, found out why the log must stop."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop, error)
+
     def _stop(self, error: Exception) -> None:
         self.log.stop(error)
         stopped = self.log.stopped
@@ -224,6 +233,9 @@ class Shard:
             _resolve(self._queue.popleft().answer, None, stopped)
         self._queued_bytes = 0
         self._room.set()
+        if self._stop_told:
+            return
+        self._stop_told = True
         for watches in list(self._watches.values()):
             for watch in list(watches):
                 watch.notify()
@@ -272,9 +284,10 @@ class Shard:
                 await self._sweep()
             except (Fenced, Damaged) as error:
                 self._stop(error)
-            except (TryAgain, ValueError):
-                # Merging only rearranges what is durable: what failed is planned again at the next interval.
+            except Exception as error:
+                # Merging only rearranges what is durable: what failed is shown, and planned again at the next interval.
                 self.upkeep_failures += 1
+                self.upkeep_error = error
 
     async def _merge_once(self, merger: Merger) -> bool:
         """Do one merge job; False if there is none."""

@@ -12,7 +12,7 @@ is stopped and answers every call with that error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -76,6 +76,8 @@ class ShardLog(LogViews):
         self.tail = tail
         self.end = end
         self.stopped: FairleadError | None = None
+        self.on_stop: Callable[[FairleadError], None] | None = None
+        """Called once when the log stops, on whatever thread found out why."""
         self.settings = settings
         self.clock = clock
         self.ttl_ms = 0
@@ -220,6 +222,8 @@ class ShardLog(LogViews):
             self.stopped = error
         else:
             self.stopped = StorageUnavailable(f"{self.prefix}: stopped after an unexpected error: {error!r}")
+        if self.on_stop is not None:
+            self.on_stop(self.stopped)
 
     def check_running(self) -> None:
         """Raises the error that stopped the log, if one did."""
