@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -171,6 +174,21 @@ def test_a_killed_python_worker_is_replaced(fleet: Fleet) -> None:
     assert _java_below(replicator) == java
 
 
+def test_a_copy_that_ends_is_carried_by_the_same_query(fleet: Fleet) -> None:
+    """copystream: offsets kept, no standing agreement, no link left."""
+    fleet.source.cli("stream", "create", "-path", "/mapr/sanfrancisco/once")
+    producer = Producer({"bootstrap.servers": fleet.source.kafka})
+    for number in range(500):
+        producer.produce(f"/once:t{number % 10}", str(number))
+    assert producer.flush(60) == 0
+    fleet.source.cli("copystream", "-src", "/mapr/sanfrancisco/once", "-dst", "/mapr/newyork/once")
+    topics = [f"t{number}" for number in range(10)]
+    source = read_all(fleet.source.kafka, topics, prefix="/once:")
+    assert len(source) == 500
+    assert differences(source, read_all(fleet.replicas[0].kafka, topics, prefix="/once:")) == []
+    wait_until(lambda: fleet.source.replica_status("/once") == [], "the link is gone", 10)
+
+
 def test_a_stopped_replicator_leaves_no_process(fleet: Fleet) -> None:
     """SIGTERM ends Spark, its JVM and all workers within seconds; `fairlead up` starts another."""
     replicator = fleet.source.replicator_pid()
@@ -179,3 +197,44 @@ def test_a_stopped_replicator_leaves_no_process(fleet: Fleet) -> None:
     assert below
     os.kill(replicator, signal.SIGTERM)
     wait_until(lambda: not any(command_of(pid) for pid in (replicator, *below)), "all have ended", 15)
+
+
+def test_once_carries_what_is_there_and_ends(tmp_path: Path) -> None:
+    """A batch job with the same source and sink: exit code 0 when all was applied, and no process is left."""
+    with sites(tmp_path, "sanfrancisco") as (source,):
+        source.stop()
+        source.start("server")
+        for path in ("/one", "/two"):
+            source.cli("stream", "create", "-path", path)
+        producer = Producer({"bootstrap.servers": source.kafka})
+        for number in range(300):
+            producer.produce(f"/one:t{number % 7}", str(number))
+        assert producer.flush(30) == 0
+        source.cli("stream", "replica", "add", "-path", "/one", "-replica", "/two")
+        source.cli("stream", "upstream", "add", "-path", "/two", "-upstream", "/one")
+        command = [sys.executable, "-m", "fairlead.replication.replicator", "--server", source.url, "--once"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert source.in_sync("/one")
+        topics = [f"t{number}" for number in range(7)]
+        copy = read_all(source.kafka, topics, prefix="/two:")
+        assert differences(read_all(source.kafka, topics, prefix="/one:"), copy) == []
+
+
+def test_rounds_that_turn_lose_nothing(tmp_path: Path) -> None:
+    """Rounds of two seconds under a steady load, inside one cluster: every record once, at its offset."""
+    with sites(tmp_path, "sanfrancisco", settings={"round_seconds": "2"}) as (source,):
+        source.cli("stream", "create", "-path", "/one")
+        source.cli("stream", "replica", "autosetup", "-path", "/one", "-replica", "/two")
+        wait_until(source.spark_worker_pids, "Spark's workers run", 90)
+        producer = Producer({"bootstrap.servers": source.kafka, "linger.ms": 5})
+        began = time.monotonic()
+        for number in range(2000):
+            producer.produce(f"/one:t{number % 20}", str(number))
+            producer.poll(max(0.0, began + number / 200 - time.monotonic()))
+        assert producer.flush(30) == 0
+        wait_until(lambda: source.in_sync("/one"), "the replica has all", 30)
+        topics = [f"t{number}" for number in range(20)]
+        copy = read_all(source.kafka, topics, prefix="/two:")
+        assert len(copy) == 2000
+        assert differences(read_all(source.kafka, topics, prefix="/one:"), copy) == []

@@ -157,7 +157,7 @@ def test_errors_name_what_is_wrong(spark: SparkSession, server: RunningServer) -
     """An unknown stream and an unknown option reach the user in one line."""
     with pytest.raises(Exception, match="stream /nowhere does not exist in cluster port"):
         spark.read.format("fairlead").option("server", server.http).load("/nowhere").count()
-    with pytest.raises(Exception, match="option startingOfsets is not known"):
+    with pytest.raises(Exception, match="option startingofsets is not known"):
         spark.read.format("fairlead").options(server=server.http, startingOfsets="earliest").load("/default").count()
 
 

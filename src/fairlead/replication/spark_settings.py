@@ -12,6 +12,9 @@ from pathlib import Path
 TASK_FAILURES_MAX = 4
 """A task that dies (a killed Python process) is tried again this often before the query ends."""
 
+_FRUGAL = "-XX:G1PeriodicGCInterval=30000 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
+"""A heap that a large copy has made grow is given back when the links are quiet again."""
+
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -48,7 +51,7 @@ def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> 
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": f"{settings.memory_mb}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}",
+        "spark.driver.extraJavaOptions": f"{_FRUGAL} -Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(folder / "local"),
