@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+import httpx
+from confluent_kafka import KafkaException
 from examples.ships import ais, traffic
 from examples.ships.compare import Comparison, Handover, Held, busiest, compare, percentile
 from examples.ships.sites import Site, SiteFailed, Sites, printed
@@ -71,7 +74,7 @@ def main() -> int:
         story = _play(sites, console, options)
     except KeyboardInterrupt:
         failure = "interrupted"
-    except (SiteFailed, TimeoutError) as error:
+    except (SiteFailed, TimeoutError, KafkaException, httpx.HTTPError, subprocess.TimeoutExpired) as error:
         failure = str(error)
     finally:
         left = _stop(sites, console)

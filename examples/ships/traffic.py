@@ -46,7 +46,6 @@ class Publisher:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
                 "linger.ms": 5,
                 "queue.buffering.max.messages": 500_000,
                 "queue.buffering.max.kbytes": 512_000,
