@@ -1,0 +1,218 @@
+"""What a cluster knows, and still knows after a restart; no sockets, storage in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import CommittedOffset
+from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord
+from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.errors import AlreadyExists, BadRequest, InvalidName, InvalidValue, NotFound, UnknownStream
+from fairlead.model.settings import Settings
+from fairlead.storage.memory import MemoryStorage
+
+Open = Callable[[str], Awaitable[Cluster]]
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage()
+
+
+@pytest.fixture
+async def open_cluster(storage: MemoryStorage) -> AsyncIterator[Open]:
+    """Opens the cluster on the same storage, again and again; an earlier one is closed first."""
+    opened: list[Cluster] = []
+    with ThreadPoolExecutor(4) as executor:
+
+        async def open_again(name: str) -> Cluster:
+            while opened:
+                await opened.pop().close()
+            cluster = await Cluster.open(
+                storage,
+                name=name,
+                settings=Settings(),
+                clock=SystemClock(),
+                randomness=SystemRandomness(),
+                executor=executor,
+            )
+            opened.append(cluster)
+            return cluster
+
+        yield open_again
+        while opened:
+            await opened.pop().close()
+
+
+def link_of(cluster: Cluster, replica: str = "/mapr/newyork/ships") -> LinkRecord:
+    source = cluster.stream("/ships")
+    return LinkRecord(cluster.randomness.id16(), source.id, "/ships", replica, ("http://127.0.0.1:1",), False, 0)
+
+
+async def test_a_new_cluster_has_the_default_stream(open_cluster: Open) -> None:
+    """Bare topic names work at once."""
+    cluster = await open_cluster("sanfrancisco")
+    assert [stream.path for stream in cluster.streams()] == ["/default"]
+
+
+async def test_a_cluster_is_the_same_after_a_restart(open_cluster: Open) -> None:
+    """Its id, its streams with their ids and settings, their topics and cursors."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings(ttl_seconds=60, default_partitions=3))
+    topic = await stream.create_topic("positions")
+    await stream.commit_cursors("dashboard", [CommittedOffset("positions", 1, 7, 0, "note")])
+    again = await open_cluster("sanfrancisco")
+    found = again.stream("/ships")
+    assert (again.id, found.id, found.settings) == (cluster.id, stream.id, stream.settings)
+    assert found.topic("positions")[1] == topic
+    assert [(group, t.name, p, c.offset) for group, t, p, c in found.cursors()] == [("dashboard", "positions", 1, 7)]
+
+
+async def test_storage_of_another_cluster_is_refused(open_cluster: Open) -> None:
+    """The message names the cluster that it belongs to."""
+    await open_cluster("sanfrancisco")
+    with pytest.raises(BadRequest, match="belongs to cluster sanfrancisco, not newyork"):
+        await open_cluster("newyork")
+
+
+async def test_an_unknown_format_version_is_refused(open_cluster: Open, storage: MemoryStorage) -> None:
+    """The message names both versions."""
+    storage.put_if_absent("cluster.json", b'{"version": 99, "name": "sanfrancisco", "id": "00"}')
+    with pytest.raises(BadRequest, match="version 99; this program knows version 1"):
+        await open_cluster("sanfrancisco")
+
+
+async def test_a_path_is_given_once(open_cluster: Open) -> None:
+    """A second stream of the path is refused, and so is a malformed path."""
+    cluster = await open_cluster("sanfrancisco")
+    await cluster.create_stream("/ships", StreamSettings())
+    with pytest.raises(AlreadyExists):
+        await cluster.create_stream("/ships", StreamSettings())
+    with pytest.raises(InvalidName):
+        await cluster.create_stream("ships", StreamSettings())
+
+
+async def test_settings_are_edited_within_their_ranges(open_cluster: Open) -> None:
+    """A good value is there after a restart; a bad one changes nothing; what is fixed at creation stays."""
+    cluster = await open_cluster("sanfrancisco")
+    await cluster.create_stream("/ships", StreamSettings())
+    await cluster.edit_stream("/ships", ttl_seconds=5)
+    for change in ({"ttl_seconds": -1}, {"default_partitions": 0}, {"compression": "zip"}, {"shards": 4}):
+        with pytest.raises(InvalidValue):
+            await cluster.edit_stream("/ships", **change)
+    again = await open_cluster("sanfrancisco")
+    assert again.stream("/ships").settings.ttl_seconds == 5
+
+
+async def test_a_deleted_stream_is_gone_with_its_objects(open_cluster: Open, storage: MemoryStorage) -> None:
+    """The path may be used again, by a stream with another id that knows nothing of the old one."""
+    cluster = await open_cluster("sanfrancisco")
+    old = await cluster.create_stream("/ships", StreamSettings())
+    await old.create_topic("positions")
+    await cluster.links.add(link_of(cluster))
+    await cluster.delete_stream("/ships")
+    with pytest.raises(UnknownStream):
+        cluster.stream("/ships")
+    new = await cluster.create_stream("/ships", StreamSettings())
+    assert new.id != old.id
+    assert new.topic_count == 0
+    assert cluster.links.all() == []
+    again = await open_cluster("sanfrancisco")
+    assert again.stream("/ships").id == new.id
+    assert not [name for name in storage.list("streams/") if old.id.hex() in name]
+
+
+async def test_a_deletion_that_was_cut_off_is_finished_at_the_next_start(
+    open_cluster: Open, storage: MemoryStorage
+) -> None:
+    """The entry that the stream is gone is durable first; its objects follow."""
+    cluster = await open_cluster("sanfrancisco")
+    old = await cluster.create_stream("/ships", StreamSettings())
+    before = {name: storage.get(name) for name in storage.list(f"streams/{old.id.hex()}/")}
+    await cluster.delete_stream("/ships")
+    await cluster.close()
+    key = f"gone/{old.id.hex()}"
+    again = await open_cluster("sanfrancisco")
+    await again.meta.submit(lambda draft: _entry(draft, key))
+    for name, data in before.items():
+        storage.put_if_absent(name, data)
+    last = await open_cluster("sanfrancisco")
+    await last.close()
+    assert not list(storage.list(f"streams/{old.id.hex()}/"))
+
+
+def _entry(draft: object, key: str) -> None:
+    from fairlead.streamlog.draft import Draft
+    from fairlead.streamlog.entries import put_entry
+
+    assert isinstance(draft, Draft)
+    put_entry(draft, key, {"v": 1, "path": "/ships"})
+
+
+async def test_links_are_kept_and_given_once(open_cluster: Open) -> None:
+    """A second link to the same replica is refused; changes and removal last."""
+    cluster = await open_cluster("sanfrancisco")
+    await cluster.create_stream("/ships", StreamSettings())
+    link = await cluster.links.add(link_of(cluster))
+    with pytest.raises(AlreadyExists):
+        await cluster.links.add(link_of(cluster))
+    await cluster.links.edit(link.id, paused=True)
+    again = await open_cluster("sanfrancisco")
+    kept = again.links.find(again.stream("/ships").id, "/mapr/newyork/ships")
+    assert kept.paused
+    await again.links.remove(link.id)
+    with pytest.raises(NotFound):
+        again.links.find(again.stream("/ships").id, "/mapr/newyork/ships")
+
+
+async def test_a_stream_has_at_most_64_replicas(open_cluster: Open) -> None:
+    """The limit of the original (seed document 001)."""
+    cluster = await open_cluster("sanfrancisco")
+    await cluster.create_stream("/ships", StreamSettings())
+    for number in range(64):
+        await cluster.links.add(link_of(cluster, f"/mapr/newyork/ships{number}"))
+    with pytest.raises(InvalidValue, match="64 replicas"):
+        await cluster.links.add(link_of(cluster, "/mapr/newyork/one-more"))
+
+
+async def test_a_stream_with_an_upstream_makes_no_topics_by_itself(open_cluster: Open) -> None:
+    """Else a consumer that asks first would make a second topic of that name (why-the-rules, S8)."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    assert stream.may_autocreate
+    upstream = UpstreamRecord(stream.id, "/mapr/newyork/ships")
+    await cluster.links.add_upstream(upstream)
+    assert not stream.may_autocreate
+    again = await open_cluster("sanfrancisco")
+    assert not again.stream("/ships").may_autocreate
+    await again.links.remove_upstream(upstream)
+    assert again.stream("/ships").may_autocreate
+
+
+async def test_cursors_of_a_group_are_deleted_by_choice(open_cluster: Open) -> None:
+    """One partition, one topic, a whole group; the answer is their number."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings(default_partitions=2))
+    for name in ("a", "b"):
+        await stream.create_topic(name)
+    for group in ("g", "h"):
+        offsets = [CommittedOffset(name, partition, 1) for name in ("a", "b") for partition in (0, 1)]
+        assert await stream.commit_cursors(group, offsets) == [None] * 4
+    assert await stream.delete_cursors("g", "a", 0) == 1
+    assert await stream.delete_cursors("g", "a") == 1
+    assert await stream.delete_cursors("g") == 2
+    assert len(list(stream.cursors())) == 4
+
+
+async def test_a_commit_for_an_unknown_topic_says_so_and_the_others_are_kept(open_cluster: Open) -> None:
+    """Each offset has an answer of its own."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    await stream.create_topic("a")
+    answers = await stream.commit_cursors("g", [CommittedOffset("nope", 0, 1), CommittedOffset("a", 0, 1)])
+    assert str(answers[0]) == "topic nope does not exist"
+    assert answers[1] is None
