@@ -259,14 +259,16 @@ class RepairReader:
         while True:
             located = await self._view.locate(wanted.number, wanted.partition, wanted.end)
             try:
-                await self._bring(wanted, located)
+                end = await self._bring(wanted, located)
             except Damaged as error:
                 await misses.pause(error)
             else:
-                await self._frame(wanted, located.end, None, last=True)
+                await self._frame(wanted, located.end, end, None, last=True)
                 return
 
-    async def _bring(self, wanted: RepairPartition, located: Located) -> None:
+    async def _bring(self, wanted: RepairPartition, located: Located) -> int:
+        """Hand on every row from where the partition is behind; where its log ends with them."""
+        end = wanted.end
         parts = read_partition(
             self._storage,
             located.objects,
@@ -277,11 +279,22 @@ class RepairReader:
             frame_bytes=self._limits.frame_bytes,
         )
         async for columns in in_thread(parts):
-            await self._frame(wanted, located.end, columns, last=False)
+            end = max(end, end_told(columns))
+            await self._frame(wanted, located.end, end, columns, last=False)
+        return end
 
-    async def _frame(self, wanted: RepairPartition, read_to: int, columns: Columns | None, *, last: bool) -> None:
-        repair = Repair(wanted.number, wanted.partition, read_to, last)
+    async def _frame(
+        self, wanted: RepairPartition, read_to: int, end: int, columns: Columns | None, *, last: bool
+    ) -> None:
+        repair = Repair(wanted.number, wanted.partition, read_to, last, end)
         await self._framer.send(wanted.number & 15, read_to, read_to, columns, repair)
+
+
+def end_told(columns: Columns) -> int:
+    """Where a partition's log ends with these rows, its batches and START rows; 0 if there are none."""
+    ends = np.where(columns.kind == Kind.BATCH, columns.last_offset + 1, 0)
+    starts = np.where(columns.kind == Kind.START, columns.base_offset, 0)
+    return int(max(ends.max(initial=0), starts.max(initial=0)))
 
 
 def route_of(grant: Grant | RepairGrant) -> Route:
