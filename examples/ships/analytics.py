@@ -2,7 +2,8 @@
 
     python -m examples.ships.analytics --path /mapr/sanfrancisco/ships [--server http://HOST:PORT]
 
-The ships come from `make demo` (with `--keep`, while its clusters run) or from any producer of the same JSON.
+The ships come from the demo with `--keep` (start `fairlead up` on the folder that it names), or from any producer of
+the same JSON.
 """
 
 from __future__ import annotations
