@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -59,7 +59,7 @@ from fairlead.gateway.messages import (
     to_json,
 )
 from fairlead.gateway.rest.context import RestContext
-from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.errors import Missing
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
@@ -97,11 +97,24 @@ class _Server(uvicorn.Server):
 class Site:
     """A cluster with its links and its HTTP listener."""
 
-    def __init__(self, name: str, folder: Path, timing: Timing = FAST, storage: Storage | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        timing: Timing = FAST,
+        storage: Storage | None = None,
+        *,
+        clock: Clock | None = None,
+        port: int = 0,
+        **settings: Any,
+    ) -> None:
         self.name = name
         self._folder = folder / name
         self._storage = storage or LocalStorage(self._folder)
         self._timing = timing
+        self._clock = clock or SystemClock()
+        self._settings = replace(Settings(reserve_bytes=0, reserve_ratio=0.0, window_bytes=1_000_000), **settings)
+        self.port = port
         self.requests: list[str] = []
 
     async def __aenter__(self) -> Site:
@@ -109,8 +122,8 @@ class Site:
         self.cluster = await Cluster.open(
             self._storage,
             name=self.name,
-            settings=Settings(reserve_bytes=0, reserve_ratio=0.0, window_bytes=1_000_000),
-            clock=SystemClock(),
+            settings=self._settings,
+            clock=self._clock,
             randomness=SystemRandomness(),
             executor=self._executor,
         )
@@ -130,7 +143,8 @@ class Site:
     async def _listen(self) -> None:
         app = build_app(RestContext(self.cluster, self.links, self._http, cast(Any, NoListeners()), "tester"))
         listening = socket.socket()
-        listening.bind(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", self.port))
         self.port = listening.getsockname()[1]
         self.cluster.urls = (self.url,)
         config = uvicorn.Config(

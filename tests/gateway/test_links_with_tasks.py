@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from fairlead.replication.handover import Handover
 from fairlead.replication.link_rows import LinkFrame
-from fairlead.replication.reader_task import ReaderSettings, ReaderTask
-from fairlead.replication.sink_task import SinkTask
 from tests.gateway.rig import Site, until
+from tests.gateway.tasks import task
 
 SHIPS = "/ships"
 REPLICA = "/mapr/ny/ships"
 SOURCE = "/mapr/sf/ships"
-
-
-@asynccontextmanager
-async def task(
-    site: Site, name: str = "t", keep: Callable[[LinkFrame], bool] = lambda frame: True
-) -> AsyncIterator[None]:
-    """A reader and a sink; frames that `keep` refuses are lost between them."""
-    handover: Handover[LinkFrame] = Handover(64_000_000)
-    reader = ReaderTask(site.url, name, ReaderSettings(), handover)
-    sink = SinkTask(site.url, name)
-
-    async def carry() -> None:
-        while not handover.ended:
-            frame = await asyncio.to_thread(handover.take, 0.05)
-            if frame is not None and keep(frame):
-                sink.offer(frame)
-
-    tasks = [asyncio.ensure_future(work) for work in (reader.run(), sink.run(), carry())]
-    try:
-        yield
-    finally:
-        for each in tasks[:2]:
-            each.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await sink.finish(0)
 
 
 @pytest.fixture
