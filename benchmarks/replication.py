@@ -224,7 +224,7 @@ def cpu_seconds(pid: int) -> dict[int, float]:
     for each in (pid, *descendants(pid)):
         try:
             fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
         found[each] = (int(fields[11]) + int(fields[12])) / TICK
     return found
@@ -241,7 +241,7 @@ def memory_mb(pid: int) -> float:
     for each in (pid, *descendants(pid)):
         try:
             lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
         total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total / 1000
