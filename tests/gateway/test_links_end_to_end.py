@@ -165,6 +165,7 @@ async def test_a_black_hole_delays_no_other_link(sf: Site, ny: Site) -> None:
                 await sf.write(SHIPS, "a", b"x")
             await same(sf, ny)
             await until(lambda: sf.links.list(SHIPS)[0]["errors"])
+            await until(lambda: sf.links.list(SHIPS)[1]["isUptodate"])
             hole, good = sf.links.list(SHIPS)
             assert hole["errors"]["Code"] == "ErrAllGatewaysUnreachable"
             assert hole["putsPending"] >= 5

@@ -1,0 +1,71 @@
+"""Yesterday's directory restored under a live link."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from fairlead.gateway.link_state import Phase
+from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, held, link, path_at
+from tests.gateway.rig import Site, until
+from tests.gateway.tasks import task
+
+
+def phase(site: Site) -> Phase:
+    """Of the only link."""
+    (state,) = site.links.states.values()
+    return state.phase
+
+
+async def test_yesterdays_directory_under_a_live_link_is_noticed(tmp_path: Path) -> None:
+    """The link stops and says so; after `resume -rescan` what is equal goes on and what differs is set aside."""
+    async with Site("ny", tmp_path) as ny:
+        await ny.stream(SHIPS)
+        today = await today_and_yesterday(tmp_path, ny)
+        async with Site("sf", tmp_path / "yesterday") as sf, task(sf):
+            await until(lambda: phase(sf) is Phase.STOPPED, WAIT_SECONDS)
+            (status,) = sf.links.list(SHIPS)
+            assert status["replicaState"] == "REPLICA_STATE_UNEXPECTED"
+            assert "rolled back" in status["errors"]["Msg"]
+            assert f"fairlead stream replica resume -path {path_at(sf)}" in status["errors"]["Msg"]
+            await sf.write(SHIPS, "rewritten", b"another")
+            await sf.write(SHIPS, "untouched", b"1")
+            await sf.write(SHIPS, "new", b"0")
+            await asyncio.sleep(0.3)
+            assert held(ny) == today, "a stopped link sends nothing"
+            await sf.links.resume(SHIPS, path_at(ny), rescan=True)
+            await until(lambda: ny.end(SHIPS, "new") == 1 and ny.end(SHIPS, "untouched") == 2, WAIT_SECONDS)
+            await until(lambda: phase(sf) is Phase.READY, WAIT_SECONDS)
+            await check_conflict(sf, ny)
+            for topic in ("rewritten", "lost"):
+                assert held(ny)[topic, 0] == today[topic, 0]
+
+
+async def today_and_yesterday(folder: Path, ny: Site) -> object:
+    """Replicate, copy the directory, go on, stop; what the replica has then."""
+    async with Site("sf", folder) as sf:
+        async with task(sf):
+            await sf.stream(SHIPS)
+            await link(sf, ny)
+            for topic in ("rewritten", "untouched"):
+                await sf.write(SHIPS, topic, b"0")
+            await alike(sf, ny)
+        await asyncio.to_thread(shutil.copytree, folder / "sf", folder / "yesterday" / "sf")
+        async with task(sf):
+            await sf.write(SHIPS, "rewritten", b"1", b"2")
+            await sf.write(SHIPS, "lost", b"0")
+            await alike(sf, ny)
+    return held(ny)
+
+
+async def check_conflict(sf: Site, ny: Site) -> None:
+    """The topic that both sides wrote differently is shown; new records of others still arrive."""
+    await until(lambda: sf.links.list(SHIPS)[0]["behind"], WAIT_SECONDS)
+    (status,) = sf.links.list(SHIPS)
+    (behind,) = status["behind"]
+    assert behind["topic"] == "rewritten"
+    assert behind["reason"].startswith("conflict: another record stands at offset 1")
+    assert not status["isUptodate"]
+    await sf.write(SHIPS, "untouched", b"2")
+    await until(lambda: ny.end(SHIPS, "untouched") == 3, WAIT_SECONDS)
