@@ -9,16 +9,20 @@ from typing import Any, cast
 import pytest
 
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.apply_session import ApplyCounts, ApplySession, pieces, split
+from fairlead.gateway.apply_session import ApplyCounts, ApplySession, in_pieces, pieces, split
 from fairlead.gateway.messages import Applied as Answer
 from fairlead.gateway.messages import ApplyHello
-from fairlead.model.errors import StorageFull
+from fairlead.model.errors import FairleadError, StorageFull
 from fairlead.model.names import shard_of
-from fairlead.streamlog.apply import Applied
+from fairlead.storage.memory import Fault, MemoryStorage
+from fairlead.streamlog.apply import Applied, apply_frame
 from fairlead.streamlog.frames import Frame, FrameTopic, Repair
 from fairlead.streamlog.frames_codec import encode_frame
+from fairlead.streamlog.payloads import TopicDeletedPayload, encode
+from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import Run
-from tests.gateway.test_apply_socket import LINK, SOURCE, batch_row, frame, frames
+from tests.gateway.test_apply_socket import LINK, NUMBER, SLICE, SOURCE, TOPIC, batch_row, frame, frames, topic_row
+from tests.streamlog.world import opened
 
 
 class SlowShard:
@@ -147,3 +151,53 @@ def test_a_frame_of_one_shard_is_not_copied() -> None:
     """The usual case costs nothing."""
     whole = frame(0, 1)
     assert split(whole, 1)[0][1] is whole
+
+
+def test_a_frame_of_which_one_piece_failed_moves_no_position() -> None:
+    """The disk is full for one commit, and has room for the next: what the first piece brought is not passed over."""
+    storage = MemoryStorage()
+    log = opened(storage)
+    log.run(lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
+    first, last = in_pieces(frame(1, 3, batch_row(1, 0), _tombstone_of_another(2)), 1)
+    storage.fail(Fault.FULL)
+    with pytest.raises(StorageFull):
+        log.run(first)
+    with pytest.raises(FairleadError):
+        log.run(last)[0].result()
+    position = log.state.position((LINK, 0, SLICE))
+    assert position is not None
+    assert position.commit == 1
+
+
+def test_a_frame_of_which_one_piece_was_refused_moves_no_position() -> None:
+    """Below the reserve batches are refused and control rows are not; the control rows are of the same frame."""
+    log = opened(MemoryStorage())
+    log.run(lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
+    first, last = in_pieces(frame(1, 3, batch_row(1, 0), _tombstone_of_another(2)), 1)
+    log.settings = replace(log.settings, reserve_bytes=1 << 60)
+    log.clock.pass_ms(10_000)  # type: ignore[attr-defined]
+    answers = log.run(first, last)
+    assert [type(answer.error) for answer in answers] == [StorageFull, StorageFull]
+    position = log.state.position((LINK, 0, SLICE))
+    assert position is not None
+    assert position.commit == 1
+
+
+def test_pieces_of_one_frame_share_a_commit_or_follow_one_another() -> None:
+    """Also where a piece brings nothing new, and so no commit."""
+    log = opened(MemoryStorage())
+    for _ in range(2):
+        pieces_of = in_pieces(frame(0, 3, topic_row(0), batch_row(1, 0), batch_row(2, 1)), 1)
+        log.run(pieces_of[0])
+        answers = log.run(*pieces_of[1:])
+        assert [answer.error for answer in answers] == [None, None]
+    position = log.state.position((LINK, 0, SLICE))
+    assert position is not None
+    assert position.commit == 3
+    assert log.state.partition(NUMBER, 0).end == 2
+
+
+def _tombstone_of_another(commit: int) -> Row:
+    """A control row, which is applied whether there is room for batches or not."""
+    payload = encode(TopicDeletedPayload(TOPIC.name, b"z" * 16, True))
+    return topic_row(commit)._replace(kind=Kind.TOPIC_DELETED, batch=payload)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import fairlead.streamlog.apply as frames_apply
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.messages import Applied, ApplyHello, Refused, SliceAt
-from fairlead.model.errors import FairleadError, InvalidValue
+from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable
 from fairlead.model.names import shard_of
 from fairlead.streamlog.draft import Draft
 from fairlead.streamlog.frames import Frame
@@ -134,11 +134,11 @@ class ApplySession:
 
     async def _apply(self, number: int, frame: Frame, size: int) -> None:
         parts = [
-            (shard, piece)
+            (shard, request)
             for shard, part in split(frame, len(self.stream.shards))
-            for piece in pieces(part, PIECE_ROWS)
+            for request in in_pieces(part, PIECE_ROWS)
         ]
-        submits = [self.stream.shards[shard].submit(_request(piece), size // len(parts)) for shard, piece in parts]
+        submits = [self.stream.shards[shard].submit(request, size // len(parts)) for shard, request in parts]
         outcomes = await asyncio.gather(*submits)
         refused = [outcome for outcome in outcomes if outcome.refused_position is not None]
         if refused:
@@ -184,8 +184,51 @@ async def _decode(data: bytes) -> Frame:
     return await asyncio.to_thread(decode_frame, data)
 
 
-def _request(frame: Frame) -> Callable[[Draft], frames_apply.Applied]:
-    return lambda draft: frames_apply.apply_frame(draft, frame)
+Request = Callable[[Draft], frames_apply.Applied]
+
+
+class _Chain:
+    """The pieces of one frame in one shard: each is applied only if those before it are in the log, or in this very
+    commit. Else a piece whose commit failed (a full disk) would be passed by the position of the last one."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._draft: Draft | None = None
+        self._failed: FairleadError | None = None
+        self._refused: frames_apply.Applied | None = None
+
+    def request(self, place: int, piece: Frame) -> Request:
+        """The request that applies the piece at this place."""
+        return lambda draft: self._apply(draft, place, piece)
+
+    def _apply(self, draft: Draft, place: int, piece: Frame) -> frames_apply.Applied:
+        if not self._stands(draft, place):
+            raise self._failed or StorageUnavailable("an earlier part of the frame was not written; it is sent again")
+        if self._refused is not None:
+            return self._refused
+        try:
+            outcome = frames_apply.apply_frame(draft, piece)
+        except FairleadError as error:
+            self._failed = error
+            raise
+        if outcome.refused_position is not None:
+            self._refused = outcome
+        self._done, self._draft = place + 1, draft
+        return outcome
+
+    def _stands(self, draft: Draft, place: int) -> bool:
+        """A commit that failed gives its number to the next one; one without rows is none and cannot fail."""
+        if self._failed is not None or self._done != place:
+            return False
+        before = self._draft
+        return before is None or before is draft or before.commit < draft.commit or not before.rows
+
+
+def in_pieces(frame: Frame, rows_max: int) -> list[Request]:
+    """Requests that apply a frame, at most so many rows each."""
+    found = pieces(frame, rows_max)
+    chain = _Chain()
+    return [chain.request(place, piece) for place, piece in enumerate(found)]
 
 
 def pieces(frame: Frame, rows_max: int) -> list[Frame]:
