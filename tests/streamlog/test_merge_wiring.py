@@ -17,9 +17,13 @@ from tests.streamlog.world import (
 )
 
 from fairlead.storage import names
+from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import merge_run, snapshot
 from fairlead.streamlog.cursors import commit_cursor
+from fairlead.streamlog.index import Tail
+from fairlead.streamlog.manifest import Manifest
 from fairlead.streamlog.topics import delete_topic, set_partitions
+from fairlead.streamlog.views import LogViews
 from fairlead.streamlog.writer import ShardLog
 
 QUICK = replace(SETTINGS, merge_commits_min=1, delete_grace_seconds=600.0)
@@ -66,6 +70,42 @@ def test_merged_records_are_read_where_they_were() -> None:
     again = opened(log.storage, clock=clock, settings=QUICK)
     produced(again, number, b"f")
     assert values_at(again, number) == {**EXPECTED, 5: b"f"}
+
+
+class Merging(LogViews):
+    """A log that is merged while somebody looks: manifest, then tail, as `finish` does it."""
+
+    def __init__(self, before: LogViews, after: LogViews, looks: int) -> None:
+        self._before, self._after = before, after
+        self._looks = looks
+
+    def _now(self) -> LogViews:
+        self._looks -= 1
+        return self._before if self._looks >= 0 else self._after
+
+    @property
+    def manifest(self) -> Manifest:  # type: ignore[override]
+        return self._now().manifest
+
+    @property
+    def tail(self) -> Tail:  # type: ignore[override]
+        return self._now().tail
+
+
+def test_a_repair_is_named_every_commit_while_they_are_merged() -> None:
+    """A commit that neither list names would be passed: it was in the tail when the segments were read, and in a
+    segment when the tail was."""
+    clock = FakeClock()
+    before, number = filled(clock)
+    storage = MemoryStorage()
+    storage.replace(before.storage.snapshot())  # type: ignore[attr-defined]
+    after = opened(storage, clock=clock, settings=QUICK)
+    merged(after)
+    for looks in range(5):
+        found = Merging(before, after, looks).locate(number, 0, 0)
+        named = {commit for item in found for commit in range(item.first, item.end)}
+        wanted = {entry.commit for entry in before.tail.entries(number, 0)}
+        assert wanted <= named, f"merged after {looks} looks: {wanted - named} are not named"
 
 
 def test_the_log_alone_gives_the_state_that_a_checkpoint_gives() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairlead.model.names import SLICES
 from fairlead.streamlog.fetch import Fetched, LogReader
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
@@ -62,13 +63,19 @@ class LogViews:
         return found
 
     def locate(self, number: int, partition: int, offset: int) -> list[LogObject]:
-        """Objects that hold what follows `offset` of a partition, control rows included, in order of commits."""
-        slice = number % 16
-        segments = [s.object for s in self.manifest.segments if s.slices[slice].rows]
-        merged_end = self.manifest.merged_end
+        """Objects that hold what follows `offset` of a partition, control rows included, in order of commits.
+
+        Any thread may ask while commits are merged: the tail is looked at before the manifest, so that a commit is in
+        one of the two. A commit that was left out would be passed by the repair that asks.
+        """
+        slice = number % SLICES
+        commits = list(self.tail.commits)
+        manifest = self.manifest
+        merged_end = manifest.merged_end
+        segments = [s.object for s in manifest.segments if s.slices[slice].rows]
         tail = [
-            LogObject(self.manifest.commit_name(stats.commit), stats.commit, stats.commit + 1, segment=False)
-            for stats in self.tail.commits
+            LogObject(manifest.commit_name(stats.commit), stats.commit, stats.commit + 1, segment=False)
+            for stats in commits
             if stats.commit >= merged_end and any(found == slice for found, _, _ in stats.slices)
         ]
         return segments + tail
