@@ -323,6 +323,17 @@ def test_the_epoch_history_outlives_the_records() -> None:
     assert payloads.decode_start(start.batch).history == ((0, 0), (1, 0), (3, 1))
 
 
+def test_a_start_row_goes_where_its_records_went() -> None:
+    """It has their origin and the stream they came from: where they are not sent, it would declare a gap that another
+    link fills."""
+    origin, via = bytes([1]) * 16, bytes([2]) * 16
+    rows = [batch_row(1, 0, commit=1), batch_row(1, 1, commit=2, origin=origin, via=via), batch_row(1, 2, commit=3)]
+    [start] = run_job(MemoryStorage(), rows, cut_off_ms=1003)[:1]
+    assert (start.origin, start.via) == (origin, via)
+    [start] = run_job(MemoryStorage(), rows, cut_off_ms=1002)[:1]
+    assert (start.origin, start.via) == (None, None)
+
+
 def tombstone(number: int, commit: int) -> Row:
     payload = payloads.TopicDeletedPayload(f"t{number}", bytes(15) + bytes([number]))
     return control_row(Kind.TOPIC_DELETED, payloads.encode(payload), topic=number, commit=commit)

@@ -114,7 +114,8 @@ def _joined(own: History, other: Iterable[tuple[int, int]]) -> History:
 
 
 def _starts(expired: Columns, histories: Mapping[PartitionKey, History]) -> list[Row]:
-    """One row for each partition of which rows expire, in the place of the last one that does."""
+    """One row for each partition of which rows expire, in the place of the last one that does, and with its origin and
+    way: where its batches are not sent, a `start` row would declare a gap that another link fills."""
     if not len(expired):
         return []
     order = np.lexsort((expired.row, expired.commit, expired.partition, expired.topic))
@@ -141,8 +142,8 @@ def _start(expired: Columns, first: int, last: int, histories: Mapping[Partition
         epoch,
         offset,
         epoch,
-        None,
-        None,
+        bytes(expired.origin[last]) if expired.origin_set[last] else None,
+        bytes(expired.via[last]) if expired.via_set[last] else None,
         int(expired.appended_at[last]),
         -1,
         int(expired.commit[last]),
