@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +25,31 @@ from fairlead.model.errors import (
 )
 from fairlead.model.names import SLICES
 from fairlead.protocol.batch import check, empty_batch, first_at_or_after
+from fairlead.storage.interface import Storage
 from fairlead.streamlog import format
 from fairlead.streamlog.draft import NotLoaded, RowKey, Stored, stored
 from fairlead.streamlog.format import Columns
-from fairlead.streamlog.index import Entry, first_at
+from fairlead.streamlog.index import Entry, Tail, first_at
+from fairlead.streamlog.manifest import Manifest
+from fairlead.streamlog.state import ShardState
 from fairlead.streamlog.values import PartitionState
-
-if TYPE_CHECKING:
-    from fairlead.streamlog.writer import ShardLog
 
 COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
 BYTES_PER_ROW = 140
 STORED_KEPT = 1_000_000
 COALESCE_BYTES_MAX = 64 * 1024 * 1024
+
+
+class AnnouncedLog(Protocol):
+    """What reading needs of a log; `writer.ShardLog` is one."""
+
+    storage: Storage
+    manifest: Manifest
+    state: ShardState
+    tail: Tail
+
+    def check_running(self) -> None: ...
+    def stop(self, error: BaseException) -> None: ...
 
 
 class Fetched(NamedTuple):
@@ -76,7 +88,7 @@ def _sort_key(number: int, partition: int) -> int:
 class LogReader:
     """Reads one shard's log. Any thread may call it."""
 
-    def __init__(self, log: ShardLog) -> None:
+    def __init__(self, log: AnnouncedLog) -> None:
         self._log = log
         self._lock = threading.Lock()
         self._columns: OrderedDict[str, _Indexed] = OrderedDict()

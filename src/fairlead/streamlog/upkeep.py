@@ -11,21 +11,43 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from fairlead.model.clock import Clock
+from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import effects, format, merge_policy, opening
+from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
 from fairlead.streamlog.merge_job import MergeJob, MergeResult
 from fairlead.streamlog.merge_policy import MergeSettings, Now
 from fairlead.streamlog.payloads import History, decode_start
+from fairlead.streamlog.retention import ExpiryGuard
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import ShardState
+from fairlead.streamlog.values import WriterEpoch
 
-if TYPE_CHECKING:
-    from fairlead.streamlog.writer import ShardLog
+
+class KeptLog(Protocol):
+    """What upkeep needs of a log; `writer.ShardLog` is one."""
+
+    storage: Storage
+    prefix: str
+    epoch: WriterEpoch
+    manifest: Manifest
+    state: ShardState
+    tail: Tail
+    end: int
+    ttl_ms: int
+    producer_expiry_ms: int
+    settings: Settings
+    clock: Clock
+    guard: ExpiryGuard
+
+    @property
+    def space_is_short(self) -> bool: ...
 
 
 class Prepared(NamedTuple):
@@ -44,7 +66,7 @@ class _Due(NamedTuple):
 class Upkeep:
     """Upkeep of one shard's objects."""
 
-    def __init__(self, log: ShardLog) -> None:
+    def __init__(self, log: KeptLog) -> None:
         self._log = log
         self._due: deque[_Due] = deque()
         self._checkpoint_at_ms: int | None = None
