@@ -9,7 +9,7 @@ Always true: a slice of a link is held by one reader at a time; a paused, remove
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from fairlead.gateway.codes import STOPS, RolledBack, StreamChanged
 from fairlead.gateway.contact import Backoff, Gateways, Timing
 from fairlead.gateway.errors import code_of
 from fairlead.gateway.granting import Granting
-from fairlead.gateway.link_state import LinkCounts, LinkState, Phase, urls_of, wire_id
+from fairlead.gateway.link_state import LinkCounts, LinkState, Phase, SliceKey, urls_of, wire_id
 from fairlead.gateway.messages import (
     LinkAnswer,
     LinkRequest,
@@ -248,11 +248,13 @@ class LinkRunner:
         """
         record, stream = link.record, self.source(link)
         self.contacts += 1
+        known = dict(link.positions)
         answer = await link.gateways.ask(urls_of(self.cluster, record), self.request(link))
         await self._bind(link, answer)
         if self._holds_still(link) or link.record.rescan != record.rescan:
             return
         self._check_history(link, stream, answer)
+        self._check_positions(link, known, answer)
         self._learn(link, stream, answer)
         if self._copy_is_done(link):
             await self._finish_copy(link)
@@ -290,6 +292,19 @@ class LinkRunner:
                     f"log again run: fairlead stream replica resume -path {self._source_path(link.record)} "
                     f"-replica {link.record.replica_path} -rescan"
                 )
+
+    def _check_positions(self, link: LinkState, known: Mapping[SliceKey, int], answer: LinkAnswer) -> None:
+        """A destination that was restored from a copy has less than it had answered before it was asked (`known`): what
+        it says now counts, or it would be sent only what is new, and refuse that or never hear of the rest."""
+        found = {(each.shard, each.slice): each.commit for each in answer.positions}
+        lost = [key for key, before in known.items() if found.get(key, 0) < before]
+        if not lost:
+            return
+        log.warning("replica has less than it had: restored from a copy?", replica=link.record.replica_path)
+        last = self.granting.withdraw(link, "the replica has less than it had")
+        if last is not None:
+            self._tell_sinks(link.wire_id, last)
+        link.unlearn(lost)
 
     def _learn(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
         if link.answer is None:

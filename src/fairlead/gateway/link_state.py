@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -126,6 +126,12 @@ class LinkState:
         """Take recorded positions; they never go back."""
         for each, commit in slices.items():
             self.positions[shard, each] = max(self.positions.get((shard, each), 0), commit)
+
+    def unlearn(self, keys: Iterable[SliceKey]) -> None:
+        """The destination has lost what it had recorded of these slices."""
+        for key in keys:
+            self.positions.pop(key, None)
+            self.scanned.pop(key, None)
 
     def start_of(self, shard: int) -> dict[int, int]:
         """By slice, where to begin reading a shard.
