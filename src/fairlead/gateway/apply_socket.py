@@ -7,9 +7,7 @@ agreement ends (upstream removed, stream deleted) the connection is closed at on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
 
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
@@ -18,6 +16,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.agreement import admit
 from fairlead.gateway.apply_session import ApplyCounts, ApplySession
 from fairlead.gateway.errors import code_of
+from fairlead.gateway.first_of import first_of
 from fairlead.gateway.messages import APPLY_SAYS, Error, Ok, from_json, to_json
 from fairlead.model.errors import Closed, FairleadError
 
@@ -103,19 +102,6 @@ async def _answer(socket: WebSocket, session: ApplySession) -> None:
     while True:
         for message in await session.answers():
             await socket.send_text(to_json(message))
-
-
-async def first_of(*work: Coroutine[Any, Any, None]) -> None:
-    """Run all until the first one ends, end the others, and raise what it raised."""
-    tasks = [asyncio.ensure_future(each) for each in work]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def refuse(socket: WebSocket, error: FairleadError) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
-from fairlead.gateway.apply_socket import HELLO_TIMEOUT_S, close, first_of
+from fairlead.gateway.apply_socket import HELLO_TIMEOUT_S, close
+from fairlead.gateway.first_of import first_of
 from fairlead.gateway.link_tasks import LinkTasks
 from fairlead.gateway.messages import (
     READER_SAYS,

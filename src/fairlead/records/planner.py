@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from fairlead.records.client import RecordsClient, ShardPlan, StreamPlan, TopicP
 from fairlead.records.options import LATEST, OFFSET_EARLIEST, OFFSET_LATEST, Options, PerPartition
 from fairlead.records.position import Offsets, Position, ShardPosition
 from fairlead.records.reading import report_loss
-from fairlead.records.task import Choice, ObjectFiles, Task
+from fairlead.records.task import Choice, Task
+from fairlead.storage.interface import Storage
+from fairlead.storage.local import ReadOnlyLocalStorage
 from fairlead.streamlog.format import read_columns
 from fairlead.streamlog.values import LogObject
 
@@ -173,7 +176,7 @@ class Planner:
             first, until = start.shards[shard.shard].commit, shards[shard.shard].commit
             topics = _in_shard(self._topics_of(Pushed()), shard.shard)
             chooser = Chooser(Choice(shard.shard, first, until, topics, self.options.topic_pattern), self.client)
-            commit, counted = _count(ObjectFiles(plan.root), shard.objects, chooser, max_records)
+            commit, counted = _count(ReadOnlyLocalStorage(Path(plan.root)), shard.objects, chooser, max_records)
             shards[shard.shard] = _position(shard, commit, start.shards[shard.shard].began)
             max_records = max(max_records - counted, 0)
         return replace(end, shards=shards)
@@ -210,7 +213,7 @@ class Planner:
         return tasks
 
     def _dealt(self, plan: StreamPlan, shard: ShardPlan, choice: Choice, began: int) -> Iterable[Task]:
-        files = ObjectFiles(plan.root)
+        files = ReadOnlyLocalStorage(Path(plan.root))
         size_bytes = sum(files.size(found.name) or 0 for found in shard.objects)
         shares = min(max(self.options.min_partitions, -(-size_bytes // TASK_BYTES)), TASKS_MAX)
         whole = Task(
@@ -256,7 +259,7 @@ def _runs(objects: Sequence[LogObject]) -> Iterator[list[LogObject]]:
         yield run
 
 
-def _count(files: ObjectFiles, objects: Sequence[LogObject], chooser: Chooser, max_records: int) -> tuple[int, int]:
+def _count(files: Storage, objects: Sequence[LogObject], chooser: Chooser, max_records: int) -> tuple[int, int]:
     """The commit before which at most `max_records` lie (but one commit at least), and how many they are."""
     counted = 0
     for run in _runs(objects):
@@ -268,7 +271,7 @@ def _count(files: ObjectFiles, objects: Sequence[LogObject], chooser: Chooser, m
     return chooser.choice.end, counted
 
 
-def _records_of(files: ObjectFiles, names: Sequence[str], chooser: Chooser) -> tuple[list[int], list[int]]:
+def _records_of(files: Storage, names: Sequence[str], chooser: Chooser) -> tuple[list[int], list[int]]:
     """The commits that hold chosen records, in order, and how many each."""
     commits, records = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for name in names:

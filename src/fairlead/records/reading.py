@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from fairlead.model.errors import Missing
 from fairlead.records.choosing import Chooser, Places, look_up, partition_keys
 from fairlead.records.client import RecordsClient
 from fairlead.records.decode import GROUP_BYTES, Stored, decode
-from fairlead.records.task import ObjectFiles, RecordsLost, Task
+from fairlead.records.task import RecordsLost, Task
+from fairlead.storage.local import ReadOnlyLocalStorage
 from fairlead.streamlog.format import Columns, read_columns
 from fairlead.streamlog.payloads import decode_start
 from fairlead.streamlog.values import LogObject
@@ -78,7 +80,7 @@ class _Reader:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._files = ObjectFiles(task.root)
+        self._files = ReadOnlyLocalStorage(Path(task.root))
         self._client = RecordsClient(task.servers, task.path)
         self._chooser = Chooser(task.choice, self._client)
         self._taken = _Taken()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from fairlead.model.errors import FairleadError
-from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.values import LogObject
 
 Bounds = Mapping[tuple[int, int], int]
@@ -52,13 +50,3 @@ class Task:
     """`start` rows below this commit tell of nothing that the query could have read."""
     fail_on_data_loss: bool = True
     check_crcs: bool = True
-
-
-class ObjectFiles(LocalStorage):
-    """The objects of a data directory for readers: nothing is made, tried or cleaned up at opening."""
-
-    def __init__(self, root: str) -> None:
-        super().__init__(Path(root))
-
-    def _open(self) -> None:
-        """The server has made the directory; a reader may lack the right to write there."""

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from websockets.asyncio.client import ClientConnection
 
+from fairlead.gateway.first_of import first_of
 from fairlead.gateway.messages import (
     APPLY_HEARS,
     Applied,
@@ -32,7 +33,7 @@ from fairlead.gateway.messages import (
     to_json,
 )
 from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
-from fairlead.replication.control_client import open_websocket, together
+from fairlead.replication.control_client import open_websocket
 from fairlead.replication.link_rows import Address, LinkFrame
 
 APPLY_PATH = "/gateway/apply"
@@ -139,7 +140,7 @@ class ApplyConnection:
 
     async def _converse(self, socket: ClientConnection) -> None:
         await self._greet(socket)
-        await together(self._post(socket), self._listen(socket), self._watch(socket))
+        await first_of(self._post(socket), self._listen(socket), self._watch(socket))
 
     async def _greet(self, socket: ClientConnection) -> None:
         await socket.send(to_json(self.address.hello))

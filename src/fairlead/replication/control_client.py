@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -85,19 +84,6 @@ async def open_control(server_url: str, path: str, hears: Kinds) -> AsyncIterato
     """
     async with open_websocket(server_url, path) as socket:
         yield Control(socket, hears)
-
-
-async def together(*parts: Coroutine[Any, Any, None]) -> None:
-    """Run all until the first one ends or fails, end the others, and raise what it raised."""
-    tasks = [asyncio.ensure_future(part) for part in parts]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _why(error: BaseException) -> str:

@@ -9,19 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairlead.storage.interface import Storage
-from fairlead.storage.local import LocalStorage
+from fairlead.storage.local import ReadOnlyLocalStorage
 
 OpenObjects = Callable[[str], Storage]
 """From a grant's `data_root` to something that reads its objects."""
 
 
-class DirectoryObjects(LocalStorage):
-    """The objects of a data directory, only to be read: nothing is made, tried or cleaned up."""
-
-    def _open(self) -> None:
-        pass
-
-
 def open_directory(data_root: str) -> Storage:
     """Objects below this directory."""
-    return DirectoryObjects(Path(data_root))
+    return ReadOnlyLocalStorage(Path(data_root))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from fairlead.gateway.first_of import first_of
 from fairlead.gateway.messages import (
     READER_HEARS,
     Announce,
@@ -27,7 +28,7 @@ from fairlead.gateway.messages import (
     Credit as CreditMessage,
 )
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, Unreachable
-from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control, together
+from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
 from fairlead.replication.credit import Credit
 from fairlead.replication.grant_reader import FrameLimits, GrantReader, RepairReader
 from fairlead.replication.handover import Handover
@@ -140,7 +141,7 @@ class _Conversation:
         if self._settings.once:
             parts.append(self._until_caught_up())
         try:
-            await together(*parts)
+            await first_of(*parts)
         finally:
             for running in self._running.values():
                 running.task.cancel()

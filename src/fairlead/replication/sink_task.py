@@ -17,10 +17,11 @@ from itertools import count
 
 import structlog
 
+from fairlead.gateway.first_of import first_of
 from fairlead.gateway.messages import SINK_HEARS, Failed, Progress, SinkHello, SliceRefused, WithdrawRun
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.replication.apply_connection import ApplyConnection, SinkSettings
-from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control, together
+from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
 from fairlead.replication.link_rows import LinkFrame, parse_address
 from fairlead.streamlog.values import Run
 
@@ -114,7 +115,7 @@ class SinkTask:
                 async with open_control(self._server_url, CONTROL_PATH, SINK_HEARS) as control:
                     lost = ""
                     await control.send(SinkHello(self._worker))
-                    await together(self._speak(control), self._hear(control))
+                    await first_of(self._speak(control), self._hear(control))
             except (Unreachable, InvalidValue) as error:
                 if str(error) != lost:
                     log.info("control connection lost", server=self._server_url, error=str(error))

@@ -297,6 +297,13 @@ class LocalStorage:
         return StorageUnavailable(f"data directory {self._root}: cannot {what} {name}: {_why(error)}")
 
 
+class ReadOnlyLocalStorage(LocalStorage):
+    """The same directory for readers: nothing is made, tried or cleaned up at opening; a reader may lack the right."""
+
+    def _open(self) -> None:
+        pass
+
+
 class DirectoryLock:
     """The lock of a data directory, held until `close` or the end of the process."""
 
