@@ -72,6 +72,18 @@ def test_what_is_missing_is_named(log: ShardLog) -> None:
     assert "missing" in str(check_all(storage)[0])
 
 
+def test_a_commit_that_is_missing_before_later_ones_is_named(log: ShardLog) -> None:
+    """The log does not end there."""
+    number = made(log, "later").number
+    commits = []
+    for value in (b"1", b"2", b"3"):
+        commits.append(names.commit(log.prefix, log.epoch.number, log.end))
+        produced(log, number, value)
+    log.storage.delete(commits[1])
+    (problem,) = check_all(log.storage)
+    assert problem.name == commits[1]
+
+
 def test_what_is_cut_short_is_named(log: ShardLog) -> None:
     """At any length."""
     storage = storage_of(log)

@@ -344,6 +344,22 @@ def test_a_commit_that_is_missing_or_cut_is_not_opened_over() -> None:
         opened(log.storage)
 
 
+def test_a_commit_that_is_missing_before_later_ones_is_no_end_of_the_log() -> None:
+    """Opened over it, the log would lose what was acknowledged after it; with the commit restored all is there."""
+    log = fresh(A)
+    number = made(log).number
+    for value in (b"1", b"2", b"3"):
+        produced(log, number, value)
+    name = names.commit("x", log.epoch.number, log.end - 2)
+    whole = log.storage.get(name)
+    log.storage.delete(name)
+    for _ in range(2):
+        with pytest.raises(Damaged, match=name):
+            opened(log.storage, A)
+    log.storage.put_if_absent(name, whole)
+    assert values_at(opened(log.storage, A), number) == {0: b"1", 1: b"2", 2: b"3"}
+
+
 def test_appended_at_never_decreases() -> None:
     """A clock set back by a minute."""
     clock = FakeClock()

@@ -9,7 +9,7 @@ from fairlead.model.errors import CorruptBatch, Damaged, FairleadError
 from fairlead.protocol import batch as batches
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
-from fairlead.streamlog import checkpoint, format, payloads
+from fairlead.streamlog import checkpoint, format, opening, payloads
 from fairlead.streamlog import manifest as manifests
 from fairlead.streamlog.format import Columns
 from fairlead.streamlog.manifest import Manifest
@@ -67,6 +67,7 @@ def _check_log(storage: Storage, prefix: str, checked: Checked) -> Iterator[Prob
     checked.objects += 1
     checked.left_over += len(unreferenced(storage, manifest))
     yield from _check_epochs(storage, manifest)
+    yield from _check_end(storage, manifest)
     for name in _names(storage, manifest):
         checked.objects += 1
         yield from _check_rows(storage, name, checked)
@@ -80,6 +81,13 @@ def _check_epochs(storage: Storage, manifest: Manifest) -> Iterator[Problem]:
         name = names.epoch(manifest.prefix, epoch.number)
         if storage.size(name) is None:
             yield Problem(name, "the claim of a writer epoch is missing")
+
+
+def _check_end(storage: Storage, manifest: Manifest) -> Iterator[Problem]:
+    try:
+        opening.end_of(storage, manifest)
+    except Damaged as error:
+        yield _problem(error.name, error)
 
 
 def _names(storage: Storage, manifest: Manifest) -> Iterator[str]:

@@ -82,15 +82,26 @@ def check_fence(storage: Storage, prefix: str, epoch: WriterEpoch) -> None:
 
 
 def next_manifest(storage: Storage, prefix: str, epoch: WriterEpoch) -> Manifest:
-    """Manifest 0 of our epoch, not yet put: the ruling one, with its own epoch ended where its commits end."""
+    """Manifest 0 of our epoch, not yet put: the ruling one, with its own epoch ended where its commits end.
+
+    Raises:
+        Damaged: a commit is missing among those of its epoch.
+    """
     ruling = manifests.newest(storage, prefix)
     if ruling is None:
         return manifests.first_manifest(prefix, epoch.number, epoch.id)
-    return ruling.with_epoch(epoch.number, epoch.id, _end_of(storage, ruling))
+    return ruling.with_epoch(epoch.number, epoch.id, end_of(storage, ruling))
 
 
-def _end_of(storage: Storage, ruling: Manifest) -> int:
-    """The first commit of the ruling manifest's own epoch that is missing."""
+def end_of(storage: Storage, ruling: Manifest) -> int:
+    """The first commit of the ruling manifest's own epoch that is missing.
+
+    A writer puts a commit only once the one before is durable. So a later commit beyond a missing one is no end of the
+    log: an acknowledged commit was lost, and those after it would be taken for left-overs and deleted.
+
+    Raises:
+        Damaged: there is such a commit.
+    """
     end = max(ruling.epochs[-1].first, ruling.merged_end)
     written = {
         parsed.number
@@ -99,6 +110,9 @@ def _end_of(storage: Storage, ruling: Manifest) -> int:
     }
     while end in written:
         end += 1
+    if written and max(written) > end:
+        missing = names.commit(ruling.prefix, ruling.epoch, end)
+        raise Damaged(missing, f"the commit is missing, and later ones up to {max(written)} are there")
     return end
 
 
