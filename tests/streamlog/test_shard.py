@@ -64,6 +64,20 @@ async def test_a_failed_commit_answers_its_requests_and_the_shard_goes_on(execut
     await shard.close()
 
 
+async def test_a_duplicate_is_answered_no_sooner_than_its_batch(executor: ThreadPoolExecutor) -> None:
+    """Both share a commit, which fails: "it is there already" would be a lie."""
+    storage = MemoryStorage()
+    shard = await opened(storage, executor)
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    batch = batch_of(b"1", producer_id=5, epoch=0, sequence=0)
+    storage.fail(Fault.FULL)
+    sent = [shard.submit(lambda d: produce(d, topic.number, 0, batch)) for _ in range(2)]
+    assert [type(answer) for answer in await asyncio.gather(*sent, return_exceptions=True)] == [StorageFull] * 2
+    sent = [shard.submit(lambda d: produce(d, topic.number, 0, batch)) for _ in range(2)]
+    assert [answer.duplicate for answer in await asyncio.gather(*sent)] == [False, True]
+    await shard.close()
+
+
 async def test_a_shard_that_stops_says_so_to_everybody(executor: ThreadPoolExecutor) -> None:
     """Those who wait, those who come, watchers, and whoever asked to be told."""
     storage = MemoryStorage()
