@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import cast
 
+from fairlead.cluster.cluster import Cluster
+from fairlead.gateway.granting import Granting
 from fairlead.gateway.grants import SPLIT_BYTES, GrantTable, Held, Runs, groups
 from fairlead.gateway.reader_port import ReaderPort
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import Run, WriterEpoch
 
 KEY = (b"s" * 16, 0)
 
@@ -91,3 +94,14 @@ def test_withdrawing_tells_the_readers_and_answers_the_largest_run() -> None:
     assert table.withdraw(table.of(b"l"), "paused") == Run(1, 2)
     assert port.withdrawn == [(1, "paused"), (2, "paused")]
     assert table.withdraw(table.of(b"l"), "paused") is None
+
+
+def test_runs_grow_across_restarts() -> None:
+    """Also where no destination has seen those of the last server, whose frames may still come."""
+    first, second = (
+        Granting(cast(Cluster, SimpleNamespace(meta=SimpleNamespace(log=SimpleNamespace(epoch=epoch)))), "").runs
+        for epoch in (WriterEpoch(1, b"a" * 16), WriterEpoch(2, b"b" * 16))
+    )
+    for _ in range(5):
+        last = first.next()
+    assert last < second.next()

@@ -111,6 +111,15 @@ def test_a_failed_fdatasync_writes_nothing_and_is_not_repeated_on_that_file(
     assert os.listdir(storage.root / ".tmp") == []
 
 
+def test_an_fdatasync_of_an_object_that_failed_is_not_repeated(storage: LocalStorage, calls: Calls) -> None:
+    """The second would succeed and mean nothing: the outcome stays unknown."""
+    storage.put_if_absent("a/x", b"1")
+    calls.failures["fdatasync", f"{storage.root}/a/x"] = errno.EIO
+    assert storage.put_if_absent("a/x", b"1") is Put.UNKNOWN
+    calls.failures.clear()
+    assert storage.put_if_absent("a/x", b"1") is Put.UNKNOWN
+
+
 def test_a_full_disk_is_told_from_other_failures(storage: LocalStorage, calls: Calls) -> None:
     """Nothing was written, and later puts work."""
     calls.failures["fdatasync", ".tmp"] = errno.ENOSPC

@@ -21,8 +21,10 @@ from tests.streamlog.world import (
 )
 
 from fairlead.model.names import slice_of
+from fairlead.protocol.batch import set_offset
 from fairlead.streamlog import payloads
 from fairlead.streamlog.apply import forget_link
+from fairlead.streamlog.draft import CRC_AT
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.topics import delete_topic, set_configs, set_partitions
@@ -129,6 +131,20 @@ def test_a_row_that_begins_beyond_the_end_is_noted_behind_and_others_go_on() -> 
     assert b.state.behind(LINK) == []
 
 
+def test_a_repair_moves_no_position() -> None:
+    """It brings one partition of the slice; the others are still where they were."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    applied(b, frame(a, B, slice_of("ships"), 0, 1))
+    before = b.state.positions(LINK)
+    applied(b, repair_frame(a, B, topic.number, 0, 0))
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"1"}
+    assert b.state.positions(LINK) == before
+
+
 def test_a_repair_that_has_read_less_than_the_position_leaves_the_note() -> None:
     """The slice has passed more than the repair has seen: something may still be missing."""
     a, b = fresh(A), fresh(B)
@@ -214,6 +230,80 @@ def test_another_record_at_the_same_offset_sets_the_topic_aside() -> None:
     copy = b.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == {0: b"old"}
+
+
+@pytest.mark.parametrize(("origin", "epoch"), [(C, 0), (A, 1)])
+def test_the_same_bytes_of_another_origin_or_epoch_are_another_record(origin: bytes, epoch: int) -> None:
+    """Case 2 asks for the same bounds, epoch, origin and CRC."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"1")
+    replicated(a, b)
+    f = frame(a, B, slice_of("ships"), 0)
+    batch = set_offset(f.rows[1].batch, 0, epoch)
+    other = replace(f, rows=[f.rows[0], f.rows[1]._replace(origin=origin, epoch=epoch, batch=batch)])
+    answer = applied(b, other)[0]
+    assert (answer.duplicates, answer.conflicts) == (0, 1)
+
+
+def test_of_what_lies_in_a_gap_the_epoch_must_fit() -> None:
+    """Case 2: the records are gone, their place in the history is known."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    replicated(a, b)
+    f = frame(a, B, slice_of("ships"), 0)
+    batch = f.rows[1]._replace(base_offset=3, last_offset=3, previous_end=3)
+    for epoch, expected in ((0, (1, 0)), (4, (0, 1))):
+        row = batch._replace(epoch=epoch, batch=set_offset(batch.batch, 3, epoch))
+        answer = applied(b, replace(f, rows=[row]))[0]
+        assert (answer.duplicates, answer.conflicts) == expected
+
+
+def test_a_damaged_row_at_offsets_that_are_here_is_behind_and_no_conflict() -> None:
+    """S4: its CRC tells nothing of what the source has."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"1")
+    replicated(a, b)
+    f = frame(a, B, slice_of("ships"), 0)
+    changed = bytearray(f.rows[1].batch)
+    changed[CRC_AT] ^= 1
+    answer = applied(b, replace(f, rows=[f.rows[0], f.rows[1]._replace(batch=bytes(changed))]))[0]
+    assert (answer.duplicates, answer.behind, answer.conflicts) == (0, 1, 0)
+
+
+def test_a_row_that_begins_below_the_end_and_reaches_beyond_it_is_a_conflict() -> None:
+    """Case 5: batches are never cut, so another one stands at its first offset."""
+    a, b, other = fresh(A), fresh(B), fresh(A)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    produced(a, topic.number, b"2")
+    replicated(a, b)
+    produced(other, made(other).number, b"1")
+    produced(other, topic.number, b"2", b"3")
+    f = frame(a, B, slice_of("ships"), 0)
+    longer = rows_of(other)[-1]
+    answer = applied(b, replace(f, rows=[*f.rows, longer]))[0]
+    assert (longer.base_offset, longer.last_offset) == (1, 2)
+    assert (answer.appended, answer.duplicates, answer.conflicts) == (0, 2, 1)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"1", 1: b"2"}
+
+
+def test_a_row_of_an_older_epoch_than_the_last_is_a_conflict() -> None:
+    """Epochs never decrease in a partition, whatever the row says of what came before it."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    f = frame(a, B, slice_of("ships"), 0)
+    newer = f.rows[1]._replace(epoch=4, batch=set_offset(f.rows[1].batch, 0, 4))
+    older = newer._replace(
+        base_offset=1, last_offset=1, previous_end=1, previous_epoch=4, epoch=3, batch=set_offset(newer.batch, 1, 3)
+    )
+    answer = applied(b, replace(f, rows=[f.rows[0], newer, older]))[0]
+    assert (answer.appended, answer.conflicts) == (1, 1)
 
 
 def test_an_unlike_epoch_before_the_row_is_a_conflict() -> None:

@@ -1,0 +1,28 @@
+"""Payloads of control rows: read as they were written, or refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fairlead.model.errors import CorruptBatch
+from fairlead.streamlog import payloads, snapshot
+from fairlead.streamlog.payloads import EntryPayload
+from fairlead.streamlog.state import ShardState
+
+
+def test_a_payload_of_another_version_is_refused_naming_both() -> None:
+    """Its writer knew something that this program does not."""
+    data = payloads.encode(EntryPayload("key", 1))
+    assert payloads.decode_entry(data) == EntryPayload("key", 1)
+    newer = json.dumps({**json.loads(data), "v": 2}).encode()
+    with pytest.raises(CorruptBatch, match="ENTRY row of version 2; this program knows version 1"):
+        payloads.decode_entry(newer)
+
+
+def test_a_state_of_another_version_is_refused_naming_both() -> None:
+    """The checkpoint that holds it is then passed over."""
+    tables, meta = snapshot.dump(ShardState(b"s" * 16))
+    with pytest.raises(ValueError, match="state of version 2; this program reads version 1"):
+        snapshot.load(b"s" * 16, tables, {**meta, "version": 2})
