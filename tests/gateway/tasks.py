@@ -15,12 +15,17 @@ from tests.gateway.rig import Site
 
 @asynccontextmanager
 async def task(
-    site: Site, name: str = "t", keep: Callable[[LinkFrame], bool] = lambda frame: True
+    site: Site,
+    name: str = "t",
+    keep: Callable[[LinkFrame], bool] = lambda frame: True,
+    sinks: list[SinkTask] | None = None,
 ) -> AsyncIterator[None]:
-    """A reader and a sink; frames that `keep` refuses are lost between them."""
+    """A reader and a sink; frames that `keep` refuses are lost between them. The sink is added to `sinks`."""
     handover: Handover[LinkFrame] = Handover(64_000_000)
     reader = ReaderTask(site.url, name, ReaderSettings(), handover)
     sink = SinkTask(site.url, name)
+    if sinks is not None:
+        sinks.append(sink)
 
     async def carry() -> None:
         while not handover.ended:

@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from fairlead.replication.link_rows import LinkFrame
+from fairlead.replication.sink_task import SinkTask
+from fairlead.streamlog.frames_codec import decode_frame
 from tests.gateway.rig import Site, until
 from tests.gateway.tasks import task
 
@@ -62,17 +65,37 @@ async def traffic(site: Site, topic: str, every_seconds: float) -> AsyncIterator
         await asyncio.gather(writing, return_exceptions=True)
 
 
+@asynccontextmanager
+async def slow_to_connect(site: Site, delay_seconds: float) -> AsyncIterator[None]:
+    """A task whose repairs, each on a connection of its own, come later than what was already flowing."""
+    loop = asyncio.get_running_loop()
+    delayed: list[asyncio.TimerHandle] = []
+
+    def keep(frame: LinkFrame) -> bool:
+        if decode_frame(frame.data).repair is None:
+            return True
+        delayed.append(loop.call_later(delay_seconds, sinks[0].offer, frame))
+        return False
+
+    sinks: list[SinkTask] = []
+    async with task(site, keep=keep, sinks=sinks):
+        yield
+    for timer in delayed:
+        timer.cancel()
+
+
 async def test_a_repair_ends_though_records_keep_coming(tmp_path: Path) -> None:
-    """The name that the source's topic waited for becomes free; from then on the replica must catch up."""
-    async with Site("sf", tmp_path) as sf, Site("ny", tmp_path) as ny, task(sf):
+    """The name that the source's topic waited for becomes free; from then on the replica must catch up, also where a
+    new connection takes longer than the time between two records, as over any satellite."""
+    async with Site("sf", tmp_path) as sf, Site("ny", tmp_path) as ny, slow_to_connect(sf, 0.3):
         await sf.stream(SHIPS)
         await ny.stream(SHIPS)
         await ny.write(SHIPS, "busy", b"of another")
         await link(sf, ny)
-        async with traffic(sf, "busy", 0.002):
-            await until(lambda: ny.cluster.stream(SHIPS).shards[0].state.all_notes(), 30)
-            await asyncio.sleep(1)
+        async with traffic(sf, "busy", 0.02):
+            notes = ny.cluster.stream(SHIPS).shards[0].state.all_notes
+            await until(notes, 30)
             await ny.cluster.stream(SHIPS).delete_topic("busy")
-            await until(lambda: not ny.cluster.stream(SHIPS).shards[0].state.all_notes(), 30)
+            await until(lambda: not notes(), 30)
             end = sf.end(SHIPS, "busy")
             await until(lambda: ny.end(SHIPS, "busy") >= end, 5)

@@ -312,6 +312,9 @@ async def test_a_repair_brings_one_partition_and_says_so(tmp_path: Path) -> None
         taken = Taken(control)
         async with running(taken.task.run()):
             rows, last = await taken.frames(2)
+            await taken.nothing()
+            assert control.all(Done) == [], "not before the destination has answered"
+            await control.say(Credit(7, 2, 1 << 30))
             await control.until(lambda: control.all(Done) == [Done(7)])
     assert [found.base_offset for found in rows.rows] == [1, 2]
     assert rows.repair is not None

@@ -54,10 +54,11 @@ class Granting:
             if missing:
                 self._give(link, stream, shard, missing)
 
-    def repair(self, link: LinkState, stream: Stream, behind: Sequence[BehindPartition]) -> bool:
-        """Grant a repair for partitions that are behind and whose topics are here; False if none could be."""
-        if any(held.repair for held in self.table.of(link.record.id)):
-            return True
+    def repair(
+        self, link: LinkState, stream: Stream, behind: Sequence[BehindPartition], *, alone: bool = False
+    ) -> bool:
+        """Grant a repair for partitions that are behind and whose topics are here; False if none could be. `alone`:
+        nobody else is granted their slices until it is done."""
         given = False
         for shard_number, shard in enumerate(stream.shards):
             found = [(shard.state.by_incarnation(each.incarnation), each) for each in behind]
@@ -65,7 +66,7 @@ class Granting:
                 RepairPartition(topic.number, each.partition, each.end, each.reason) for topic, each in found if topic
             )
             if partitions:
-                given |= self._give_repair(link, stream, shard_number, partitions[:REPAIRED_AT_ONCE])
+                given |= self._give_repair(link, stream, shard_number, partitions[:REPAIRED_AT_ONCE], alone=alone)
         return given
 
     def pending_bytes(self, link: LinkState, stream: Stream) -> dict[SliceKey, int]:
@@ -129,7 +130,7 @@ class Granting:
         port.grant(grant)
 
     def _give_repair(
-        self, link: LinkState, stream: Stream, shard: int, partitions: tuple[RepairPartition, ...]
+        self, link: LinkState, stream: Stream, shard: int, partitions: tuple[RepairPartition, ...], *, alone: bool
     ) -> bool:
         ports = self.table.free()
         if not ports:
@@ -151,7 +152,8 @@ class Granting:
             link_created_at=link.record.created_at,
         )
         key = (stream.id, shard)
-        self.table.add(Held(grant.grant, link.record.id, grant.run, key, frozenset(), ports[0], repair=True))
+        slices = frozenset(each.number % SLICES for each in partitions) if alone else frozenset()
+        self.table.add(Held(grant.grant, link.record.id, grant.run, key, slices, ports[0], repair=True))
         self.given += 1
         ports[0].repair(grant)
         return True

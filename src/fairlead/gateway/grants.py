@@ -18,7 +18,7 @@ SPLIT_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One grant that a reader has."""
+    """One grant that a reader has. A repair holds the slices that nobody else may read meanwhile, if any."""
 
     number: int
     link: bytes
@@ -87,7 +87,7 @@ class GrantTable:
 
     def slices(self, link: bytes, shard: int) -> set[int]:
         """The slices of a link's shard that are held."""
-        return {s for held in self.of(link) if not held.repair and held.key[1] == shard for s in held.slices}
+        return {s for held in self.of(link) if held.key[1] == shard for s in held.slices}
 
     def leave(self, port: ReaderPort) -> set[bytes]:
         """A reader has gone: its grants end; answers the links that lost some."""

@@ -42,6 +42,9 @@ from fairlead.streamlog.writer import Announcement
 log = structlog.get_logger()
 
 REPAIR_DELAY_MAX_S = 60.0
+REPAIRS_BESIDE_TRAFFIC = 2
+"""What is still behind after so many repairs is repaired while its slices stand still: rows that come meanwhile would be
+refused, and the next repair find them missing, for as long as they keep coming."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +263,8 @@ class LinkRunner:
             await self._finish_copy(link)
             return
         self._follow(stream)
-        self.granting.fill(link, stream)
         self._repair(link, stream, answer)
+        self.granting.fill(link, stream)
 
     def request(self, link: LinkState) -> LinkRequest:
         """What this link says at contact."""
@@ -301,9 +304,7 @@ class LinkRunner:
         if not lost:
             return
         log.warning("replica has less than it had: restored from a copy?", replica=link.record.replica_path)
-        last = self.granting.withdraw(link, "the replica has less than it had")
-        if last is not None:
-            self._tell_sinks(link.wire_id, last)
+        self._take_back(link, "the replica has less than it had")
         link.unlearn(lost)
 
     def _learn(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
@@ -349,6 +350,12 @@ class LinkRunner:
             self._tell_sinks(link.wire_id if before is None else wire_id(before), last)
         self._serve_waiting()
 
+    def _take_back(self, link: LinkState, reason: str) -> None:
+        """The same while `_drive` looks at it: it is granted again at once."""
+        last = self.granting.withdraw(link, reason)
+        if last is not None:
+            self._tell_sinks(link.wire_id, last)
+
     def _tell_sinks(self, known_as: bytes, run: Run) -> None:
         for sink in self.sinks:
             sink.withdraw(WithdrawRun(known_as, run))
@@ -364,16 +371,25 @@ class LinkRunner:
 
     def _repair(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
         behind = [each for each in answer.behind if not each.reason.startswith("conflict")]
-        link.repairs = link.repairs + 1 if behind else 0
-        if behind and not self.granting.repair(link, stream, behind):
+        if any(held.repair for held in self.granting.table.of(link.record.id)):
+            return
+        link.note_behind(answer.behind_total - answer.conflicts_total)
+        alone = link.repairs > REPAIRS_BESIDE_TRAFFIC and any(each.reason != "crc" for each in behind)
+        if alone:
+            self._take_back(link, "a repair goes first")
+        if behind and not self.granting.repair(link, stream, behind, alone=alone):
             self._later(link, REPAIR_DELAY_MAX_S)
 
     def _later(self, link: LinkState, delay_s: float) -> None:
-        """Ask the destination again after a while, for what is behind."""
-        timer = self._timers.pop(link.record.id, None)
+        """Ask the destination again after a while, for what is behind; sooner if that was said before: rows that keep
+        being refused must not put it off."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(link.record.id)
         if timer is not None:
+            if loop.time() < timer.when() <= loop.time() + delay_s:
+                return
             timer.cancel()
-        self._timers[link.record.id] = asyncio.get_running_loop().call_later(delay_s, link.wake.set)
+        self._timers[link.record.id] = loop.call_later(delay_s, link.wake.set)
 
     # ------------------------------------------------------------ the log
 

@@ -81,7 +81,9 @@ class LinkState:
     began_empty: bool = True
     """The replica held nothing of this link at first contact: what runs is the first copy."""
     repairs: int = 0
-    """Repairs in a row that left something behind."""
+    """Repairs in a row after which no less was behind."""
+    left_behind: int = 0
+    """Partitions behind, conflicts apart, when a repair was last looked for."""
     copy_ends: tuple[int, ...] = ()
     """Ends of the source's shards when the link began in this process."""
     passed: tuple[int, ...] = ()
@@ -140,6 +142,12 @@ class LinkState:
         columns, and needs no memory that a restart would lose.
         """
         return {each: self.positions.get((shard, each), 0) for each in range(SLICES)}
+
+    def note_behind(self, count: int) -> None:
+        """So many partitions are behind now, and no repair is under way."""
+        less = 0 < count < self.left_behind
+        self.repairs = 0 if count == 0 else 1 if less else self.repairs + 1
+        self.left_behind = count
 
     def note_caught_up(self) -> None:
         """All that was there when the link began has arrived: the copy is over, and does not begin again."""

@@ -52,6 +52,7 @@ class LinkTasks(LinkRunner):
             return
         if held.repair:
             self.granting.end(held)
+            self._serve_waiting()
             self._later(link, min(self.timing.repair_s * 2.0**link.repairs, REPAIR_DELAY_MAX_S))
         self._note_caught_up(link)
 
@@ -75,8 +76,8 @@ class LinkTasks(LinkRunner):
         link.counts.records += message.records
         link.counts.size_bytes += message.size_bytes
         link.counts.duplicates += message.duplicates
-        if message.behind:
-            self._later(link, self.timing.backoff_first_s)
+        if message.behind and not link.repairs:
+            self._later(link, self.timing.repair_s if link.conflicts else self.timing.backoff_first_s)
         self._note_caught_up(link)
 
     def sink_failed(self, message: Failed) -> None:

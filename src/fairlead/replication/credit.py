@@ -27,6 +27,12 @@ class Credit:
         """Everything that was handed on has been answered."""
         return self._answered >= self._handed
 
+    async def until_settled(self) -> None:
+        """Wait until everything that was handed on has been answered."""
+        while not self.settled:
+            self._room.clear()
+            await self._room.wait()
+
     async def take(self, size_bytes: int) -> None:
         """Wait for room for one more frame, and use it. One frame always fits, however large."""
         while not self._fits(size_bytes):

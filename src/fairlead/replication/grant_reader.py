@@ -250,6 +250,7 @@ class RepairReader:
         """Read and hand on. Raises StorageUnavailable if the storage fails."""
         for partition in self.grant.partitions:
             await self._repair(partition)
+        await self.credit.until_settled()
         self._done = True
         await self._send(Done(self.grant.grant))
 
