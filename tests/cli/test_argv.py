@@ -21,6 +21,7 @@ ADD = "stream replica add"
         (f"{ADD} -path /a -replica /b -paused true", f"{ADD} --path /a --replica /b --paused=true"),
         (f"{ADD} -path /a -paused -replica /b", f"{ADD} --path /a --paused=true --replica /b"),
         (f"{ADD} -paused=FALSE -path /a", f"{ADD} --paused=FALSE --path /a"),
+        (f"{ADD} -paused maybe -path /a", f"{ADD} --paused=maybe --path /a"),
         ("stream list -json", "stream list --json"),
         ("stream list -json true", "stream list --json"),
         ("stream list -JSON false", "stream list"),

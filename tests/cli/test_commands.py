@@ -111,6 +111,15 @@ def test_a_record_is_written_and_read_with_key_and_header(
     assert shown.startswith("0\t0\t17")
 
 
+def test_producing_to_a_topic_that_is_not_made_by_itself_says_that_it_is_not_there(
+    fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Kafka client waits for it without a word."""
+    monkeypatch.setattr("fairlead.cli.records.WAIT_SECONDS", 2.0)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hello\n")))
+    fairlead.refused("produce /nope:t", "topic /nope:t does not exist")
+
+
 def test_bytes_that_are_no_text_are_carried_as_they_are(fairlead: CommandLine) -> None:
     """A record is bytes."""
     program = [sys.executable, "-m", "fairlead.cli.main"]
@@ -194,6 +203,11 @@ BAD = [
     ("stream create -path /x -ttl soon", "-ttl 'soon'"),
     ("stream create -path /x -ttl -5", "ttl -5"),
     ("stream create -path /x -autocreate=maybe", "give true or false"),
+    ("stream create -path /x -autocreate maybe", "give true or false"),
+    ("stream create -path /x\ud800", "unprintable part"),
+    ("stream purge -path /default", "stream purge: not implemented yet"),
+    ("stream assign list -path /default", "stream assign list: not implemented yet"),
+    ("stream replica edit -path /default -replica /x -throttle", "stream replica edit: not implemented yet"),
     ("stream create -path /x -compression zip", "use one of off, lz4"),
     ("stream create -path /x -compact true", "-compact true: not implemented yet"),
     ("stream create -path /x -consumeperm p", "not implemented yet"),
@@ -210,7 +224,10 @@ BAD = [
     ("consume /nope:t --from-beginning", "does not exist"),
     ("consume a/b --from-beginning", "topic name"),
     ("consume", "name one topic"),
+    ("consume t --from-beginning --group=", "give the consumer group a name"),
     ("cluster add -http localhost", "http://HOST:PORT"),
+    ("cluster add -http http://127.0.0.1:99999", "the port is a number"),
+    ("up --name x --data /tmp/x --advertise lisbon:0", "clients cannot connect to port 0"),
     ("cluster add -http http://127.0.0.1:1", "no server answers"),
 ]
 

@@ -42,6 +42,16 @@ async def test_copymetafrom_takes_the_settings_and_what_is_given_stands_above(de
     assert (row["ttl"], row["defaultpartitions"]) == (5, 3)
 
 
+async def test_a_stream_shows_what_it_holds(desk: Desk) -> None:
+    """Records, their bytes, and the bytes of the objects."""
+    await desk.post("stream/create", path="/a")
+    await desk.post("stream/topic/create", path="/a", topic="t")
+    await desk.write("/a", "t", b"one", b"two")
+    (row,) = await desk.get("stream/info", path="/a")
+    assert row["numrecords"] == 2
+    assert 0 < row["logicalsize"] <= row["physicalsize"]
+
+
 async def test_streams_are_listed_below_a_path(desk: Desk) -> None:
     """Parent folders need not exist; /shipsX is not below /ships; paths are case-sensitive."""
     for path in ("/ships/log", "/ships", "/shipsX", "/Ships"):
@@ -261,6 +271,24 @@ async def test_an_unreachable_cluster_is_named(desk: Desk) -> None:
     """With the address that was tried."""
     with pytest.raises(errors.Unreachable, match="http://gone"):
         await desk.get("stream/info", path="/mapr/newyork/b", clusters='{"newyork": ["http://gone"]}')
+
+
+@pytest.mark.parametrize(
+    ("command", "params"),
+    [
+        ("stream/replica/autosetup", {"path": "/ships", "replica": "/mapr/lisbon/ships"}),
+        ("copystream/start", {"src": "/ships", "dst": "/mapr/lisbon/default"}),
+        ("copystream/start", {"src": "/ships", "dst": "/mapr/lisbon/new"}),
+    ],
+)
+async def test_a_server_of_another_cluster_than_named_is_refused(command: str, params: dict[str, str]) -> None:
+    """An address book that is out of date must not put a replica into the wrong cluster."""
+    async with desks("sanfrancisco", "newyork") as (here, there):
+        await here.post("stream/create", path="/ships")
+        with pytest.raises(errors.UnknownCluster, match="cluster newyork"):
+            await here.post(command, **params, clusters={"lisbon": [there.url]})
+        assert [stream.path for stream in there.cluster.streams()] == ["/default"]
+        assert not there.cluster.links.upstreams(there.cluster.stream("/default").id)
 
 
 async def test_autosetup_between_two_clusters_names_both_sides() -> None:

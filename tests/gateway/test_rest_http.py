@@ -35,7 +35,22 @@ async def test_parameters_come_as_query_form_or_json(desk: Desk) -> None:
     assert [stream.path for stream in desk.cluster.streams()] == ["/default", "/form", "/json", "/query"]
 
 
-@pytest.mark.parametrize("body", ["[1]", "{", "path", '{"path": ["/x"]}', '{"path": "/x", "clusters": 5}'])
+DEEP = "[" * 100_000
+NOT_UNDERSTOOD = [
+    "[1]",
+    "{",
+    "path",
+    DEEP,
+    '{"path": ["/x"]}',
+    '{"path": "/x\\ud800"}',
+    '{"path": "/x", "clusters": 5}',
+    '{"path": "/x", "clusters": {"a": ["nonsense"]}}',
+    '{"path": "/x", "clusters": {"a": ["http://h:99999"]}}',
+    f'{{"path": "/x", "clusters": "{DEEP}"}}',
+]
+
+
+@pytest.mark.parametrize("body", NOT_UNDERSTOOD, ids=range(len(NOT_UNDERSTOOD)))
 async def test_a_body_that_is_not_understood_is_refused(desk: Desk, body: str) -> None:
     """400, one line, no traceback."""
     response = await desk.http.post(f"{desk.url}/rest/stream/create", content=body)

@@ -43,7 +43,7 @@ def _rewritten(left: list[str], command: Any) -> Iterator[str]:
         name = "--" + name.lstrip("-").lower()
         option = options.get(name, _Option(takes_value=False, boolean=False))
         if option.boolean:
-            yield from _boolean(name, value if equals else _next_boolean(left), option)
+            yield from _boolean(name, value if equals else _next_boolean(left, option), option)
         elif option.takes_value and not equals and left:
             yield from (name, left.pop(0))
         else:
@@ -55,8 +55,10 @@ def _is_long_option(token: str) -> bool:
     return token.startswith("-") and len(token) > 2 and token.lstrip("-")[:1].isalpha()
 
 
-def _next_boolean(left: list[str]) -> str:
-    return left.pop(0) if left and left[0].lower() in TRUE | FALSE else "true"
+def _next_boolean(left: list[str], option: _Option) -> str:
+    """The value after a boolean; commands whose booleans take one have no arguments, so another word is wrong."""
+    given = left and (left[0].lower() in TRUE | FALSE or (option.takes_value and not left[0].startswith("-")))
+    return left.pop(0) if given else "true"
 
 
 def _boolean(name: str, value: str, option: _Option) -> Iterator[str]:

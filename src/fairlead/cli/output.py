@@ -33,7 +33,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str]) -> None:
 
 def print_error(message: str) -> None:
     """One line on standard error."""
-    print(f"fairlead: {' '.join(message.split())}", file=sys.stderr)
+    print(f"fairlead: {' '.join(message.split())}".encode(errors="backslashreplace").decode(), file=sys.stderr)
 
 
 def _print_table(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> None:

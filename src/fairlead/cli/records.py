@@ -58,6 +58,8 @@ def produce(
     if failures:
         raise _client_error(failures[0], full)
     if left:
+        client.purge()
+        _check_topic(client, full)
         raise TryAgain(f"{left} records were not acknowledged by {_bootstrap(where)}; is it running?")
 
 
@@ -70,13 +72,15 @@ def consume(
     group: Annotated[
         str | None, typer.Option("--group", help="consumer group: go on after its committed offsets")
     ] = None,
-    max_records: Annotated[int | None, typer.Option("--max-records", help="end after so many")] = None,
+    max_records: Annotated[int | None, typer.Option("--max-records", min=1, help="end after so many")] = None,
     keys: Annotated[bool, typer.Option("--key", help="show keys")] = False,
     headers: Annotated[bool, typer.Option("--header", help="show headers")] = False,
     offsets: Annotated[bool, typer.Option("--offset", help="show partition, offset and time stamp (ms)")] = False,
     cluster: ClusterOption = None,
 ) -> None:
     """Print records, a line each. Without --from-beginning and --group it waits for new ones; Ctrl-C ends it."""
+    if group == "":
+        raise InvalidValue("--group: give the consumer group a name")
     where, full = _resolve(name, topic, path, cluster)
     follow = follow or not (from_beginning or group)
     reader = _Reader(_bootstrap(where), full, group, from_beginning)
@@ -269,6 +273,22 @@ def _print_record(record: Any, keys: bool, headers: bool, offsets: bool) -> None
     parts.append(record.value() or b"")
     sys.stdout.buffer.write(b"\t".join(parts) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _check_topic(client: Any, topic: str) -> None:
+    """Say that a topic does not exist: a producer waits for one that may yet be created.
+
+    Raises:
+        UnknownTopic, BadRequest.
+    """
+    from confluent_kafka import KafkaException
+
+    try:
+        error = client.list_topics(topic, WAIT_SECONDS).topics[topic].error
+    except KafkaException:
+        return
+    if error is not None:
+        raise _client_error(error, topic)
 
 
 def _client_error(error: Any, topic: str) -> Exception:

@@ -17,6 +17,7 @@ def _group(name: str, what: str) -> None:
 
 add_noun(app, ("stream",))
 _group("topic", "Topics of a stream.")
+_group("assign", "Which consumers have which partitions (not built yet).")
 _group("cursor", "Committed offsets of consumer groups.")
 _group("replica", "Replicas of a stream: where its records are sent.")
 _group("upstream", "Upstreams of a replica: from where it accepts records.")

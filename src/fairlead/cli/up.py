@@ -18,6 +18,7 @@ from fairlead.cli.calls import address_book, chosen_cluster
 from fairlead.gateway.address_book import KnownCluster
 from fairlead.gateway.client import check_url
 from fairlead.model.addresses import parse_address
+from fairlead.model.errors import InvalidValue
 from fairlead.model.settings import Settings, changed, load
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class _Given:
         from fairlead.server import ServerOptions
 
         advertise = None if self.advertise is None else parse_address(self.advertise, "--advertise")
+        if advertise is not None and advertise.port == 0:
+            raise InvalidValue(f"--advertise {self.advertise!r}: clients cannot connect to port 0")
         return ServerOptions(self.name, self.data, self._settings(), advertise, self.insecure)
 
     def _settings(self) -> Settings:

@@ -230,6 +230,25 @@ _UPSTREAM_COMMANDS = (
     ),
 )
 
+_NOT_BUILT = (
+    Command(_STREAM, "purge", "Drop what has expired now (not built yet).", (_PATH,), changes=True, built=False),
+    Command(
+        ("stream", "assign"),
+        "list",
+        "Show which consumer has which partitions (not built yet).",
+        (_PATH, _GROUP, _SOME_TOPIC, _SOME_PARTITION, Param("detail", "boolean", "with inner values", default="false")),
+        built=False,
+    ),
+    Command(
+        _REPLICA_NOUN,
+        "edit",
+        "Change a replica's settings (not built yet).",
+        (_SOURCE, _REPLICA, Param("newreplica", "stream", "its path, after it was renamed"), *_NOT_BUILT_LINK),
+        changes=True,
+        built=False,
+    ),
+)
+
 _COPY = (
     Param("src", "stream", "path of the stream to copy", required=True),
     Param("dst", "stream", "path of the copy; made with the source's settings if it is not there", required=True),
@@ -256,6 +275,7 @@ COMMANDS = (
     *_CURSOR_COMMANDS,
     *_REPLICA_COMMANDS,
     *_UPSTREAM_COMMANDS,
+    *_NOT_BUILT,
     *_COPY_COMMANDS,
     *_CLUSTER_COMMANDS,
 )

@@ -19,6 +19,9 @@ from fairlead.model.errors import InvalidValue, Unreachable
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
+PORT_MAX = 65_535
+FORWARDED = "x-fairlead-forwarded"
+"""Header of a call that one cluster sends on to another, so that it is never sent on twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,8 @@ def check_url(url: str) -> str:
         raise InvalidValue(f"address {url!r}: {error}") from error
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise InvalidValue(f"address {url!r}: write it as http://HOST:PORT")
+    if parsed.port is not None and not 0 < parsed.port <= PORT_MAX:
+        raise InvalidValue(f"address {url!r}: the port is a number from 1 to {PORT_MAX}")
     return url.rstrip("/")
 
 

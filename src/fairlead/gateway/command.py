@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fairlead.gateway.client import check_url
 from fairlead.model.errors import InvalidValue, NotImplementedYet
 from fairlead.model.names import StreamPath, check_cluster_name, check_topic_name, parse_stream_path
 
@@ -100,6 +101,8 @@ class Command:
     """What the command line asks before it goes on; `{path}` and other parameters are filled in."""
     columns: tuple[str, ...] = ()
     """Columns of the command line's table; empty: all, one below the other."""
+    built: bool = True
+    """False: the original has it, we do not yet; every call of it is refused."""
 
     @property
     def path(self) -> str:
@@ -121,6 +124,8 @@ class Command:
         Raises:
             InvalidName, InvalidValue, NotImplementedYet: the message names the parameter.
         """
+        if not self.built:
+            raise NotImplementedYet(self._name)
         given = {name.lower(): value for name, value in raw.items()}
         clusters = _parse_clusters(given.pop(CLUSTERS, None))
         known = {param.name: param for param in self.params}
@@ -160,11 +165,11 @@ def _parse_clusters(value: object) -> dict[str, tuple[str, ...]]:
     try:
         found: Any = json.loads(value) if isinstance(value, str) else value or {}
         return {check_cluster_name(name): _urls(urls) for name, urls in found.items()}
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise InvalidValue(f'-{CLUSTERS}: give {{"name": ["http://HOST:PORT"]}}') from error
 
 
 def _urls(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(url, str) for url in value):
         raise TypeError("not a list of URLs")
-    return tuple(value)
+    return tuple(map(check_url, value))

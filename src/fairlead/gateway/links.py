@@ -215,10 +215,13 @@ class LinkManager(LinkTasks):
         gateways = self.new_gateways()
         addresses = urls_of(self.cluster, record)
         try:
-            await gateways.ask(addresses, request, "/gateway/copy")
+            answer = await gateways.ask(addresses, request, "/gateway/copy")
         except UnknownStream:
             await self._streams(target, urls).create(target.path, copied_settings(stream.settings))
-            await gateways.ask(addresses, request, "/gateway/copy")
+            answer = await gateways.ask(addresses, request, "/gateway/copy")
+        if answer.cluster != target.cluster:
+            await gateways.tell(addresses, request, "/gateway/copy/end")
+            raise UnknownCluster(f"{target}: the server at {', '.join(addresses)} is of cluster {answer.cluster}")
 
     def _id_there(self, copy: LinkRecord) -> bytes:
         """A copy beside a standing link moves that link's positions."""
@@ -261,7 +264,9 @@ class LinkManager(LinkTasks):
             raise NotAllowed(f"{target} cannot be a replica of itself")
 
     def _streams(self, target: StreamPath, urls: Sequence[str]) -> Streams:
-        return StreamsHere(self.cluster) if self._is_here(target) else StreamsThere(self.http, urls)
+        if target.cluster is None or self._is_here(target):
+            return StreamsHere(self.cluster)
+        return StreamsThere(self.http, urls, target.cluster)
 
     def _find(self, path: str, replica: str) -> LinkRecord:
         return self.cluster.links.find(self.cluster.stream(path).id, str(self._global(replica)))

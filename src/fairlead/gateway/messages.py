@@ -485,7 +485,7 @@ def body_from_json(text: str | bytes, kind: type[T]) -> T:
 def _parse(text: str | bytes) -> dict[str, Any]:
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidValue(f"message is not JSON: {error}") from error
     if not isinstance(data, dict):
         raise InvalidValue(f"message is not a JSON object but {type(data).__name__}")

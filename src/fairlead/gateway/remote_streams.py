@@ -9,8 +9,9 @@ import httpx
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import StreamSettings, UpstreamRecord
-from fairlead.gateway.client import AdminClient
+from fairlead.gateway.client import FORWARDED, AdminClient
 from fairlead.model.errors import NotFound
+from fairlead.model.names import StreamPath
 
 
 class Streams(Protocol):
@@ -60,22 +61,27 @@ class StreamsHere:
 
 
 class StreamsThere:
-    """Those of another cluster, by its admin interface."""
+    """Those of another cluster, by its admin interface; a server of a third one at its address refuses."""
 
-    def __init__(self, http: httpx.AsyncClient, urls: Sequence[str]) -> None:
+    def __init__(self, http: httpx.AsyncClient, urls: Sequence[str], cluster: str) -> None:
         self._client = AdminClient(urls, http)
+        self._cluster = cluster
+
+    async def _post(self, command: str, path: str, **params: object) -> None:
+        given = {"path": str(StreamPath(path, self._cluster)), **params}
+        await self._client.post(f"/rest/stream/{command}", given, {FORWARDED: "1"})
 
     async def create(self, path: str, settings: StreamSettings) -> None:
-        await self._client.post("/rest/stream/create", {"path": path, **_parameters(settings)})
+        await self._post("create", path, **_parameters(settings))
 
     async def delete(self, path: str) -> None:
-        await self._client.post("/rest/stream/delete", {"path": path})
+        await self._post("delete", path)
 
     async def add_upstream(self, path: str, upstream: str) -> None:
-        await self._client.post("/rest/stream/upstream/add", {"path": path, "upstream": upstream})
+        await self._post("upstream/add", path, upstream=upstream)
 
     async def remove_upstream(self, path: str, upstream: str) -> None:
-        await self._client.post("/rest/stream/upstream/remove", {"path": path, "upstream": upstream})
+        await self._post("upstream/remove", path, upstream=upstream)
 
 
 def _parameters(settings: StreamSettings) -> dict[str, object]:

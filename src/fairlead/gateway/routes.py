@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from fairlead.gateway.catalog import COMMANDS
+from fairlead.gateway.client import FORWARDED
 from fairlead.gateway.command import CLUSTERS, Command, Given, Param, given_path
 from fairlead.gateway.errors import envelope, error_envelope
 from fairlead.gateway.rest import HANDLERS
@@ -19,8 +20,6 @@ from fairlead.gateway.turns import rendered
 from fairlead.model.errors import InvalidValue, NotAllowed, UnknownCluster
 
 BODY_BYTES_MAX = 1_000_000
-FORWARDED = "x-fairlead-forwarded"
-"""Set on a call that one cluster sends on to another, so that it is never sent on twice."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -111,7 +110,7 @@ def _json_object(body: bytes) -> dict[str, object]:
         return {}
     try:
         found = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidValue(f"the body is neither JSON nor a form: {error}") from error
     if not isinstance(found, dict):
         raise InvalidValue("the body is not a JSON object of parameters")

@@ -13,7 +13,7 @@ from fairlead.cluster.values import TIMESTAMP_TYPES
 from fairlead.gateway.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.turns import in_turns
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import InvalidValue, NotOwner
 from fairlead.streamlog.shard import Shard
 from fairlead.streamlog.values import Topic
 
@@ -30,7 +30,7 @@ async def create(context: RestContext, given: Given) -> Rows:
 async def edit(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
     name = given["topic"]
-    stream.topic(name)
+    _check_owner(context, stream, name)
     configs = _configs(given)
     if given["partitions"] is not None:
         await stream.set_partitions(name, given["partitions"])
@@ -67,8 +67,21 @@ def _row(context: RestContext, stream: Stream, topic: Topic, lags: Mapping[str, 
 
 
 async def delete(context: RestContext, given: Given) -> Rows:
-    await context.stream(given).delete_topic(given["topic"])
+    stream = context.stream(given)
+    _check_owner(context, stream, given["topic"])
+    await stream.delete_topic(given["topic"])
     return []
+
+
+def _check_owner(context: RestContext, stream: Stream, name: str) -> None:
+    """Refuse what only the owner of a topic may do, naming it by its path where that is known.
+
+    Raises:
+        UnknownTopic, NotOwner.
+    """
+    _, topic = stream.topic(name)
+    if topic.owner != stream.id:
+        raise NotOwner(name, owner_of(context, stream, topic))
 
 
 def owner_of(context: RestContext, stream: Stream, topic: Topic) -> str:
