@@ -43,8 +43,8 @@ log = structlog.get_logger()
 
 REPAIR_DELAY_MAX_S = 60.0
 REPAIRS_BESIDE_TRAFFIC = 2
-"""What is still behind after so many repairs is repaired while its slices stand still: rows that come meanwhile would be
-refused, and the next repair find them missing, for as long as they keep coming."""
+"""What is still behind after so many repairs is repaired while its slices stand still: rows that come meanwhile would
+be refused, and the next repair find them missing, for as long as they keep coming."""
 
 
 @dataclass(frozen=True, slots=True)
