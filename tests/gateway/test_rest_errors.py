@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.gateway.errors import code_of, envelope, error_envelope, http_status, raise_errors, time_of_day, to_error
+from fairlead.gateway.errors import code_of, envelope, error_envelope, http_status, time_of_day, to_error
 from fairlead.model import errors as kinds
 from fairlead.model.errors import FairleadError
 
@@ -64,10 +64,3 @@ def test_an_envelope_has_the_fields_of_the_original() -> None:
 def test_an_answer_that_is_no_envelope_is_shown() -> None:
     """Something else listens at that address."""
     assert "hello" in str(to_error({"hello": 1}))
-
-
-def test_only_an_error_envelope_raises() -> None:
-    """An OK passes."""
-    raise_errors(envelope([], 0))
-    with pytest.raises(kinds.UnknownStream):
-        raise_errors(error_envelope(kinds.UnknownStream("x"), 0))

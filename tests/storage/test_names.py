@@ -30,10 +30,7 @@ def test_segments_and_checkpoints_are_known(stream: bytes, random: bytes, shard:
     """By their folders."""
     prefix = names.shard_prefix(stream, shard)
     assert names.is_segment(names.segment(prefix, random))
-    assert names.is_checkpoint(names.checkpoint(prefix, random))
     assert not names.is_segment(names.checkpoint(prefix, random))
-    assert names.parse_shard(prefix) == (stream, shard)
-    assert names.parse_shard(names.META) is None
 
 
 @given(PREFIXES, NUMBERS, NUMBERS, NUMBERS, NUMBERS)

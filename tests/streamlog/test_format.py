@@ -24,7 +24,7 @@ def test_rows_are_read_as_they_were_written(rows: list[Row]) -> None:
     """Whatever their values."""
     columns = format.read_whole(joined(format.encode(rows)))
     assert list(columns.rows()) == rows
-    assert [columns.row_at(place) for place in range(len(rows))] == rows
+    assert [row for place in range(len(rows)) for row in columns.take(np.array([place])).rows()] == rows
     assert (columns.first, columns.end) == (min(r.commit for r in rows), max(r.commit for r in rows) + 1)
 
 

@@ -14,7 +14,7 @@ from tests.support.rows import IDS, any_row, batch_row, joined
 from fairlead.model.errors import CorruptBatch
 from fairlead.streamlog import format
 from fairlead.streamlog.frames import Frame, FrameTopic, Repair
-from fairlead.streamlog.frames_codec import decode_frame, encode_frame, encode_frame_columns, peek_frame
+from fairlead.streamlog.frames_codec import decode_frame, encode_frame, encode_frame_columns
 from fairlead.streamlog.values import Run
 
 NATURAL = st.integers(0, 2**53)
@@ -40,15 +40,6 @@ FRAMES = st.builds(
 def test_frames_are_read_as_they_were_written(frame: Frame) -> None:
     """Whatever their values, empty ones too."""
     assert decode_frame(encode_frame(frame)) == frame
-
-
-@given(FRAMES)
-def test_the_header_alone_tells_everything_but_the_rows(frame: Frame) -> None:
-    """For those that only pass frames on."""
-    head = peek_frame(encode_frame(frame))
-    assert head.rows == len(frame.rows)
-    assert head.batch_bytes == sum(len(row.batch) for row in frame.rows)
-    assert (head.frame.link, head.frame.slice, head.frame.rows) == (frame.link, frame.slice, ())
 
 
 @given(FRAMES)

@@ -61,16 +61,6 @@ def error_envelope(error: FairleadError, now_ms: int) -> dict[str, Any]:
     return {**_head(now_ms), "status": "ERROR", "errors": [entry]}
 
 
-def raise_errors(answer: Mapping[str, Any]) -> None:
-    """Raise the error that an envelope carries, as the class of its code where that takes a message alone.
-
-    Raises:
-        FairleadError: the envelope's status is ERROR.
-    """
-    if answer.get("status") == "ERROR":
-        raise to_error(answer)
-
-
 def to_error(answer: Mapping[str, Any]) -> FairleadError:
     """The error in an envelope; something that is no envelope becomes an `InvalidValue` that shows it."""
     try:

@@ -31,13 +31,6 @@ _CHECKPOINT = re.compile(r"(.+)/checkpoint/[0-9a-f]{32}\Z")
 _SHARD = re.compile(r"streams/([0-9a-f]{32})/shard-(\d{4})\Z")
 
 
-class ShardName(NamedTuple):
-    """Stream id and shard number of a shard's prefix."""
-
-    stream: bytes
-    shard: int
-
-
 class Numbered(NamedTuple):
     """Writer epoch and number within it, of a commit or manifest."""
 
@@ -53,12 +46,6 @@ def stream_prefix(stream_id: bytes) -> str:
 def shard_prefix(stream_id: bytes, number: int) -> str:
     """Prefix of one shard's log."""
     return f"{stream_prefix(stream_id)}/shard-{number:04d}"
-
-
-def parse_shard(prefix: str) -> ShardName | None:
-    """The stream and number of a shard's prefix; None for `meta` and anything else."""
-    found = _SHARD.match(prefix)
-    return ShardName(bytes.fromhex(found[1]), int(found[2])) if found else None
 
 
 def epoch(prefix: str, number: int) -> str:
@@ -132,11 +119,6 @@ def parse_manifest(name: str) -> Numbered | None:
 def is_segment(name: str) -> bool:
     """Whether the name is a segment's."""
     return _SEGMENT.match(name) is not None
-
-
-def is_checkpoint(name: str) -> bool:
-    """Whether the name is a checkpoint's."""
-    return _CHECKPOINT.match(name) is not None
 
 
 def prefix_of(name: str) -> str | None:

@@ -78,10 +78,6 @@ class Columns:
         start = int(self.position[place]) - self.data_position
         return self.data[start : start + int(self.size[place])]
 
-    def row_at(self, place: int) -> Row:
-        """One row; see `rows`."""
-        return next(self.take(np.array([place])).rows())
-
     def rows(self) -> Iterator[Row]:
         """All rows in order. A record batch is a view, a control row's payload is `bytes`; both empty if not loaded."""
         batches = self._batches()

@@ -32,7 +32,7 @@ FRAME_VERSION: Final = 1
 _START: Final = struct.Struct("<II")
 
 
-class FrameHead(NamedTuple):
+class _Head(NamedTuple):
     """What the header of a frame says; `frame` has no rows."""
 
     frame: Frame
@@ -85,15 +85,6 @@ def _header_fields(frame: Frame, rows: int, batch_bytes: int) -> dict[str, Any]:
     }
 
 
-def peek_frame(data: Buffer) -> FrameHead:
-    """The header alone, with the lengths checked and not the checksum.
-
-    Raises:
-        CorruptBatch: it cannot be read, or is of a version that this program does not know.
-    """
-    return _peek(memoryview(data).cast("B"))[0]
-
-
 def decode_columns(data: Buffer) -> tuple[Frame, Columns]:
     """A frame without its rows, and the rows as columns with their batches; nothing is copied. Raises: CorruptBatch."""
     view = memoryview(data).cast("B")
@@ -121,7 +112,7 @@ def decode_frame(data: Buffer) -> Frame:
     return replace(frame, rows=list(columns.rows()))
 
 
-def _peek(view: memoryview) -> tuple[FrameHead, int]:
+def _peek(view: memoryview) -> tuple[_Head, int]:
     try:
         length, _ = _START.unpack_from(view)
         start = _START.size + length
@@ -136,7 +127,7 @@ def _peek(view: memoryview) -> tuple[FrameHead, int]:
     return head, start
 
 
-def _head(fields: Mapping[str, Any]) -> FrameHead:
+def _head(fields: Mapping[str, Any]) -> _Head:
     if fields["v"] != FRAME_VERSION:
         raise CorruptBatch(f"frame of version {fields['v']!r}; this program knows version {FRAME_VERSION}")
     epoch, counter = fields["run"]
@@ -156,7 +147,7 @@ def _head(fields: Mapping[str, Any]) -> FrameHead:
     )
     if frame.slice >= SLICES or frame.from_commit > frame.to_commit:
         raise ValueError("slice or commits out of range")
-    return FrameHead(frame, _natural(fields["rows"]), _natural(fields["batch_bytes"]))
+    return _Head(frame, _natural(fields["rows"]), _natural(fields["batch_bytes"]))
 
 
 def _repair(fields: Any) -> Repair | None:

@@ -114,11 +114,6 @@ class Tail:
         rows = self._cached.get(entry.commit)
         return None if rows is None else rows[entry.place]
 
-    def commits_of(self, number: int, partition: int, offset: int) -> list[int]:
-        """Unmerged commits that hold batches of a partition from the offset on."""
-        entries = list(self.entries(number, partition))
-        return [entry.commit for entry in entries[first_at(entries, offset) :]]
-
 
 def first_at(entries: Sequence[Entry], offset: int) -> int:
     """Place of the first entry that ends at or after the offset."""

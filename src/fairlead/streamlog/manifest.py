@@ -23,8 +23,6 @@ from fairlead.streamlog.values import EpochRange, LogObject
 
 MANIFEST_VERSION: Final = 1
 SegmentKind = Literal["data", "control"]
-SLICE_OF_NONE: Final = SLICES
-"""Place in `SegmentEntry.slices` of rows that are never sent."""
 T = TypeVar("T")
 
 

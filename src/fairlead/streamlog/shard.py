@@ -139,6 +139,21 @@ class Shard:
         """Why the shard answers nothing any more; None while it runs."""
         return self.log.stopped
 
+    @property
+    def closed(self) -> bool:
+        """The server is stopping, or the stream was deleted."""
+        return self._closed
+
+    def check_open(self) -> None:
+        """
+        Raises:
+            Closed: the server is stopping, or the stream was deleted.
+            FairleadError: why the shard is stopped.
+        """
+        if self._closed:
+            raise Closed(f"{self.log.prefix}: the server is stopping, or the stream was deleted")
+        self.log.check_running()
+
     def set_retention(self, *, ttl_ms: int, producer_expiry_ms: int) -> None:
         """Time-to-live of records (0: for ever) and of what is remembered of producers, in milliseconds."""
         self.log.ttl_ms = ttl_ms
@@ -158,18 +173,13 @@ class Shard:
             while self._queued_bytes > self.log.settings.commit_queue_bytes_max and not self._closed:
                 self._room.clear()
                 await self._room.wait()
-        self._check_open()
+        self.check_open()
         answer: asyncio.Future[T] = self._loop.create_future()
         self._queue.append(_Waiting(request, size_bytes, answer))
         self._queued_bytes += size_bytes
         if self._writing is None:
             self._writing = self._loop.create_task(self._write_all())
         return await answer
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Closed(f"{self.log.prefix}: the server is stopping")
-        self.log.check_running()
 
     async def _write_all(self) -> None:
         try:
@@ -236,11 +246,14 @@ class Shard:
         if self._stop_told:
             return
         self._stop_told = True
+        self._wake_all()
+        if self._on_stop is not None:
+            self._on_stop(stopped)
+
+    def _wake_all(self) -> None:
         for watches in list(self._watches.values()):
             for watch in list(watches):
                 watch.notify()
-        if self._on_stop is not None:
-            self._on_stop(stopped)
 
     def watch(self, number: int, partition: int, callback: Callable[[], None] | None = None) -> Watch:
         """Be told when a partition moves, by `callback` or by `await watch.wait()`; `close()` it afterwards."""
@@ -258,10 +271,6 @@ class Shard:
     def add_listener(self, listener: Listener) -> None:
         """Call `listener` after every announcement, on the loop."""
         self._listeners.append(listener)
-
-    def remove_listener(self, listener: Listener) -> None:
-        """Call it no more."""
-        self._listeners.remove(listener)
 
     def _tell(self, announcement: Announcement) -> None:
         if self._watches:
@@ -316,6 +325,7 @@ class Shard:
     async def close(self) -> None:
         """Finish what is queued, then stop."""
         self._closed = True
+        self._wake_all()
         if self._upkeep is not None:
             self._upkeep.cancel()
             await asyncio.wait([self._upkeep])
