@@ -6,17 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from tests.cli.desk import CommandLine
 from tests.support.sites import Site
-
-
-@pytest.fixture(autouse=True)
-def _logs_go_nowhere_closed() -> Iterator[None]:
-    """A command that configured the logs leaves them pointing at the test's own standard error, which is closed."""
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
