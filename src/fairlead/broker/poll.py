@@ -46,8 +46,8 @@ class _Entry:
     watches: list[Watch] = field(default_factory=list)
 
     def same_topic(self) -> bool:
-        """The topic is still there with the same partitions and epoch."""
-        if self.found is None:
+        """The topic is still there with the same partitions and epoch, in a stream that was not deleted."""
+        if self.found is None or self.found.shard.closed:
             return False
         number, table = self.found.topic.number, self.found.shard.state.topic_table
         return table.slot[number] == self.slot and table.epoch[number] == self.found.topic.epoch
@@ -228,6 +228,7 @@ class Poll:
         topic, log = entry.found.topic, entry.found.shard.log
         limit = min(asked.max_bytes, self._room_bytes)
         try:
+            entry.found.shard.check_open()
             check_partition(topic, asked.partition)
             check_epoch(topic, asked.current_leader_epoch)
             fetched = log.fetch_cached(topic.number, asked.partition, asked.offset, limit) if limit > 0 else None

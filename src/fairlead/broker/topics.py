@@ -89,7 +89,7 @@ class Listener:
         """
         stream = self._stream_of_id.get(topic_id)
         found = stream.topic_by_id(topic_id) if stream is not None else None
-        if stream is not None and found is not None:
+        if stream is not None and found is not None and not found[0].closed:
             return Found(stream, *found)
         for stream in self.streams():
             found = stream.topic_by_id(topic_id)
