@@ -142,6 +142,40 @@ def test_deleted_topics_are_looked_for_where_they_may_be() -> None:
     assert later.reclaim_share > urgent.reclaim_share > 0
 
 
+def test_a_job_writes_no_more_than_the_room_that_is_left() -> None:
+    """Its inputs stay for ten minutes: merging must not take the space that deletions are written to."""
+    commits = waiting(10, size=MB)
+    whole = plan(manifest(), commits, now(), SETTINGS)
+    part = plan(manifest(), commits, now(room_bytes=4 * MB), SETTINGS)
+    assert whole is not None
+    assert part is not None
+    assert (whole.end, part.end) == (10, 3)
+    assert plan(manifest(), commits, now(room_bytes=MB), SETTINGS) is None
+    assert plan(manifest(), commits, now(room_bytes=-MB), SETTINGS) is None
+    data = segment(0, 5, size=8 * MB)
+    deleted = {3: 100 * DAY_MS + 1}
+    for room, planned in ((8 * MB, True), (8 * MB - 1, False)):
+        job = plan(manifest(data), [], now(101 * DAY_MS, deleted=deleted, urgent=True, room_bytes=room), SETTINGS)
+        assert (job is not None) is planned
+
+
+def test_expiry_is_held_up_by_nothing() -> None:
+    """It writes control rows alone, and it makes room."""
+    job = plan(manifest(segment(0, 5, size=8 * MB)), [], now(200 * DAY_MS, urgent=True, room_bytes=0), SETTINGS)
+    assert job is not None
+    assert job.segment_bytes_max == SETTINGS.segment_bytes_max
+
+
+def test_while_space_is_short_deleted_topics_come_first_and_nothing_is_joined() -> None:
+    """Joining frees nothing and takes room for ten minutes."""
+    small = [segment(n, n + 1) for n in range(FAN)]
+    assert plan(manifest(*small), [], now(urgent=True), SETTINGS) is None
+    short = now(101 * DAY_MS, deleted={3: 100 * DAY_MS + 1}, urgent=True)
+    job = plan(manifest(*small), waiting(100, first=FAN), short, SETTINGS)
+    assert job is not None
+    assert job.first == 0
+
+
 def test_eight_small_neighbours_become_one() -> None:
     """Seven wait."""
     small = [segment(n, n + 1, kind) for n in range(8) for kind in ("control", "data")]

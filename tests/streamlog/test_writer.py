@@ -219,6 +219,17 @@ def test_a_reserve_is_kept_for_control_rows() -> None:
     assert produced(log, number, b"3").base_offset == 1
 
 
+def test_a_fast_producer_does_not_write_through_the_reserve() -> None:
+    """Free space is looked at after some megabytes too, not only after a second."""
+    storage = MemoryStorage(capacity_bytes=60_000_000)
+    log = opened(storage, A, settings=replace(SETTINGS, reserve_bytes=30_000_000))
+    number = made(log).number
+    batch = batch_of(bytes(1_000_000))
+    answers = [log.run(lambda d: produce(d, number, 0, batch))[0] for _ in range(60)]
+    assert isinstance(answers[-1].error, StorageFull)
+    assert storage.free_bytes() > 20_000_000
+
+
 def test_sequences_of_idempotent_producers() -> None:
     """Duplicates get their first offset; a hole, and an old epoch, are refused; a new epoch begins at 0 (KIP-98)."""
     log = fresh(A)

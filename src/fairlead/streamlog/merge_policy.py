@@ -3,6 +3,9 @@
 In this order: runs whose data has expired, commits that wait, runs with deleted topics, small neighbouring runs. Runs
 grow by factors of 8, so that a row is rewritten about three times on its way to the largest segment. A run holds no
 data whose `appended_at` spans more than an eighth of the time-to-live: it expires as a whole, at most that much late.
+
+While space is short, deleted topics come before commits and runs are not joined; and since a job's inputs stay for a
+grace after it, none but expiry (which writes control rows alone) may write more than the room that is left.
 """
 
 from __future__ import annotations
@@ -67,7 +70,9 @@ class Now:
     compact: frozenset[int] = frozenset()
     histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
     urgent: bool = False
-    """Space is short: deleted topics are dropped at once, and whatever their share."""
+    """Space is short: deleted topics are dropped at once, whatever their share, and before anything else is merged."""
+    room_bytes: int | None = None
+    """What a job may write at most, since its inputs go only after a grace; None: as much as it likes."""
     make_checkpoint: bool = True
     """If commits are merged, make a checkpoint too."""
 
@@ -99,12 +104,24 @@ def runs(manifest: Manifest) -> list[Run]:
 def plan(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:
     """The next job; None if nothing is worth it. `waiting` are the announced commits from `merged_end` on."""
     found = runs(manifest)
+    expiry = _expiry(manifest, found, now, settings)
+    if expiry is not None:
+        return expiry
+    settings = _within(settings, now)
+    if now.urgent:
+        return _reclaim(manifest, found, now, settings) or _commits(manifest, waiting, now, settings)
     return (
-        _expiry(manifest, found, now, settings)
-        or _commits(manifest, waiting, now, settings)
+        _commits(manifest, waiting, now, settings)
         or _reclaim(manifest, found, now, settings)
         or _tier(manifest, found, now, settings)
     )
+
+
+def _within(settings: MergeSettings, now: Now) -> MergeSettings:
+    """Segments no larger than what a job may write."""
+    if now.room_bytes is None or now.room_bytes >= settings.segment_bytes_max:
+        return settings
+    return replace(settings, segment_bytes_max=max(now.room_bytes, 0))
 
 
 def _job(
@@ -153,6 +170,8 @@ def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings:
     if not ready:
         return None
     taken, size = _take(ready, now, settings)
+    if not taken:
+        return None
     enough = len(taken) < len(ready) or len(taken) >= settings.commits_min or 4 * size >= settings.segment_bytes_max
     if not enough and now.now_ms - ready[0].appended_at < settings.idle_ms:
         return None
@@ -176,6 +195,8 @@ def _take(ready: Sequence[Waiting], now: Now, settings: MergeSettings) -> tuple[
             break
         taken.append(commit)
         size += more
+    if now.room_bytes is not None and size > now.room_bytes:
+        return [], 0
     return taken, size
 
 
@@ -194,7 +215,7 @@ def _reclaim(manifest: Manifest, found: Sequence[Run], now: Now, settings: Merge
             newest[number % 16] = max(at, newest.get(number % 16, at))
     for run in found:
         touched = [s for s in run.segments if _touched(s, newest)]
-        if touched:
+        if touched and (now.room_bytes is None or run.bytes <= now.room_bytes):
             job = _job(manifest, run.first, run.end, (s.object for s in run.segments), now, settings)
             return replace(job, whole_run=True, reclaim_share=1e-9 if now.urgent else RECLAIM_SHARE)
     return None

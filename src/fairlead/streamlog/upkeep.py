@@ -29,6 +29,9 @@ from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import ShardState
 from fairlead.streamlog.values import WriterEpoch
 
+CONTROL_ROWS_PART = 8
+"""So much of the reserve is not for merging: 40 MB of 320, which leaves room for one segment of 256 MB."""
+
 
 class KeptLog(Protocol):
     """What upkeep needs of a log; `writer.ShardLog` is one."""
@@ -99,8 +102,15 @@ class Upkeep:
             compact=_compacted(state),
             histories=histories(state),
             urgent=log.space_is_short,
-            make_checkpoint=self._checkpoint_is_due(),
+            room_bytes=self._room_bytes(),
+            make_checkpoint=self._checkpoint_is_due() and not log.space_is_short,
         )
+
+    def _room_bytes(self) -> int:
+        """Free space without the part of the reserve that is for control rows."""
+        settings, storage = self._log.settings, self._log.storage
+        reserve = settings.reserve_bytes + int(settings.reserve_ratio * storage.total_bytes())
+        return storage.free_bytes() - reserve // CONTROL_ROWS_PART
 
     def _checkpoint_is_due(self) -> bool:
         if self._log.manifest.checkpoint is None or self._checkpoint_at_ms is None:

@@ -43,6 +43,8 @@ CACHE_BYTES_PER_SHARD_MAX = 64 * 1024 * 1024
 COMMIT_ROWS_MAX = 2000
 """A commit is closed at so many rows: evaluating it holds the loop, which serves everybody else."""
 SPACE_CHECK_MS = 1000
+SPACE_CHECK_BYTES = 8_000_000
+"""Free space is looked at after so long or so much: a fast producer would write through the reserve in a second."""
 DAY_MS = 86_400_000
 
 
@@ -51,6 +53,8 @@ class _Space:
     """When the disk's free space was last looked at, and what was found."""
 
     checked_at_ms: int | None = None
+    sealed_bytes: int = 0
+    """Of record batches since then."""
     full: StorageFull | None = field(default=None)
 
 
@@ -144,6 +148,7 @@ class ShardLog(LogViews):
                 answers.append(Answer(None, error))
             if draft.batch_bytes >= self.settings.commit_bytes_max or len(draft.rows) >= COMMIT_ROWS_MAX:
                 break
+        self._space.sealed_bytes += draft.batch_bytes
         sealed = Sealed(self.end, draft.rows, answers, missing, durable=not draft.rows)
         self._sealed = sealed if draft.rows else None
         return sealed
@@ -258,8 +263,9 @@ class ShardLog(LogViews):
     def _reserve_reached(self) -> StorageFull | None:
         now_ms = self.clock.monotonic_ms()
         space = self._space
-        if space.checked_at_ms is None or now_ms - space.checked_at_ms >= SPACE_CHECK_MS:
-            space.checked_at_ms = now_ms
+        long_ago = space.checked_at_ms is None or now_ms - space.checked_at_ms >= SPACE_CHECK_MS
+        if long_ago or space.sealed_bytes >= SPACE_CHECK_BYTES:
+            space.checked_at_ms, space.sealed_bytes = now_ms, 0
             space.full = self._look_at_space()
         return space.full
 
