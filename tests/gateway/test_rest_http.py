@@ -103,10 +103,13 @@ async def test_metrics_count_streams_topics_commits_and_links(desk: Desk) -> Non
     await desk.post("stream/create", path="/r")
     await desk.post("stream/topic/create", path="/s", topic="t")
     await desk.post("stream/replica/add", path="/s", replica="/r", paused=True)
+    desk.cluster.stream("/s").shards[0].upkeep_failures = 2
     text = (await desk.http.get(f"{desk.url}/metrics")).text
+    assert 'fairlead_upkeep_failures_total{stream="/s"} 2.0' in text
     assert 'fairlead_topics{stream="/s"} 1.0' in text
     assert 'fairlead_log_end_commits{stream="/s"} 1.0' in text
     assert "fairlead_connections 3.0" in text
+    assert 'fairlead_clock_jump_ms{stream="/s"} 0.0' in text
     assert 'fairlead_link_position_commits{replica="/mapr/sanfrancisco/r",stream="/s"} 0.0' in text
     assert 'fairlead_link_paused{replica="/mapr/sanfrancisco/r",stream="/s"} 1.0' in text
 

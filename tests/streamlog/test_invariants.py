@@ -14,6 +14,7 @@ from tests.streamlog.world import (
     made,
     opened,
     produced,
+    replicated,
     values_at,
 )
 
@@ -190,3 +191,39 @@ def test_readers_are_named_nothing_beyond_the_announced_end() -> None:
     assert log.fetch(number, 0, 2, 1000).batches == []
     log.announce(sealed)
     assert log.objects(0, end + 1)[-1].first == end
+
+
+def test_what_an_earlier_writer_wrote_and_nobody_merged_is_not_swept() -> None:
+    """At opening everything is listed that no manifest needs; commits of earlier epochs are needed."""
+    clock = FakeClock()
+    log, storage, number = filled(clock)
+    newer = opened(storage, clock=clock, settings=QUICK)
+    clock.pass_ms(2000)
+    newer.upkeep.sweep(newer.upkeep.take_due())
+    assert log.epoch.number < newer.epoch.number
+    assert values_at(opened(storage, clock=clock), number) == {0: b"1", 1: b"2"}
+
+
+def test_a_deletion_waits_for_the_slowest_link() -> None:
+    """The merger is told how far every link has come, and the end of the log where there is none."""
+    log, _, _ = filled()
+    job = log.plan_merge()
+    assert job is not None
+    assert job.links_passed == log.end
+    log.upkeep.links_passed = 1
+    job = log.plan_merge()
+    assert job is not None
+    assert job.links_passed == 1
+
+
+def test_producers_are_remembered_only_where_the_topic_is_owned() -> None:
+    """A replica would hold what it never needs, and would refuse the first batch after a change of owner."""
+    source, _, number = filled()
+    batch = batch_of(b"3", producer_id=5, epoch=0, sequence=0)
+    source.run(lambda draft: produce(draft, number, 0, batch))
+    replica = fresh(b"b" * 16)
+    replicated(source, replica)
+    copy = replica.state.by_name("ships")
+    assert copy is not None
+    assert values_at(replica, copy.number) == {0: b"1", 1: b"2", 2: b"3"}
+    assert (len(source.state.producers), len(replica.state.producers)) == (1, 0)

@@ -12,13 +12,14 @@ import pytest
 from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced
 
 from fairlead.model.clock import SystemClock, SystemRandomness
-from fairlead.model.errors import Closed, Damaged, FairleadError, StorageFull, StorageUnavailable
+from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
 from fairlead.model.names import slice_of
 from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.apply import apply_frame
+from fairlead.streamlog.draft import Draft
 from fairlead.streamlog.entries import put_entry
 from fairlead.streamlog.produce import produce
 from fairlead.streamlog.shard import Shard
@@ -194,6 +195,37 @@ async def test_damage_that_a_reader_finds_stops_the_shard_for_everybody(executor
     with pytest.raises(Damaged, match="commit"):
         await shard.submit(lambda d: put_entry(d, "k", 1))
     assert told == [shard.stopped]
+    await shard.close()
+
+
+async def test_a_shard_that_was_taken_over_stops_at_its_next_merge(executor: ThreadPoolExecutor) -> None:
+    """Also where nobody writes to it any more; whoever waits for its records is told."""
+    storage = MemoryStorage()
+    shard = await opened(storage, executor, settings=replace(SETTINGS, merge_interval_seconds=0.2, merge_commits_min=1))
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    await shard.submit(lambda d: produce(d, topic.number, 0, batch_of(b"1")))
+    other = await opened(storage, executor)
+    async with shard.watch(topic.number, 0) as watch:
+        await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
+    assert isinstance(shard.stopped, Fenced)
+    await shard.close()
+    await other.close()
+
+
+async def test_a_newcomer_does_not_pass_those_who_wait_for_room(executor: ThreadPoolExecutor) -> None:
+    """Batches of one producer keep their order, whenever room comes."""
+    shard = await opened(MemoryStorage(), executor, settings=replace(SETTINGS, commit_queue_bytes_max=10))
+    order: list[str] = []
+    late: list[asyncio.Task[None]] = []
+
+    def first(draft: Draft) -> None:
+        order.append("first")
+        put_entry(draft, "k", 1)
+        late.append(asyncio.create_task(shard.submit(lambda _: order.append("newcomer"), 20)))
+
+    await asyncio.gather(shard.submit(first, 20), shard.submit(lambda _: order.append("waiting"), 20))
+    await late[0]
+    assert order == ["first", "waiting", "newcomer"]
     await shard.close()
 
 

@@ -55,13 +55,21 @@ class _ClusterCollector(Collector):
         commits = GaugeMetricFamily("fairlead_log_end_commits", "Announced end of a stream's logs", labels=_STREAM)
         backlog = GaugeMetricFamily("fairlead_merge_backlog_commits", "Commits that wait for merging", labels=_STREAM)
         stopped = GaugeMetricFamily("fairlead_stopped_shards", "Logs that have stopped for an error", labels=_STREAM)
+        failures = CounterMetricFamily(
+            "fairlead_upkeep_failures", "Merges and deletions that failed and are tried again", labels=_STREAM
+        )
+        jump = GaugeMetricFamily(
+            "fairlead_clock_jump_ms", "How far the clock jumped; while it is not 0 nothing expires", labels=_STREAM
+        )
         for stream in self._context.cluster.streams():
             label = (stream.path,)
             topics.add_metric(label, stream.topic_count)
             commits.add_metric(label, sum(shard.log.end for shard in stream.shards))
             backlog.add_metric(label, sum(_unmerged(shard.log) for shard in stream.shards))
             stopped.add_metric(label, sum(shard.stopped is not None for shard in stream.shards))
-        yield from (topics, commits, backlog, stopped)
+            failures.add_metric(label, sum(shard.upkeep_failures for shard in stream.shards))
+            jump.add_metric(label, max((shard.log.guard.jump_ms for shard in stream.shards), key=abs))
+        yield from (topics, commits, backlog, stopped, failures, jump)
 
     def _links(self) -> Iterator[Metric]:
         gauges = {name: GaugeMetricFamily(name, what, labels=_LINK) for name, what in _LINK_GAUGES.items()}
