@@ -11,9 +11,17 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import CommittedOffset
 from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord
 from fairlead.model.clock import SystemClock, SystemRandomness
-from fairlead.model.errors import AlreadyExists, BadRequest, InvalidName, InvalidValue, NotFound, UnknownStream
+from fairlead.model.errors import (
+    AlreadyExists,
+    BadRequest,
+    InvalidName,
+    InvalidValue,
+    NotFound,
+    StorageFull,
+    UnknownStream,
+)
 from fairlead.model.settings import Settings
-from fairlead.storage.memory import MemoryStorage
+from fairlead.storage.memory import Fault, MemoryStorage
 
 Open = Callable[[str], Awaitable[Cluster]]
 
@@ -216,3 +224,17 @@ async def test_a_commit_for_an_unknown_topic_says_so_and_the_others_are_kept(ope
     answers = await stream.commit_cursors("g", [CommittedOffset("nope", 0, 1), CommittedOffset("a", 0, 1)])
     assert str(answers[0]) == "topic nope does not exist"
     assert answers[1] is None
+
+
+async def test_a_stream_that_could_not_be_opened_is_not_half_there(open_cluster: Open, storage: MemoryStorage) -> None:
+    """The disk was full just then; the next attempt makes the only stream of that path, and its topics stay."""
+    cluster = await open_cluster("sanfrancisco")
+    storage.fail(Fault.FULL, nth=2)
+    with pytest.raises(StorageFull):
+        await cluster.create_stream("/ships", StreamSettings())
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    await stream.create_topic("line")
+    for _ in range(3):
+        cluster = await open_cluster("sanfrancisco")
+        assert cluster.stream("/ships").id == stream.id
+        assert sum(entry.startswith("stream/") for entry in cluster.meta.state.entries) == 2

@@ -17,7 +17,7 @@ from fairlead.cluster.links import Links
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamRecord, StreamSettings, stream_from_json, stream_json
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import AlreadyExists, BadRequest, Damaged, InvalidValue, UnknownStream
+from fairlead.model.errors import AlreadyExists, BadRequest, Damaged, FairleadError, InvalidValue, UnknownStream
 from fairlead.model.limits import FORMAT_VERSION
 from fairlead.model.names import check_cluster_name, parse_stream_path
 from fairlead.model.settings import Settings
@@ -187,9 +187,28 @@ class Cluster:
             stamped = replace(settings, created_at=self.clock.wall_ms())
             record = StreamRecord(self.randomness.id16(), path, stamped)
             await self._put_stream(record)
-            stream = await self._open_stream(record)
+            try:
+                stream = await self._open_stream(record)
+            except FairleadError as error:
+                await self._take_back(record, error)
+                raise
         self._changed()
         return stream
+
+    async def _take_back(self, record: StreamRecord, error: FairleadError) -> None:
+        """A stream that was recorded and cannot be opened (a full disk) is no stream: a second one would be made at its
+        path, and after a restart either would be the one that is found."""
+
+        def request(draft: Draft) -> None:
+            put_entry(draft, f"gone/{record.id.hex()}", {"v": 1, "path": record.path})
+            delete_entry(draft, f"stream/{record.id.hex()}")
+
+        try:
+            await self.meta.submit(request)
+        except FairleadError:
+            self.damaged[record.path] = Damaged(names.stream_prefix(record.id), f"could not be made ({error})")
+        else:
+            self._remove_objects(record.id)
 
     async def edit_stream(self, path: str, **changes: Any) -> Stream:
         """Change settings of a stream: fields of `StreamSettings` except `shards` and `created_at`.
