@@ -6,12 +6,17 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
 
+from fairlead.model.settings import Settings
+from fairlead.storage.local import LocalStorage
+from tests.support.broker import run_broker
 from tests.support.ledger import Ledger, faults
 from tests.support.records import read_all
 from tests.support.sites import Site, wait_until
@@ -94,15 +99,15 @@ def post(site: Site, command: str, **fields: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
-def produced(site: Site, topic: str, value: bytes) -> str | None:
+def produced(kafka: str, topic: str, value: bytes) -> str | None:
     """The error that a producer which does not try again is given; None if the record was written."""
     errors: list[KafkaError | None] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         errors.append(error)
 
-    producer = Producer({"bootstrap.servers": site.kafka, "retries": 0, "message.timeout.ms": 20_000})
-    producer.produce(PREFIX + topic, value, on_delivery=delivered)
+    producer = Producer({"bootstrap.servers": kafka, "retries": 0, "message.timeout.ms": 20_000})
+    producer.produce(topic, value, on_delivery=delivered)
     assert producer.flush(30) == 0
     (error,) = errors
     return None if error is None else error.name()
@@ -114,10 +119,12 @@ def test_a_full_disk_refuses_records_loses_none_and_goes_on(site: Site, disk: Pa
     with Ledger(site.kafka, TOPICS, prefix=PREFIX, label="full", per_second=1000) as ledger:
         ledger.wait_for(500)
         filler.leave(RESERVE_MB * MB // 2)
-        wait_until(lambda: produced(site, "old", b"x") == "KAFKA_STORAGE_ERROR", "producers are refused", 30)
+        wait_until(
+            lambda: produced(site.kafka, PREFIX + "old", b"x") == "KAFKA_STORAGE_ERROR", "producers are refused", 30
+        )
         refused_at = len(ledger.acknowledged)
         post(site, "stream/topic/delete", path=STREAM, topic="old")
-        assert produced(site, "a", b"x") == "KAFKA_STORAGE_ERROR"
+        assert produced(site.kafka, PREFIX + "a", b"x") == "KAFKA_STORAGE_ERROR"
         filler.leave(0)
         answer = httpx.post(f"{site.url}/rest/stream/topic/create", data={"path": STREAM, "topic": "no-room"})
         assert (answer.status_code, answer.json()["status"]) == (507, "ERROR"), answer.text
@@ -134,10 +141,42 @@ def test_a_full_disk_refuses_records_loses_none_and_goes_on(site: Site, disk: Pa
 def test_a_deleted_topic_gives_its_room_back(site: Site) -> None:
     """The disk is full of one topic: once it is deleted, merging makes room and producers go on."""
     for number in range(2 * DISK_MB):
-        if (error := produced(site, "old", b"%d" % number + bytes(MB - 1000))) is not None:
+        if (error := produced(site.kafka, PREFIX + "old", b"%d" % number + bytes(MB - 1000))) is not None:
             break
     assert error == "KAFKA_STORAGE_ERROR"
-    assert produced(site, "a", b"x") == "KAFKA_STORAGE_ERROR"
+    assert produced(site.kafka, PREFIX + "a", b"x") == "KAFKA_STORAGE_ERROR"
     post(site, "stream/topic/delete", path=STREAM, topic="old")
-    wait_until(lambda: produced(site, "a", b"x") is None, "there is room again", 60)
+    wait_until(lambda: produced(site.kafka, PREFIX + "a", b"x") is None, "there is room again", 60)
     wait_until(lambda: _free(site.data) > DISK_MB * MB / 2, "the topic's room is free", 60)
+
+
+class ScarceDisk(LocalStorage):
+    """A directory that says how much room it has."""
+
+    room_bytes = 10**12
+
+    def free_bytes(self) -> int:
+        return self.room_bytes
+
+
+def test_below_the_reserve_records_are_refused_and_deletions_are_not(tmp_path: Path) -> None:
+    """An ordinary producer waits for room and loses nothing; whoever does not try again is told."""
+    disk = ScarceDisk(tmp_path)
+    settings = replace(Settings(), reserve_bytes=MB, reserve_ratio=0.0)
+    with run_broker(disk, settings=settings) as broker:
+        assert produced(broker.bootstrap, "a", b"0") is None
+        assert produced(broker.bootstrap, "b", b"0") is None
+        disk.room_bytes = MB - 1
+        wait_until(lambda: produced(broker.bootstrap, "a", b"x") is not None, "producers are refused", 10)
+        assert produced(broker.bootstrap, "a", b"x") == "KAFKA_STORAGE_ERROR"
+        patient = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "retry.backoff.ms": 20})
+        patient.produce("a", b"patient")
+        assert patient.flush(0.5) == 1
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.delete_topics(["b"])["b"].result(10)
+        disk.room_bytes = MB
+        assert patient.flush(20) == 0
+        values = [content.value for content in read_all(broker.bootstrap, ["a"], prefix="").values()]
+        assert values[0] == b"0"
+        assert values[-1] == b"patient"
+        assert values.count(b"patient") == 1
