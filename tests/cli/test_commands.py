@@ -310,3 +310,11 @@ def test_a_wrong_setting_is_refused_by_name(
         monkeypatch.setenv(*variable)
     empty.refused(f"server --name lisbon --data {tmp_path}/d {arguments}", said)
     assert not (tmp_path / "d").exists()
+
+
+def test_a_ready_file_that_cannot_be_written_is_one_line(empty: CommandLine, tmp_path: Path) -> None:
+    """The server stops again."""
+    empty.refused(
+        f"server --name x --data {tmp_path / 'data'} --kafka 127.0.0.1:0 --http 127.0.0.1:0 --ready-file /nosuch/x",
+        "--ready-file /nosuch/x: No such file",
+    )

@@ -105,6 +105,24 @@ async def test_a_replicator_waits_for_its_server() -> None:
     assert "waiting for the server" not in errors
 
 
+async def test_a_catch_up_without_a_server_is_one_line() -> None:
+    """At once, before Spark is started; the exit code is 1."""
+    code, errors = await ended(start(replicator("http://127.0.0.1:1", "--once")))
+    assert code == 1
+    assert errors.startswith("fairlead replicator: ")
+    assert errors.count("\n") == 1
+
+
+async def test_the_log_level_is_kept() -> None:
+    """`error` hides what is only information."""
+    async with idle_server() as (url, asked):
+        process = start(replicator(url), FAIRLEAD_LOG_LEVEL="error")
+        await asked.wait()
+        process.send_signal(signal.SIGTERM)
+        _, errors = await ended(process)
+    assert errors == ""
+
+
 async def test_java_that_is_missing_is_one_line(tmp_path: Path) -> None:
     """As soon as there is a link; the exit code is 1."""
     async with idle_server(links=1) as (url, _):

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from fairlead.cli.calls import address_book, chosen_cluster
 from fairlead.gateway.address_book import KnownCluster
 from fairlead.gateway.client import check_url
 from fairlead.model.addresses import parse_address
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import BadRequest, InvalidValue
 from fairlead.model.settings import Settings, changed, load
 
 if TYPE_CHECKING:
@@ -134,10 +134,20 @@ class _Given:
         """Say that it answers: for people on standard output, for programs in the ready file."""
         print(f"{what}\n  Kafka  {server.kafka}\n  HTTP   {server.http}\n  data   {self.data}", flush=True)
         if self.ready_file is not None:
-            ready = {"name": self.name, "kafka": server.kafka, "http": server.http, "pid": os.getpid()}
-            fresh = self.ready_file.with_name(self.ready_file.name + ".new")
-            fresh.write_text(json.dumps(ready))
-            fresh.replace(self.ready_file)
+            _write_ready(
+                self.ready_file,
+                {"name": self.name, "kafka": server.kafka, "http": server.http, "pid": os.getpid()},
+            )
+
+
+def _write_ready(file: Path, ready: Mapping[str, object]) -> None:
+    """Write the whole file at once, for programs that wait for it."""
+    fresh = file.with_name(file.name + ".new")
+    try:
+        fresh.write_text(json.dumps(ready))
+        fresh.replace(file)
+    except OSError as error:
+        raise BadRequest(f"--ready-file {file}: {error.strerror}") from error
 
 
 _FIRST_STEPS = """

@@ -150,7 +150,7 @@ def _field(name: str, shown: str) -> Field[Any]:
     for setting in fields(Settings):
         if setting.name == name:
             return setting
-    raise InvalidValue(f"unknown setting {shown}; `fairlead server --help` and docs/guides/settings.md list them")
+    raise InvalidValue(f"unknown setting {shown}; docs/guides/settings.md lists them")
 
 
 def _kind(setting: Field[Any]) -> type[int | float | str]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from fairlead.gateway.messages import REPLICATOR_HEARS, LinksActive
+from fairlead.logs import configure_logs
 from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
 from fairlead.model.settings import Settings, load
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
@@ -52,6 +53,10 @@ class ReplicatorOptions:
     link: LinkOptions
     memory_mb: int
     idle_seconds: float = IDLE_SECONDS
+
+
+class ReplicationFailed(FairleadError):
+    """Spark ended before everything was carried."""
 
 
 class Wanted:
@@ -137,9 +142,11 @@ class Replicator:
             await spark.start()
             querying = asyncio.ensure_future(self._query(spark))
             idle = asyncio.ensure_future(self._wanted.until_none_for(self._options.idle_seconds))
-            await asyncio.wait({querying, idle}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (querying, idle):
-                task.cancel()
+            try:
+                await asyncio.wait({querying, idle}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (querying, idle):
+                    task.cancel()
         finally:
             await asyncio.shield(spark.stop())
 
@@ -202,11 +209,18 @@ class SparkProcess:
         return "stopped"
 
     async def once(self) -> None:
-        """Carry what is there, until it was applied."""
+        """Carry what is there, until it was applied.
+
+        Raises:
+            ReplicationFailed: Spark says why.
+        """
         from fairlead.replication import spark
 
         assert self._session is not None
-        await asyncio.to_thread(spark.run_once, self._session, self._options.link)
+        try:
+            await asyncio.to_thread(spark.run_once, self._session, self._options.link)
+        except Exception as error:
+            raise ReplicationFailed(f"not all was carried: {first_line(error)}") from error
 
     async def stop(self) -> None:
         """End the JVM and remove the folder."""
@@ -230,7 +244,11 @@ async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -
 
     Raises:
         JavaUnusable: Java is missing or too old.
+        Unreachable: no server answers; that is known before Spark starts.
+        ReplicationFailed: Spark says why.
     """
+    async with open_control(options.link.server, CONTROL_PATH, REPLICATOR_HEARS):
+        pass
     java = await asyncio.to_thread(find_java, environment)
     once = replace(options, link=replace(options.link, once=True))
     spark = SparkProcess(once, java_environment(java, environment))
@@ -262,11 +280,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--settings", type=Path, help="settings file (TOML)")
     parser.add_argument("--with-parent", action="store_true", help="end when the process that started this one does")
     chosen = parser.parse_args(arguments)
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     if chosen.with_parent:
         end_with_parent()
     try:
-        options = options_from(chosen.server, load(chosen.settings, os.environ))
+        settings = load(chosen.settings, os.environ)
+        configure_logs(settings.log_level)
+        options = options_from(chosen.server, settings)
         program = run_once(options, os.environ) if chosen.once else Replicator(options, os.environ).run()
         asyncio.run(_until_told(program))
     except FairleadError as error:

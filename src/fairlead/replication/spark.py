@@ -59,6 +59,8 @@ def stop_session(session: SparkSession) -> None:
     gateway: Any = session.sparkContext._gateway
     jvm: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     try:
+        for query in session.streams.active:
+            query.stop()
         session.stop()
     except Exception as error:
         log.warning("Spark did not stop by itself", error=str(error).splitlines()[:1])
