@@ -71,6 +71,9 @@ from fairlead.streamlog.frames_codec import encode_frame
 from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
 
+SHIPS = "/ships"
+SOURCE = "/mapr/sf/ships"
+REPLICA = "/mapr/ny/ships"
 FAST = Timing(backoff_first_s=0.02, backoff_max_s=0.1, answer_s=0.5, skip_dead_s=0.2, repair_s=0.05)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,26 +11,7 @@ from fairlead.gateway.link_state import Phase
 from fairlead.gateway.messages import RepairGrant
 from fairlead.model.errors import AlreadyExists, NotAllowed, NotFound, NotImplementedYet, UnknownStream
 from fairlead.streamlog.rows import Kind
-from tests.gateway.rig import Site, Worker, until
-
-SHIPS = "/ships"
-REPLICA = "/mapr/ny/ships"
-SOURCE = "/mapr/sf/ships"
-
-
-@pytest.fixture
-async def sf(tmp_path: Path) -> AsyncIterator[Site]:
-    """The source's cluster, with an empty stream."""
-    async with Site("sf", tmp_path) as site:
-        await site.stream(SHIPS)
-        yield site
-
-
-@pytest.fixture
-async def ny(tmp_path: Path) -> AsyncIterator[Site]:
-    """The destination's cluster."""
-    async with Site("ny", tmp_path) as site:
-        yield site
+from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, until
 
 
 async def agree(sf: Site, ny: Site, shards: int = 1) -> None:

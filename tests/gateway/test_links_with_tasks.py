@@ -3,33 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 
 from fairlead.replication.link_rows import LinkFrame
-from tests.gateway.rig import Site, until
+from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, until
 from tests.gateway.tasks import task
-
-SHIPS = "/ships"
-REPLICA = "/mapr/ny/ships"
-SOURCE = "/mapr/sf/ships"
-
-
-@pytest.fixture
-async def sf(tmp_path: Path) -> AsyncIterator[Site]:
-    """The source's cluster, with an empty stream."""
-    async with Site("sf", tmp_path) as site:
-        await site.stream(SHIPS)
-        yield site
-
-
-@pytest.fixture
-async def ny(tmp_path: Path) -> AsyncIterator[Site]:
-    """The destination's cluster."""
-    async with Site("ny", tmp_path) as site:
-        yield site
 
 
 def same(sf: Site, ny: Site) -> bool:

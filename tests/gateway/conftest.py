@@ -1,0 +1,25 @@
+"""Two clusters for tests of links."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.rig import SHIPS, Site
+
+
+@pytest.fixture
+async def sf(tmp_path: Path) -> AsyncIterator[Site]:
+    """The source's cluster, with an empty stream."""
+    async with Site("sf", tmp_path) as site:
+        await site.stream(SHIPS)
+        yield site
+
+
+@pytest.fixture
+async def ny(tmp_path: Path) -> AsyncIterator[Site]:
+    """The destination's cluster."""
+    async with Site("ny", tmp_path) as site:
+        yield site
