@@ -150,14 +150,18 @@ async def test_a_round_ends_whatever_is_unfinished() -> None:
         gateway.answering.set()
 
 
-async def test_what_was_to_be_told_waits_for_the_server() -> None:
-    """The control connection breaks; progress made meanwhile is told on the next one."""
+async def test_what_was_lost_with_the_control_connection_is_made_good() -> None:
+    """Nobody can tell which progress was heard: the run is given up, and told so on the next connection, so that its
+    reader does not wait for credit for ever. Newer runs go on."""
     async with fake_control() as control, fake_gateway() as gateway:
         sink = SinkTask(control.url, "w")
         async with running(sink.run()):
             sink.offer(link_frame(b"1", gateway.url))
             await control.until(lambda: len(control.all(Progress)) == 1)
             await control.sockets[-1].close()
+            await control.until(lambda: bool(control.all(Failed)))
             sink.offer(link_frame(b"2", gateway.url))
+            sink.offer(link_frame(b"3", gateway.url, run=Run(1, 2)))
             await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 2)
-        assert len(gateway.hellos) == 1
+        assert [(failed.link, failed.run) for failed in control.all(Failed)] == [(LINK, RUN)]
+        assert gateway.frames == [b"1", b"3"]

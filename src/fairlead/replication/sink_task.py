@@ -103,7 +103,8 @@ class SinkTask:
     # ------------------------------------------------------------ control connection
 
     async def run(self) -> None:
-        """Serve until cancelled. A lost control connection is opened again; what was to be told waits for it."""
+        """Serve until cancelled. A lost control connection is opened again; what was to be told waits for it, and the
+        runs of which something may have been lost with it are given up."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reap())
             group.create_task(self._control())
@@ -115,12 +116,21 @@ class SinkTask:
                 async with open_control(self._server_url, CONTROL_PATH, SINK_HEARS) as control:
                     lost = ""
                     await control.send(SinkHello(self._worker))
-                    await first_of(self._speak(control), self._hear(control))
+                    try:
+                        await first_of(self._speak(control), self._hear(control))
+                    finally:
+                        self._lose_touch()
             except (Unreachable, InvalidValue) as error:
                 if str(error) != lost:
                     log.info("control connection lost", server=self._server_url, error=str(error))
                 lost = str(error)
                 await asyncio.sleep(RECONNECT_SECONDS)
+
+    def _lose_touch(self) -> None:
+        """Progress that was on its way may be lost: the reader would wait for its credit, and the server for the
+        position, until the round ends. So the source server is told to ask the destination, and to grant anew."""
+        for link, run in list(self._open):
+            self.failed(Failed(link, run, "unreachable", "the sink has lost its control connection"))
 
     async def _hear(self, control: Control) -> None:
         while True:
