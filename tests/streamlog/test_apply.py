@@ -25,6 +25,7 @@ from fairlead.protocol.batch import set_offset
 from fairlead.streamlog import payloads
 from fairlead.streamlog.apply import forget_link
 from fairlead.streamlog.draft import CRC_AT
+from fairlead.streamlog.frames import FrameTopic
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.topics import delete_topic, set_configs, set_partitions
@@ -500,6 +501,22 @@ def test_a_topic_that_yielded_deletes_nothing_elsewhere() -> None:
     assert values_at(a, mine.number) == {0: b"mine"}
     replicated(a, b)
     assert b.state.behind(LINK), "two topics with records: a conflict, shown"
+
+
+def test_a_conflict_with_a_topic_that_yielded_is_over() -> None:
+    """Two sites made a topic of one name, and only one of them wrote: links both ways come to rest without a note."""
+    a, b = fresh(A), fresh(B)
+    made(a)
+    produced(b, made(b).number, b"1")
+    replicated(a, b)
+    assert [note.conflict for note in b.state.behind(LINK)] == [True]
+    replicated(b, a, link=b"m" * 16)
+    (row,) = [row for row in rows_of(a) if row.kind == Kind.TOPIC_DELETED]
+    told = payloads.decode_topic_deleted(row.batch)
+    f = frame(a, B, slice_of("ships"), 0)
+    applied(b, replace(f, rows=[row], topics={row.topic: FrameTopic(told.incarnation, told.name)}))
+    assert b.state.behind(LINK) == []
+    assert b.state.by_name("ships") is not None
 
 
 def test_rows_of_a_topic_that_nobody_made_are_behind() -> None:

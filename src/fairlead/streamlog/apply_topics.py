@@ -128,12 +128,18 @@ class TopicApplier:
         release_waiting(self._draft, known.name)
 
     def _yielded(self, named: FrameTopic, row: Row) -> bool:
-        """The row deletes nothing here: the topic made room in its sender only, or it cannot be read."""
+        """The row deletes nothing here: the topic made room in its sender only, or it cannot be read. What made room
+        never held a record there, so nothing of it waits or is missing on this link any more."""
         try:
-            return payloads.decode_topic_deleted(row.batch).yielded
+            payload = payloads.decode_topic_deleted(row.batch)
         except CorruptBatch:
             self._behind(named, 0, 0, "crc")
             return True
+        if payload.yielded:
+            for (_, incarnation, _), note in self._draft.notes(self._frame.link).items():
+                if incarnation == named.incarnation:
+                    self._clear(note.behind)
+        return payload.yielded
 
     def _origin(self, row: Row) -> bytes:
         return row.origin or self._frame.source
