@@ -48,6 +48,15 @@ async def test_a_grant_that_begins_below_what_is_known_asks_for_the_objects_in_b
     assert server.asked == [4]
 
 
+async def test_objects_that_are_missing_before_the_announced_end_are_asked_for() -> None:
+    """The list on this connection stopped short of the end that was announced."""
+    server = Server(*commits(0, 10))
+    server.view.announce(Announce(SOURCE, 0, end=10, objects=commits(0, 7), reset=True))
+    found = await server.view.objects(0, 10)
+    assert [known.first for known in found] == list(range(10))
+    assert server.asked == [0]
+
+
 async def test_objects_that_are_known_are_not_asked_for() -> None:
     """The usual case sends nothing."""
     server = Server(*commits(0, 5))

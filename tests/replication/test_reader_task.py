@@ -26,6 +26,7 @@ from fairlead.gateway.messages import (
     TopicsWanted,
     Withdraw,
 )
+from fairlead.replication.grant_reader import epoch_id_of
 from fairlead.replication.handover import Handover
 from fairlead.replication.link_rows import LinkFrame, parse_address
 from fairlead.replication.reader_task import ReaderSettings, ReaderTask
@@ -165,6 +166,13 @@ async def test_frames_of_a_slice_touch(tmp_path: Path) -> None:
             (second,) = await taken.frames(1)
     assert first.to_commit == second.from_commit == 1
     assert second.to_commit == 4
+
+
+def test_a_position_names_the_writer_epoch_of_the_last_commit_before_it() -> None:
+    """By it a source finds out that it was rolled back; an epoch may have no commit."""
+    first, empty, last = (bytes([n]) * 16 for n in range(3))
+    epochs = (EpochRange(1, first, 0, 5), EpochRange(2, empty, 5, 5), EpochRange(3, last, 5, None))
+    assert [epoch_id_of(epochs, commit) for commit in (0, 5, 6)] == [first, first, last]
 
 
 async def test_nothing_is_read_beyond_the_announced_end(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.streamlog.world import (
+    DAY_MS,
     SETTINGS,
     FakeClock,
     SeededRandomness,
@@ -227,3 +228,18 @@ def test_producers_are_remembered_only_where_the_topic_is_owned() -> None:
     assert copy is not None
     assert values_at(replica, copy.number) == {0: b"1", 1: b"2", 2: b"3"}
     assert (len(source.state.producers), len(replica.state.producers)) == (1, 0)
+
+
+def test_producers_that_were_silent_are_forgotten_by_time_and_by_no_jump_of_the_clock() -> None:
+    """F12: a duplicate that comes after a jump is still known."""
+    clock = FakeClock()
+    log, _, number = filled(clock)
+    batch = batch_of(b"3", producer_id=5, epoch=0, sequence=0)
+    log.run(lambda draft: produce(draft, number, 0, batch))
+    clock.wall += 365 * DAY_MS
+    log.upkeep.expire_producers()
+    assert len(log.state.producers) == 1
+    clock.wall -= 365 * DAY_MS
+    clock.pass_ms(8 * DAY_MS)
+    log.upkeep.expire_producers()
+    assert len(log.state.producers) == 0
