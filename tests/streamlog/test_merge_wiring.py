@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from tests.streamlog.world import (
     SETTINGS,
     FakeClock,
@@ -16,6 +18,7 @@ from tests.streamlog.world import (
     values_at,
 )
 
+from fairlead.model.errors import OffsetOutOfRange
 from fairlead.storage import names
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import merge_run, snapshot
@@ -146,6 +149,24 @@ def test_expired_records_leave_the_log_start_and_offsets_go_on() -> None:
     again = opened(log.storage, clock=clock)
     assert again.state.partition(number, 0) == log.state.partition(number, 0)
     assert produced(again, number, b"f").base_offset == 5
+
+
+def test_what_expires_while_it_is_read_is_not_served_as_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer whose policy is to stop when records are gone must hear of it."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    merged(log)
+    log.ttl_ms = TTL_MS
+    clock.pass_ms(10 * TTL_MS)
+    read = log.reader._from_disk
+
+    def expired_meanwhile(*arguments: Any) -> Any:
+        merged(log)
+        return read(*arguments)
+
+    monkeypatch.setattr(log.reader, "_from_disk", expired_meanwhile)
+    with pytest.raises(OffsetOutOfRange):
+        log.fetch(number, 0, 2, 1000)
 
 
 def test_merged_inputs_go_ten_minutes_after_the_manifest() -> None:

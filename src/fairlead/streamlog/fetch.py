@@ -167,6 +167,10 @@ class LogReader:
             offset = piece.last_offset + 1
         if chosen:
             return self._read(chosen)
+        # Nothing there: a gap, or what expired while we looked, which a consumer must be told and not be led past.
+        now = self._state(number, partition)
+        if offset < now.start:
+            raise OffsetOutOfRange(offset, now.start, now.end)
         end = next((p.base_offset for p in self._pieces(number, partition, offset)), state.end)
         batches.append(empty_batch(offset, end - 1, state.epoch))
         return batches

@@ -139,9 +139,10 @@ class Upkeep:
         log = self._log
         if prepared.manifest.checkpoint != log.manifest.checkpoint:
             self._checkpoint_at_ms = log.clock.monotonic_ms()
-        log.manifest = prepared.manifest
+        # The starts first: a reader on a thread that misses expired rows finds that they lie below the start.
         for row in prepared.starts:
             effects.replay(log.state, row._replace(appended_at=0))
+        log.manifest = prepared.manifest
         log.tail.forget(prepared.manifest.merged_end)
         self.replace_later(prepared.replaced)
         return [(row.topic, row.partition) for row in prepared.starts]
