@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
@@ -35,6 +35,7 @@ from fairlead.model.errors import BadRequest, NotAllowed
 from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import check_cluster_name
 from fairlead.model.settings import Settings
+from fairlead.open_files import leave_room
 from fairlead.storage.local import LocalStorage, lock_directory
 
 STORAGE_THREADS = 16
@@ -88,6 +89,7 @@ async def serve(options: ServerOptions, companion: Companion) -> None:
         Busy: another server holds the directory; the message has its pid.
         StorageUnavailable, Damaged: the directory cannot be used.
     """
+    options = replace(options, settings=leave_room(options.settings))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
