@@ -6,10 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from fairlead.gateway.link_state import Phase
 from fairlead.gateway.messages import RepairGrant
-from fairlead.model.errors import AlreadyExists, NotAllowed, NotFound, NotImplementedYet, UnknownStream
+from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, NotFound, NotImplementedYet, UnknownStream
 from fairlead.streamlog.rows import Kind
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, until
 
@@ -371,6 +372,31 @@ async def test_copystream_copies_what_is_there_and_ends(sf: Site, ny: Site) -> N
     assert replica.shards[0].state.links() == set()
     assert sf.cluster.links.all() == []
     assert sf.links.copy_status(SHIPS, REPLICA)["recordsCopied"] == 2
+
+
+async def test_the_end_of_a_copy_is_no_failure(sf: Site, ny: Site) -> None:
+    """Taking back the permission ends the connection, and nobody is warned of it."""
+    await sf.write(SHIPS, "a", b"1")
+    with capture_logs() as logs:
+        async with Worker(sf):
+            await sf.links.copystream(SHIPS, REPLICA, ny.urls)
+            await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+            await asyncio.sleep(0.2)
+    assert [line for line in logs if line["log_level"] in {"warning", "error"}] == []
+    assert sf.links.failures == 0
+
+
+async def test_a_link_of_a_damaged_stream_says_so(sf: Site, ny: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that the stream was deleted."""
+    await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
+    (link,) = sf.links.states.values()
+    monkeypatch.setattr(sf.cluster, "stream_by_id", lambda id: None)
+    monkeypatch.setitem(sf.cluster.damaged, SHIPS, Damaged("segment", "cut"))
+    with pytest.raises(Damaged, match="segment: cut"):
+        sf.links.source(link)
+    del sf.cluster.damaged[SHIPS]
+    with pytest.raises(UnknownStream, match="was deleted"):
+        sf.links.source(link)
 
 
 async def test_an_empty_stream_is_copied_at_once(sf: Site, ny: Site) -> None:

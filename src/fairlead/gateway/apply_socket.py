@@ -18,7 +18,7 @@ from fairlead.gateway.apply_session import ApplyCounts, ApplySession
 from fairlead.gateway.errors import code_of
 from fairlead.gateway.first_of import first_of
 from fairlead.gateway.messages import APPLY_SAYS, Error, Ok, from_json, to_json
-from fairlead.model.errors import Closed, FairleadError
+from fairlead.model.errors import Closed, FairleadError, NotAgreed
 
 log = structlog.get_logger()
 router = APIRouter()
@@ -87,7 +87,9 @@ async def _serve(socket: WebSocket, session: ApplySession) -> None:
     try:
         await first_of(_receive(socket, session), _answer(socket, session))
     except FairleadError as error:
-        log.warning("link refused", link=session.hello.link.hex(), stream=session.stream.path, error=str(error))
+        # A connection that was admitted ends so when its agreement does: at the end of a copy, or by an operator.
+        note = log.info if isinstance(error, NotAgreed) else log.warning
+        note("link refused", link=session.hello.link.hex(), stream=session.stream.path, error=str(error))
         await refuse(socket, error)
     except (WebSocketDisconnect, KeyError, RuntimeError):
         await close(socket)

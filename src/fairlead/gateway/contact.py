@@ -19,7 +19,7 @@ class Timing:
 
     backoff_first_s: float = 0.2
     backoff_max_s: float = 10.0
-    agreement_s: float = 2.0
+    agreement_s: float = 0.8
     """A missing upstream is looked for at least this often."""
     answer_s: float = 5.0
     """A gateway that takes a connection and says nothing is dead after this."""

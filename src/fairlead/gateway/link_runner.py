@@ -34,7 +34,7 @@ from fairlead.gateway.messages import (
     WithdrawRun,
 )
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import BadRequest, FairleadError, NotAgreed, UnknownStream
+from fairlead.model.errors import BadRequest, Damaged, FairleadError, NotAgreed, UnknownStream
 from fairlead.model.names import StreamPath, parse_stream_path
 from fairlead.streamlog.values import Run
 from fairlead.streamlog.writer import Announcement
@@ -131,9 +131,13 @@ class LinkRunner:
 
         Raises:
             UnknownStream: it was deleted.
+            Damaged: it could not be opened.
         """
         stream = self.cluster.stream_by_id(link.record.source)
         if stream is None:
+            damaged = self.cluster.damaged.get(link.record.source_path)
+            if damaged is not None:
+                raise damaged
             raise UnknownStream(f"stream {link.record.source_path} was deleted")
         return stream
 
@@ -366,7 +370,7 @@ class LinkRunner:
     def _serve_waiting(self) -> None:
         for link in self.states.values():
             if link.phase is Phase.READY and not link.wake.is_set():
-                with suppress(UnknownStream):
+                with suppress(UnknownStream, Damaged):
                     self.granting.fill(link, self.source(link))
 
     def _repair(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
@@ -432,7 +436,11 @@ class LinkRunner:
         return link.reached(once)
 
     async def _finish_copy(self, link: LinkState) -> None:
-        """Take back the permission at the destination, then forget the link."""
+        """Take back the permission at the destination, then forget the link.
+
+        Its grants go first: who held one would report the end of the permission as a failure.
+        """
+        self._take_back(link, "the copy is done")
         request = replace(self.request(link), once=link.shares is None)
         await link.gateways.tell(urls_of(self.cluster, link.record), request, "/gateway/copy/end")
         await self._end_copy(link, None)

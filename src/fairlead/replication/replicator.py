@@ -15,11 +15,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
@@ -44,6 +46,8 @@ RESTART_SECONDS_MAX = 30.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = structlog.get_logger("fairlead.replication")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +175,14 @@ class SparkProcess:
         self._environment = environment
         self._folder = Path(tempfile.mkdtemp(prefix="fairlead-replicator-"))
         self._queries = 0
+        # Spark finds our source by the session of the thread that asks, so one thread makes the session and uses it.
+        self._thread = ThreadPoolExecutor(1, "spark")
         self._session: SparkSession | None = None
 
     async def start(self) -> None:
         """Start the JVM; takes some seconds."""
         began = time.monotonic()
-        self._session = await asyncio.to_thread(self._start)
+        self._session = await self._in_thread(self._start)
         log.info("Spark started", seconds=round(time.monotonic() - began, 1))
 
     def _start(self) -> SparkSession:
@@ -191,9 +197,12 @@ class SparkProcess:
         jvm = self._session.sparkContext._gateway.proc if self._session else None  # type: ignore[union-attr]
         return jvm is not None and jvm.poll() is None
 
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
     async def rounds(self) -> str:
         """Run the query until it ends; answers why it did."""
-        return await asyncio.to_thread(self._rounds)
+        return await self._in_thread(self._rounds)
 
     def _rounds(self) -> str:
         from fairlead.replication import spark
@@ -218,7 +227,7 @@ class SparkProcess:
 
         assert self._session is not None
         try:
-            await asyncio.to_thread(spark.run_once, self._session, self._options.link)
+            await self._in_thread(partial(spark.run_once, self._session, self._options.link))
         except Exception as error:
             raise ReplicationFailed(f"not all was carried: {first_line(error)}") from error
 
@@ -229,6 +238,7 @@ class SparkProcess:
 
             await asyncio.to_thread(spark.stop_session, self._session)
             log.info("Spark stopped")
+        self._thread.shutdown(wait=False)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
