@@ -9,6 +9,8 @@ the same JSON.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from typing import Any
 
 from examples.ships.ais import SPEED_UNKNOWN_KNOTS
@@ -48,7 +50,8 @@ def fastest_ships(found: DataFrame, count: int = 10) -> DataFrame:
 
 
 def session(**settings: Any) -> SparkSession:
-    """A Spark on this machine that listens on loopback only."""
+    """A Spark on this machine that listens on loopback only, and runs the Python that runs this program."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("ships").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
     builder = builder.config("spark.sql.shuffle.partitions", "4")
