@@ -395,6 +395,24 @@ def test_pending_counts_what_a_slice_has_from_a_commit_on() -> None:
     assert log.pending({slice: log.end})[slice].bytes == 0
 
 
+def test_local_commits_merged_with_what_was_sent_leave_nothing_pending() -> None:
+    """A link stands at the end of what it was told of; the segment that goes on beyond it holds nothing for it."""
+    log = fresh(A, settings=replace(SETTINGS, merge_commits_min=1))
+    topic = made(log)
+    produced(log, topic.number, b"1", b"2")
+    told = log.end
+    log.run(lambda d: put_entry(d, "k", 1))
+    job = log.plan_merge()
+    assert job is not None
+    log.install(merge_run.run(log.storage, SeededRandomness(1), job))
+    assert log.manifest.merged_end == log.end == told + 1
+    slice = topic.number % 16
+    assert log.pending({slice: told})[slice].records == 0
+    assert log.pending({slice: told - 1})[slice].records == 2
+    produced(log, topic.number, b"3")
+    assert log.pending({slice: log.end - 1})[slice].records == 1
+
+
 def test_numbers_of_deleted_topics_are_not_given_again_after_a_restart() -> None:
     """A topic number has one meaning for ever."""
     log = fresh(A)

@@ -20,6 +20,8 @@ class LogViews:
     reader: LogReader
     end: int
     """Number of the next commit: all below are announced."""
+    news_end: int
+    """End of the last commit that links are told of: those from it on have local rows alone."""
 
     @property
     def epochs(self) -> tuple[EpochRange, ...]:
@@ -45,7 +47,12 @@ class LogViews:
         return False
 
     def pending(self, from_commits: Mapping[int, int]) -> dict[int, Pending]:
-        """For each slice what the commits from the given one on hold; segments count as a whole."""
+        """For each slice what the commits from the given one on hold; segments count as a whole.
+
+        A link is never told of commits of local rows alone, so one that stands where they begin is at the end: else a
+        segment that they share with what the link has sent would be pending for ever.
+        """
+        from_commits = {each: self.end if at >= self.news_end else at for each, at in from_commits.items()}
         found = {slice: Pending() for slice in from_commits}
         lowest = min(from_commits.values(), default=self.end)
         for segment in self.manifest.segments:

@@ -78,7 +78,7 @@ class ShardLog(LogViews):
         self.manifest = manifest
         self.state = state
         self.tail = tail
-        self.end = end
+        self.end = self.news_end = end
         self.stopped: FairleadError | None = None
         self.on_stop: Callable[[FairleadError], None] | None = None
         """Called once when the log stops, on whatever thread found out why."""
@@ -191,7 +191,10 @@ class ShardLog(LogViews):
         stats = self.tail.add(sealed.commit, sealed.rows, cache=True)
         self.end = sealed.commit + 1
         self._sealed = None
-        return Announcement(sealed.commit, self.end, (*stats.keys, *controlled), _non_local(sealed.rows))
+        non_local = _non_local(sealed.rows)
+        if non_local:
+            self.news_end = self.end
+        return Announcement(sealed.commit, self.end, (*stats.keys, *controlled), non_local)
 
     def abandon(self, sealed: Sealed, error: Exception) -> None:
         """The commit failed and changes nothing; unless it failed for want of space, the log stops."""
