@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import permutations
 from pathlib import Path
 
 from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, ends_of_logs, fleet, held, link, path_at
@@ -50,6 +51,18 @@ async def test_a_ring_brings_all_to_all_and_comes_to_rest(tmp_path: Path) -> Non
         rest = ends_of_logs(a, b, c)
         await asyncio.sleep(0.5)
         assert ends_of_logs(a, b, c) == rest
+
+
+async def test_a_mesh_that_merges_all_the_time_comes_to_be_up_to_date(tmp_path: Path) -> None:
+    """Positions alone follow the last record, and are merged with it: nothing stays pending for that."""
+    async with fleet(tmp_path, "a", "b", "c", merge_commits_min=1, merge_interval_seconds=0.05) as (a, b, c):
+        for source, replica in permutations((a, b, c), 2):
+            await link(source, replica)
+        await asyncio.gather(*map(change_everything, (a, b, c)))
+        await alike(a, b, c)
+        logs = [site.cluster.stream(SHIPS).shards[0].log for site in (a, b, c)]
+        await until(lambda: all(log.manifest.merged_end == log.end for log in logs), WAIT_SECONDS)
+        await alike(a, b, c)
 
 
 async def test_two_paths_to_one_place_bring_each_record_once(tmp_path: Path) -> None:

@@ -83,8 +83,8 @@ async def apply(socket: WebSocket) -> None:
 
 
 async def _serve(socket: WebSocket, session: ApplySession) -> None:
-    await socket.send_text(to_json(Ok(session.window_bytes)))
     try:
+        await socket.send_text(to_json(Ok(session.window_bytes)))
         await first_of(_receive(socket, session), _answer(socket, session))
     except FairleadError as error:
         # A connection that was admitted ends so when its agreement does: at the end of a copy, or by an operator.
