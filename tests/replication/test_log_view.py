@@ -65,13 +65,13 @@ async def test_objects_that_are_known_are_not_asked_for() -> None:
     assert server.asked == []
 
 
-async def test_a_log_that_begins_later_is_no_hole() -> None:
-    """Commits below the log's begin are gone; the server is asked once and believed."""
-    server = Server(LogObject("segment/a", 100, 200, segment=True), *commits(200, 203))
-    server.answer(0)
-    assert [known.first for known in await server.view.objects(0, 203)] == [100, 200, 201, 202]
-    assert [known.first for known in await server.view.objects(0, 203)] == [100, 200, 201, 202]
-    assert server.asked == [0]
+async def test_a_list_for_another_grant_is_not_taken_for_the_answer() -> None:
+    """It begins later; taken for the answer, the commits before it would count as gone."""
+    server = Server(*commits(0, 10))
+    asking = asyncio.ensure_future(server.view.objects(2, 9))
+    await asyncio.sleep(0)
+    server.view.announce(Announce(SOURCE, 0, end=10, objects=commits(6, 10), reset=True))
+    assert [known.first for known in await asking] == [2, 3, 4, 5, 6, 7, 8]
 
 
 async def test_a_hole_that_the_server_has_too_is_damage() -> None:

@@ -17,6 +17,8 @@ from fairlead.streamlog.values import LogObject
 
 Send = Callable[[object], Awaitable[None]]
 _T = TypeVar("_T")
+LISTS_MAX = 3
+"""A list that was made for another grant may come first; a hole that stays after so many is the log's."""
 
 
 class LogView:
@@ -34,8 +36,6 @@ class LogView:
         self.end = 0
         """Commits below it may be read, and all their objects are named."""
         self._lists = 0
-        self._begin = 0
-        """Where the log begins, as far as the server has said so: it named no object below."""
 
     # ------------------------------------------------------------ what the server says
 
@@ -74,19 +74,19 @@ class LogView:
         Raises:
             Damaged: the server names none for some of them either.
         """
-        if not self._covers(first, end):
+        for _ in range(LISTS_MAX):
+            if self._covers(first, end):
+                return self._known(first, end)
             await self.list_again(first)
             while self.end < end:
                 await self._next_news()
-            if not self._covers(first, end):
-                raise Damaged(f"shard {self._shard} of {self._source.hex()}", f"no objects for all of [{first}, {end})")
-        return self._known(first, end)
+        raise Damaged(f"shard {self._shard} of {self._source.hex()}", f"no objects for all of [{first}, {end})")
 
     def _known(self, first: int, end: int) -> list[LogObject]:
         return [known for known in self._objects if known.end > first and known.first < end]
 
     def _covers(self, first: int, end: int) -> bool:
-        reached = max(first, self._begin)
+        reached = first
         for known in self._known(first, end):
             if known.first > reached:
                 return False
@@ -103,8 +103,6 @@ class LogView:
         await self._send(ListObjects(self._source, self._shard, first))
         while self._lists == lists:
             await self._next_news()
-        if self._objects and self._objects[0].first > first:
-            self._begin = self._objects[0].first
 
     def learn(self, topics: Mapping[int, FrameTopic]) -> None:
         """What rows of the log say of their topics."""
