@@ -599,3 +599,22 @@ def test_time_to_live_here_counts_from_the_append_here() -> None:
     produced(a, made(a).number, b"1")
     replicated(a, b)
     assert {row.appended_at for row in rows_of(b)} == {late.wall}
+
+
+def test_a_deletion_by_another_link_ends_what_was_behind() -> None:
+    """The topic is gone: there is nothing to repair, and the link that was behind is up to date."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    produced(a, topic.number, b"2")
+    behind_from = a.end
+    produced(a, topic.number, b"3")
+    late = frame(a, B, slice_of("ships"), behind_from)
+    position = b.state.positions(b"l" * 16)[0, slice_of("ships")].commit
+    applied(b, replace(late, from_commit=position))
+    assert [each.topic for each in b.state.behind(b"l" * 16)] == ["ships"]
+    a.run(lambda d: delete_topic(d, "ships"))
+    applied(b, frame(a, B, slice_of("ships"), 0, link=b"n" * 16))
+    assert b.state.by_name("ships") is None
+    assert b.state.behind(b"l" * 16) == []

@@ -161,7 +161,9 @@ class ShardState:
 
     def behind(self, link: bytes) -> list[Behind]:
         """Partitions that the link must bring again, each with its end as it is now."""
-        return [self._behind_now(note.behind) for note in self.notes(link).values()]
+        notes = (note.behind for note in self.notes(link).values())
+        # A deletion may come by another link than the one that was behind; there is nothing left to repair then.
+        return [self._behind_now(behind) for behind in notes if behind.incarnation not in self.tombstones]
 
     def _behind_now(self, behind: Behind) -> Behind:
         number = self._by_incarnation.get(behind.incarnation)
