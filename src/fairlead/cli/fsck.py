@@ -13,12 +13,12 @@ from fairlead.model.errors import InvalidValue
 
 def fsck(data: Annotated[Path, typer.Option("--data", help="data directory of a cluster")]) -> None:
     """Check every object of a data directory; exit code 1 on damage, with a line for each damaged object."""
-    from fairlead.storage.local import LocalStorage
+    from fairlead.storage.local import ReadOnlyLocalStorage
     from fairlead.streamlog.fsck import check_all
 
     if not (data / "cluster.json").is_file():
         raise InvalidValue(f"{data} is not the data directory of a cluster: it has no cluster.json")
-    problems = [*_check_identity(data / "cluster.json"), *map(str, check_all(LocalStorage(data)))]
+    problems = [*_check_identity(data / "cluster.json"), *map(str, check_all(ReadOnlyLocalStorage(data)))]
     for problem in problems:
         print(problem)
     if problems:

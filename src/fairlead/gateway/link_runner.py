@@ -378,7 +378,10 @@ class LinkRunner:
         if any(held.repair for held in self.granting.table.of(link.record.id)):
             return
         link.note_behind(answer.behind_total - answer.conflicts_total)
-        alone = link.repairs > REPAIRS_BESIDE_TRAFFIC and any(each.reason != "crc" for each in behind)
+        alone = link.repairs > REPAIRS_BESIDE_TRAFFIC and any(
+            each.reason != "crc" and any(shard.state.by_incarnation(each.incarnation) for shard in stream.shards)
+            for each in behind
+        )
         if alone:
             self._take_back(link, "a repair goes first")
         if behind and not self.granting.repair(link, stream, behind, alone=alone):
