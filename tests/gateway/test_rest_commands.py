@@ -90,6 +90,20 @@ async def test_a_topic_is_made_shown_widened_and_deleted(desk: Desk) -> None:
     assert await desk.get("stream/topic/list", path="/s") == []
 
 
+async def test_sizes_and_the_oldest_record_not_read_are_shown(desk: Desk) -> None:
+    """By partition and by topic; a partition without records has none."""
+    await desk.post("stream/create", path="/s", defaultpartitions=2)
+    await desk.post("stream/topic/create", path="/s", topic="t")
+    await desk.write("/s", "t", b"one", b"two", b"three")
+    await desk.cluster.stream("/s").commit_cursors("g", [CommittedOffset("t", 0, 2)])
+    first, second = await desk.get("stream/topic/info", path="/s", topic="t")
+    assert 0 < first["logicalsize"] < first["physicalsize"]
+    assert (first["minoffsetacrossconsumers"], first["mintimestampacrossconsumers"]) == (2, WRITTEN_MS)
+    assert (second["logicalsize"], second["physicalsize"], second["mintimestampacrossconsumers"]) == (0, 0, 0)
+    (topic,) = await desk.get("stream/topic/list", path="/s")
+    assert (topic["logicalsize"], topic["physicalsize"]) == (first["logicalsize"], first["physicalsize"])
+
+
 async def test_cursors_are_listed_with_their_lag_and_deleted(desk: Desk) -> None:
     """The committed offset is the next record to read."""
     await desk.post("stream/create", path="/s")

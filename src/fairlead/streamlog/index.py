@@ -109,6 +109,10 @@ class Tail:
         """Entries of a partition in offset order. The list may grow while it is read."""
         return self._entries.get((number, partition), ())
 
+    def sizes(self) -> list[tuple[PartitionKey, tuple[int, int]]]:
+        """Batches and their bytes by partition. Any thread may ask."""
+        return [(key, (len(found), sum(entry.size for entry in found))) for key, found in list(self._entries.items())]
+
     def row(self, entry: Entry) -> Row | None:
         """The row of an entry, if it is cached."""
         rows = self._cached.get(entry.commit)

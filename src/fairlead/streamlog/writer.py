@@ -31,6 +31,7 @@ from fairlead.streamlog.merge_policy import unreferenced
 from fairlead.streamlog.retention import ExpiryGuard
 from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
 from fairlead.streamlog.sealed import Announcement, Answer, Pending, Sealed
+from fairlead.streamlog.sizes import Sizes
 from fairlead.streamlog.state import ShardState
 from fairlead.streamlog.upkeep import Upkeep
 from fairlead.streamlog.values import WriterEpoch
@@ -92,6 +93,7 @@ class ShardLog(LogViews):
         self.guard = ExpiryGuard(clock, last_appended_at_ms=state.appended_at_last)
         self.reader = LogReader(self)
         self.upkeep = Upkeep(self)
+        self.sizes = Sizes(self)
         self._randomness = randomness
         self._sealed: Sealed | None = None
         self._space = _Space()

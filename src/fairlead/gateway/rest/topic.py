@@ -14,7 +14,9 @@ from fairlead.gateway.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.turns import in_turns
 from fairlead.model.errors import InvalidValue, NotOwner
+from fairlead.protocol.batch import read_header, records_of
 from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.sizes import Size
 from fairlead.streamlog.values import Topic
 
 TIMESTAMP_CONFIG = "message.timestamp.type"
@@ -42,25 +44,41 @@ async def edit(context: RestContext, given: Given) -> Rows:
 async def info(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
     shard, topic = stream.topic(given["topic"])
-    read = partial(_times, shard, topic)
-    times = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, read)
-    return [
-        {**_partition(context, stream, shard, topic, number), **times[number]} for number in range(topic.partitions)
-    ]
+    rows = [_partition(context, stream, shard, topic, number) for number in range(topic.partitions)]
+    read = partial(_with_what_is_stored, shard, topic, rows)
+    return await asyncio.get_running_loop().run_in_executor(context.cluster.executor, read)
 
 
 async def list_topics(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
     lags = await _lags(stream)
-    rows = [_row(context, stream, topic, lags.get(topic.name, {})) async for topic in in_turns(stream.topics())]
+    sizes = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, _sizes, stream)
+    rows = [
+        _row(context, stream, topic, lags.get(topic.name, {}), sizes.get((stream.shard_for(topic.name), topic.number)))
+        async for topic in in_turns(stream.topics())
+    ]
     return sorted(rows, key=itemgetter("topic"))
 
 
-def _row(context: RestContext, stream: Stream, topic: Topic, lags: Mapping[str, int]) -> dict[str, Any]:
+def _sizes(stream: Stream) -> dict[tuple[Shard, int], Size]:
+    """Of each topic, by its shard and number. Blocking."""
+    found: dict[tuple[Shard, int], Size] = {}
+    for shard in stream.shards:
+        for (number, _), size in shard.log.sizes.all().items():
+            found[shard, number] = found.get((shard, number), Size()) + size
+    return found
+
+
+def _row(
+    context: RestContext, stream: Stream, topic: Topic, lags: Mapping[str, int], size: Size | None
+) -> dict[str, Any]:
+    size = size or Size()
     return {
         "topic": topic.name,
         "partitions": topic.partitions,
         "consumers": len(lags),
+        "physicalsize": size.physical_bytes,
+        "logicalsize": size.logical_bytes,
         "maxlag": max(lags.values(), default=0),
         "owner": owner_of(context, stream, topic),
     }
@@ -130,14 +148,43 @@ def _partition(context: RestContext, stream: Stream, shard: Shard, topic: Topic,
     }
 
 
-def _times(shard: Shard, topic: Topic) -> list[dict[str, int]]:
-    """Time stamps (ms) of the first record and of the newest one, by partition; 0 if there is none. Blocking."""
-    found = []
-    for number in range(topic.partitions):
-        first = shard.log.offset_for_time(topic.number, number, 0)
-        newest = shard.log.offset_of_newest(topic.number, number)
-        found.append({"mintimestamp": first[1] if first else 0, "maxtimestamp": newest[1] if newest else 0})
-    return found
+def _with_what_is_stored(shard: Shard, topic: Topic, rows: Rows) -> Rows:
+    """The rows of a topic's partitions with what only the stored batches tell: times (ms) and sizes. Blocking."""
+    sizes = shard.log.sizes.all()
+    return [
+        {**row, **_times(shard, topic, row), **_size(sizes.get((topic.number, row["partitionid"]), Size()))}
+        for row in rows
+    ]
+
+
+def _size(size: Size) -> dict[str, int]:
+    return {"physicalsize": size.physical_bytes, "logicalsize": size.logical_bytes}
+
+
+def _times(shard: Shard, topic: Topic, row: Mapping[str, Any]) -> dict[str, int]:
+    """Time stamps (ms) of the first record, of the newest, and of the first that some consumer has not read; 0 if
+    there is none. Blocking."""
+    partition = row["partitionid"]
+    first = shard.log.offset_for_time(topic.number, partition, 0)
+    newest = shard.log.offset_of_newest(topic.number, partition)
+    return {
+        "mintimestamp": first[1] if first else 0,
+        "maxtimestamp": newest[1] if newest else 0,
+        "mintimestampacrossconsumers": _time_at(shard, topic, partition, row["minoffsetacrossconsumers"]),
+    }
+
+
+def _time_at(shard: Shard, topic: Topic, partition: int, offset: int) -> int:
+    """Time stamp (ms) of the record at an offset, or of the next one behind a gap; 0 at the end."""
+    state = shard.state.partition(topic.number, partition)
+    offset = max(offset, state.start)
+    while offset < state.end:
+        for batch in shard.log.fetch(topic.number, partition, offset, 1).batches:
+            for record in records_of(batch):
+                if record.offset >= offset:
+                    return record.timestamp
+            offset = read_header(batch).last_offset + 1
+    return 0
 
 
 async def _lags(stream: Stream) -> dict[str, dict[str, int]]:
