@@ -1,4 +1,4 @@
-"""Applying a frame: the rows of a source's log become rows here, by the table of `docs/replication.md`.
+"""Applying a frame: the rows of a source's log become rows here, by the table of `docs/formats/apply.md`.
 
 In: a frame, evaluated while a commit is sealed. Out: rows, the link's position and its notes in the same commit, so a
 position is never recorded before the data. Always true: applying twice changes nothing; what does not fit is noted for
