@@ -178,13 +178,17 @@ async def _replicating(url: str, settings: Path | None) -> AsyncIterator[None]:
 
 
 async def _keep_replicating(command: list[str]) -> None:
-    """Start it again when it ended by itself; why it did it has said itself, on standard error."""
+    """Start it again when it ended by itself; why it did it has said itself, on standard error.
+
+    One that gave up waits longer each time; one that was killed (a negative code) or had worked is needed at once.
+    """
     wait = RESTART_FIRST_SECONDS
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
         code = await _run_replicator(command)
-        wait = RESTART_FIRST_SECONDS if loop.time() - began > RESTART_MAX_SECONDS else wait
+        if code < 0 or loop.time() - began > RESTART_MAX_SECONDS:
+            wait = RESTART_FIRST_SECONDS
         print(f"fairlead: the replicator ended (exit code {code}); started again in {wait:g} s", file=sys.stderr)
         await asyncio.sleep(wait)
         wait = min(2 * wait, RESTART_MAX_SECONDS)
