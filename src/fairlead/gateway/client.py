@@ -79,14 +79,6 @@ class AdminClient:
         body = {name: value for name, value in (params or {}).items() if value is not None}
         return _answer(await self._send("POST", path, json=body, headers=dict(headers or {})))
 
-    async def post_text(self, path: str, body: str) -> str:
-        """Send a JSON body that is written already, and give the answer's text; raises as `post`."""
-        headers = {"content-type": "application/json"}
-        response = await self._send("POST", path, content=body, headers=headers)
-        if response.is_error:
-            raise to_error(_json(response))
-        return response.text
-
     async def _send(self, method: str, path: str, **how: Any) -> httpx.Response:
         refused: list[str] = []
         for url in self.urls:

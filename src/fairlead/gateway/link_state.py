@@ -65,7 +65,6 @@ class LinkState:
     gateways: Gateways
     phase: Phase = Phase.CONTACTING
     error: FairleadError | None = None
-    error_host: str = ""
     failed: bool = False
     """A sink could not deliver; wait before asking again."""
     undelivered: bool = False

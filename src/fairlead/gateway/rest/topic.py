@@ -44,7 +44,11 @@ async def edit(context: RestContext, given: Given) -> Rows:
 async def info(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
     shard, topic = stream.topic(given["topic"])
-    rows = [_partition(context, stream, shard, topic, number) for number in range(topic.partitions)]
+    committed = _lowest_committed(stream, topic)
+    rows = [
+        _partition(context, stream, shard, topic, number, committed.get(number, 0))
+        for number in range(topic.partitions)
+    ]
     read = partial(_with_what_is_stored, shard, topic, rows)
     return await asyncio.get_running_loop().run_in_executor(context.cluster.executor, read)
 
@@ -127,18 +131,24 @@ def _configs(given: Given) -> dict[str, str]:
     return {TIMESTAMP_CONFIG: _KAFKA_TYPE[kind]}
 
 
-def _partition(context: RestContext, stream: Stream, shard: Shard, topic: Topic, number: int) -> dict[str, Any]:
+def _lowest_committed(stream: Stream, topic: Topic) -> dict[int, int]:
+    """By partition: the lowest committed offset of all groups, where one has committed."""
+    lowest: dict[int, int] = {}
+    for _, of, partition, cursor in stream.cursors():
+        if of.number == topic.number and of.name == topic.name:
+            lowest[partition] = min(lowest.get(partition, cursor.offset), cursor.offset)
+    return lowest
+
+
+def _partition(
+    context: RestContext, stream: Stream, shard: Shard, topic: Topic, number: int, lowest_committed: int
+) -> dict[str, Any]:
     state = shard.state.partition(topic.number, number)
-    committed = [
-        cursor.offset
-        for _, of, partition, cursor in stream.cursors()
-        if of.number == topic.number and of.name == topic.name and partition == number
-    ]
     return {
         "partitionid": number,
         "minoffset": state.start,
         "maxoffset": state.end - 1,
-        "minoffsetacrossconsumers": min(committed, default=0),
+        "minoffsetacrossconsumers": lowest_committed,
         "topicepoch": topic.epoch,
         "owner": owner_of(context, stream, topic),
         "timestamptype": timestamp_type(stream, topic),
