@@ -1,0 +1,1 @@
+"""The clients of the benchmarks: programs of their own that load a server and account for every record."""

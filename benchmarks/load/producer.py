@@ -1,0 +1,120 @@
+"""Produces with librdkafka as fast as it goes: batches of records to topic after topic, partition 0.
+
+Arguments: bootstrap ("mock": librdkafka's own broker in this process, which shows the ceiling of the client), topics,
+records (in all), record_bytes; optional: producer (0) a number that the records carry, first_sequence (0),
+topic_numbers (0, 1, ..), acks ("all"), linger_ms (5), batch_bytes (1,000,000), compression ("none"), idempotent
+(false), turn (records to a topic before the next one has its turn), config (more settings of librdkafka).
+Figures: seconds (first produce to last acknowledgement), queued_seconds (to the last produce), records, bytes (of
+values), cpu_seconds (of this process).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from benchmarks.load.content import Content, topic_names
+from benchmarks.load.program import Arguments, Figures, Run, Unaccounted, main
+
+_TURN_RECORDS = 10_000
+"""Records that are made at once, and the most that go to one topic before the next."""
+_QUEUE_BYTES = 256_000_000
+"""Values that wait in librdkafka: enough for full batches, small beside the server's memory."""
+_QUEUE_RECORDS_MAX = 500_000
+_METADATA_TOPICS_MAX = 2_000
+"""More topics than this are not asked for one by one before the gate opens."""
+_SECONDS = 600.0
+
+
+def prepare(arguments: Arguments) -> Run:
+    """Connect, and know the topics."""
+    topics = topic_names(arguments["topics"])
+    failures: list[str] = []
+
+    def failed(error: KafkaError, message: Message) -> None:
+        if error is not None:
+            failures.append(f"{message.topic()}: {error}")
+
+    content = Content(int(arguments["record_bytes"]))
+    room = queue_records(content.record_bytes)
+    producer = Producer({**settings(arguments, room), "on_delivery": failed})
+    for topic in topics[:_METADATA_TOPICS_MAX]:
+        if (error := producer.list_topics(topic, timeout=30).topics[topic].error) is not None:
+            raise Unaccounted(f"{topic}: {error}")
+    content.messages(0, 0, 0, 1)
+    return lambda: _run(producer, content, topics, arguments, failures, room)
+
+
+def queue_records(record_bytes: int) -> int:
+    """Records that may wait in librdkafka."""
+    return max(2 * _TURN_RECORDS, min(_QUEUE_RECORDS_MAX, _QUEUE_BYTES // record_bytes))
+
+
+def settings(arguments: Arguments, room: int) -> dict[str, object]:
+    """librdkafka's, for these arguments. No callback but for records that failed: one a record costs more than the rest."""
+    mock = arguments["bootstrap"] == "mock"
+    return {
+        "bootstrap.servers": "" if mock else arguments["bootstrap"],
+        **({"test.mock.num.brokers": 1, "log_level": 4} if mock else {}),
+        "acks": arguments.get("acks", "all"),
+        "linger.ms": arguments.get("linger_ms", 5),
+        "batch.size": arguments.get("batch_bytes", 1_000_000),
+        "batch.num.messages": 1_000_000,
+        "message.max.bytes": max(1_000_000, 2 * int(arguments.get("batch_bytes", 1_000_000))),
+        "compression.type": arguments.get("compression", "none"),
+        "enable.idempotence": arguments.get("idempotent", False),
+        "queue.buffering.max.messages": 2 * room,
+        "queue.buffering.max.kbytes": 2_000_000,
+        "delivery.report.only.error": True,
+        **arguments.get("config", {}),
+    }
+
+
+def turns(records: int, topics: int, longest: int) -> Iterator[tuple[int, int, int]]:
+    """(topic, first sequence, count) of each turn; in the end every topic has as many records as the next, or one more."""
+    each, more = divmod(records, topics)
+    done = 0
+    while done < each + bool(more):
+        for topic in range(topics):
+            count = min(longest, each + (topic < more) - done)
+            if count > 0:
+                yield topic, done, count
+        done += longest
+
+
+def _run(
+    producer: Producer, content: Content, topics: list[str], arguments: Arguments, failures: list[str], room: int
+) -> Figures:
+    records, number = int(arguments["records"]), int(arguments.get("producer", 0))
+    first = int(arguments.get("first_sequence", 0))
+    numbers = arguments.get("topic_numbers") or range(len(topics))
+    longest = int(arguments.get("turn") or max(1, min(_TURN_RECORDS, _TURN_RECORDS // len(topics))))
+    longest = min(longest, room // 2)
+    began = time.monotonic()
+    for topic, sequence, count in turns(records, len(topics), longest):
+        # A queue that was full in the middle of a batch would let the records after it overtake those before it.
+        while len(producer) + count > room:
+            producer.poll(0.002)
+        values = content.messages(number, numbers[topic], first + sequence, count)
+        queued = producer.produce_batch(topics[topic], [{"value": value} for value in values], 0)
+        if queued != count:
+            raise Unaccounted(f"{count - queued} of {count} records were not taken by the client's queue")
+        if failures:
+            raise Unaccounted(failures[0])
+    queued_at = time.monotonic()
+    left = producer.flush(_SECONDS)
+    ended = time.monotonic()
+    if left or failures:
+        raise Unaccounted(f"{left} records without an answer, {len(failures)} refused; {failures[:1]}")
+    return {
+        "seconds": ended - began,
+        "queued_seconds": queued_at - began,
+        "records": records,
+        "bytes": records * content.record_bytes,
+    }
+
+
+if __name__ == "__main__":
+    main(prepare)
