@@ -1,0 +1,108 @@
+"""What Fairlead has to reach, as data: the one place where bars are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from benchmarks.case import HOME
+
+KAFKA = ("kafka", "kafka-tuned")
+MIRRORMAKER = ("mirrormaker", "mirrormaker-tuned")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bound on one figure of Fairlead, or on its ratio to a peer or to another point."""
+
+    case: str
+    points: str
+    """A pattern of point names."""
+    figure: str
+    is_met: Literal["at least", "at most", "reported"]
+    bound: float = 0.0
+    peers: tuple[str, ...] = ()
+    """The bound is on Fairlead's figure divided by that of each of these that was measured."""
+    beside: str = ""
+    """The bound is on the figure divided by Fairlead's own at this point."""
+    every_round: bool = False
+    """The worst round counts, and not the median."""
+    about: str = ""
+    """What the figure's name leaves open."""
+
+    def covers(self, case: str, point: str) -> bool:
+        """Whether it says something about a point."""
+        return self.case == case and fnmatchcase(point, self.points)
+
+    @property
+    def others(self) -> str:
+        """All that it may be compared with."""
+        return f"{HOME} at {self.beside}" if self.beside else " or ".join(self.peers)
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is on the right side."""
+        return value <= self.bound if self.is_met == "at most" else value >= self.bound or self.is_met == "reported"
+
+    @property
+    def text(self) -> str:
+        """Such as `≤ 250`, or `≥ 4` and a sign for times; of what, is in the peer's column."""
+        if self.is_met == "reported":
+            return "reported"
+        unit = " ×" if self.peers or self.beside else ""
+        return f"{'≤' if self.is_met == 'at most' else '≥'} {self.bound:,.10g}{unit}"
+
+
+def _least(case: str, points: str, figure: str, bound: float, **more: object) -> Bar:
+    return Bar(case, points, figure, "at least", bound, **more)  # type: ignore[arg-type]
+
+
+def _most(case: str, points: str, figure: str, bound: float, **more: object) -> Bar:
+    return Bar(case, points, figure, "at most", bound, **more)  # type: ignore[arg-type]
+
+
+def _reported(case: str, points: str, figure: str) -> Bar:
+    return Bar(case, points, figure, "reported")
+
+
+MILLION = "1000000-topics*"
+
+BARS: tuple[Bar, ...] = (
+    _least("produce", "*", "MB/s", 1.0, peers=KAFKA, about="Fairlead with fdatasync, Kafka without"),
+    _least("consume", "*", "MB/s", 1.0, peers=KAFKA),
+    _most("latency", "*", "p99 ms", 1.0, peers=("kafka-flush",), about="Kafka with flush.messages=1"),
+    _most("latency", "*", "p99 ms", 2.0, peers=("kafka",), about="Kafka without a flush"),
+    _least("backlog", "*", "MB/s", 4.0, peers=MIRRORMAKER),
+    _most("backlog", "*", "cpu s/GB", 0.4, peers=MIRRORMAKER),
+    _least("backlog_topics", "*", "MB/s", 4.0, peers=MIRRORMAKER),
+    _most("steady", "*", "p50 ms", 60),
+    _most("steady", "*", "p99 ms", 250),
+    _most("steady", "*", "p99.9 ms", 1000),
+    _most("steady", "*", "max ms", 2000, every_round=True),
+    _most("steady", "*", "p50 ms", 1.0, peers=MIRRORMAKER),
+    _most("steady", "*", "p99 ms", 1.0, peers=MIRRORMAKER),
+    _most("topics", MILLION, "memory MB", 2500),
+    _most("topics", MILLION, "restart s", 15, about="to the first produce"),
+    _most("topics", MILLION, "idle cpu %", 2, about="of one core"),
+    _least("topics", MILLION, "produce records/s", 1.0, beside="10-topics", about="to 1,000 of the topics"),
+    _least("topics", MILLION, "replicated topics", 1_000_000),
+    _most("topics", MILLION, "idle link B/s", 1000),
+    _most("topics", MILLION, "metadata delay ms", 50, about="of others, while one asks for all topics"),
+    _least("topics", "100000-topics*", "spread records/s", 20_000, about="over all topics"),
+    _least("soak", "*", "last/first quarter", 0.9, about="throughput"),
+    _most("soak", "*", "memory last/first quarter", 1.1),
+    _most("soak", "*", "files last/second quarter", 1.2),
+    _reported("soak", "*", "memory MB"),
+    _reported("soak", "*", "files"),
+    _reported("soak", "*", "write amplification"),
+    _least("connections", "1000-idle*", "served", 1000),
+    _least("connections", "200-busy*", "served", 200),
+    _reported("connections", "*", "KB/connection"),
+    _least("decode", "100B*", "records/s", 10e6, about="of one core"),
+    _least("decode", "1KB*", "GB/s", 2, about="of one core"),
+    _least("spark_read", "*", "spark records/s", 1.5, peers=("kafka",), about="Spark's own Kafka connector"),
+    _most("replicator", "*", "rest cpu %", 3, about="of one core"),
+    _most("replicator", "*", "memory MB", 1200),
+    _most("replicator", "*", "MB/further destination", 50),
+    _most("replicator", "*", "turn ms", 400),
+)
