@@ -5,8 +5,8 @@ to check), check (false): every record's content, and that each sequence arrives
 first_sequence (0), fetch_bytes (a partition's in one answer, 4 MB), deadline_seconds (600), config (more settings of
 librdkafka).
 Figures: seconds (assignment to last record), first_record_seconds, records, bytes (of values), cpu_seconds; with check:
-sequence_min, sequence_max (records of the shortest and the longest sequence). Without check no record is touched: the messages are
-counted, and in the end the offsets at which the partitions stand must say the same.
+sequence_min, sequence_max (records of the shortest and the longest sequence). Without check no record is touched: the
+messages are counted, and in the end the offsets at which the partitions stand must say the same.
 """
 
 from __future__ import annotations

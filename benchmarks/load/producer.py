@@ -53,7 +53,7 @@ def queue_records(record_bytes: int) -> int:
 
 
 def settings(arguments: Arguments, room: int) -> dict[str, object]:
-    """librdkafka's, for these arguments. No callback but for records that failed: one a record costs more than the rest."""
+    """librdkafka's, for these arguments. Only failed records are called back: one a record costs more than all else."""
     mock = arguments["bootstrap"] == "mock"
     return {
         "bootstrap.servers": "" if mock else arguments["bootstrap"],
@@ -73,7 +73,7 @@ def settings(arguments: Arguments, room: int) -> dict[str, object]:
 
 
 def turns(records: int, topics: int, longest: int) -> Iterator[tuple[int, int, int]]:
-    """(topic, first sequence, count) of each turn; in the end every topic has as many records as the next, or one more."""
+    """(topic, first sequence, count) of each turn; in the end the topics have equally many records, or one more."""
     each, more = divmod(records, topics)
     done = 0
     while done < each + bool(more):

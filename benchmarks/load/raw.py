@@ -6,6 +6,7 @@ batch format v2 (`fairlead.protocol.batch`).
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 from collections.abc import Sequence
@@ -24,6 +25,10 @@ PRODUCE, PRODUCE_VERSION = 0, 9
 FETCH, FETCH_VERSION = 1, 12
 _CLIENT_ID = string("benchmark", False)
 _TIMESTAMPS_AT = 27
+_PRODUCED_BYTES = 35
+"""Of a topic in an answer to Produce, besides its name: count 1, index 4, error 2, offset 8, time 8, log start 8, no
+record errors 1, no message 1, tags 1 and 1."""
+_ERROR_FROM_END = -30
 _PLACES = (64, 8192, 1 << 20)
 """Offset deltas below these take one, two, three bytes."""
 
@@ -101,19 +106,19 @@ def produce_body(names: Sequence[bytes], batches: Bytes) -> bytes:
 def check_produce_answer(answer: bytes, names: Sequence[bytes]) -> None:
     """Every topic of the request was acknowledged.
 
-    When all names are equally long and nothing went wrong, so are the topics in the answer: the error codes are a
-    column then. In any other case it is read field by field.
+    When all names are equally long and no error has a message, the topics in the answer are equally long too, and the
+    error codes are a column. In any other case it is read field by field.
 
     Raises:
         Refused: a topic has an error, or there are not as many topics as in the request.
     """
-    head = 5 + len(array_length(len(names), True))
-    size, more = divmod(len(answer) - head - 5, len(names))
-    if more == 0 and all(len(name) + 35 == size for name in (names[0], names[-1])):
+    count = array_length(len(names), True)
+    head = 5 + len(count)
+    size = len(names[0]) + _PRODUCED_BYTES
+    plain = len(answer) == head + size * len(names) + 5 and len(set(map(len, names))) == 1
+    if plain and answer[5:head] == count:
         rows = np.frombuffer(answer, np.uint8, size * len(names), head).reshape(len(names), size)
-        lengths = rows[:, : len(names[0]) - len(names[0].lstrip(b"\xff")) + 1]
-        errors = rows[:, size - 30 : size - 28]
-        if answer[5:head] == array_length(len(names), True) and (lengths == lengths[0]).all() and not errors.any():
+        if not rows[:, _ERROR_FROM_END : _ERROR_FROM_END + 2].any():
             return
     _read_produce_answer(answer, len(names))
 
@@ -292,10 +297,8 @@ class Connection:
 
     def close(self) -> None:
         """Also ends a `receive` that waits in another thread."""
-        try:
+        with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self._socket.close()
 
     def _exactly(self, count: int) -> bytes:
