@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p99_ms": 99.0, "p99_9_ms": 99.9}
+PERCENTILES = {"p50_ms": 500, "p90_ms": 900, "p99_ms": 990, "p99_9_ms": 999}
+"""Of a thousand latencies so many are not longer."""
 _BUCKETS_PER_DECADE = 20
 _LEAST_MS = 0.001
 
@@ -17,7 +18,8 @@ def spread(seconds: npt.ArrayLike) -> dict[str, Any]:
     found = 1000 * np.asarray(seconds, np.float64)
     if not found.size:
         return {"count": 0}
-    values = np.percentile(found, list(PERCENTILES.values()), method="inverted_cdf")
+    found.sort()
+    values = [found[-(-found.size * per_mille // 1000) - 1] for per_mille in PERCENTILES.values()]
     buckets = np.ceil(np.log10(np.maximum(found, _LEAST_MS)) * _BUCKETS_PER_DECADE).astype(int)
     numbers, counts = np.unique(buckets, return_counts=True)
     return {
