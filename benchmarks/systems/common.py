@@ -10,11 +10,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tests.support.sites import wait_until
 
 STREAM = "/bench"
@@ -91,18 +92,22 @@ def free_ports(count: int) -> list[int]:
 
 
 def create_topics(bootstrap: str, names: Sequence[str]) -> None:
-    """Make topics with one partition by the admin interface; those that exist stay.
+    """Make topics with one partition by the admin interface; those that exist stay. All can be written on return.
 
     Raises:
         KafkaException: one cannot be made.
+        TimeoutError: one cannot be written; Kafka says that a topic is made before it has opened it.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for first in range(0, len(names), _CHUNK):
-        wanted = [NewTopic(name, num_partitions=1, replication_factor=1) for name in names[first : first + _CHUNK]]
+    chunks = [names[first : first + _CHUNK] for first in range(0, len(names), _CHUNK)]
+    for chunk in chunks:
+        wanted = [NewTopic(name, num_partitions=1, replication_factor=1) for name in chunk]
         for future in admin.create_topics(wanted, request_timeout=120, operation_timeout=120).values():
             error = future.exception()
             if error is not None and error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                 raise error
+    for chunk in chunks:
+        wait_until(partial(_have_ends, admin, chunk), f"{chunk[0]}... can be written", START_SECONDS)
 
 
 def answers(bootstrap: str, topic: str | None, check: Callable[[], None] = lambda: None) -> None:
@@ -116,13 +121,15 @@ def answers(bootstrap: str, topic: str | None, check: Callable[[], None] = lambd
         return _answers_versions(bootstrap)
 
     wait_until(answered, f"{bootstrap} answers", START_SECONDS, 0.005)
-    if topic is None:
-        return
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "answers"})
-    try:
-        consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=START_SECONDS)
-    finally:
-        consumer.close()
+    if topic is not None:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        wait_until(partial(_have_ends, admin, [topic]), f"{topic} can be written", START_SECONDS, 0.005)
+
+
+def _have_ends(admin: AdminClient, topics: Sequence[str]) -> bool:
+    """The server says where each topic ends, which it does when it leads it."""
+    asked = {TopicPartition(topic, 0): OffsetSpec.latest() for topic in topics}
+    return all(future.exception() is None for future in admin.list_offsets(asked, request_timeout=10).values())
 
 
 def _answers_versions(bootstrap: str) -> bool:

@@ -57,7 +57,7 @@ class Fairlead:
         stopped = time.monotonic()
         self.stop_seconds = stopped - began
         self.site.start("server")
-        answers(self.bootstrap, self.topic(0) if self._topics else None)
+        answers(self.bootstrap, self.topic(self._topics - 1) if self._topics else None)
         return time.monotonic() - stopped
 
     def drop_caches(self) -> None:

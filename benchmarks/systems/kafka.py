@@ -96,7 +96,7 @@ class Kafka:
             self.name, java("kafka.Kafka", self._heap, str(self._file)), self._folder / "kafka.log", os.environ
         )
         try:
-            answers(self.bootstrap, self.topic(0) if self._topics else None, daemon.check)
+            answers(self.bootstrap, self.topic(self._topics - 1) if self._topics else None, daemon.check)
         except BaseException:
             daemon.stop()
             raise
