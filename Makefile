@@ -3,15 +3,18 @@
 # make check  lint, types, import rules
 # make crash ROUNDS=20   the kill tests for longer
 # make interop           a table of Kafka client x behaviour
+# make bench             Fairlead beside Apache Kafka and MirrorMaker 2, hours; goes on where it was ended
+# make bench CASE=produce,consume ROUNDS=5   some cases, more often
+# make bench-quick       every case of the bench small, Fairlead alone
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-ROUNDS ?= 20
+CASE ?=
 PYTEST_ARGS ?=
 
-.PHONY: setup java demo test test-fast check format crash interop clean
+.PHONY: setup java demo test test-fast check format crash interop bench bench-quick clean
 
 setup: $(STAMP)
 
@@ -42,12 +45,23 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+crash: ROUNDS ?= 20
 crash: setup java
 	FAIRLEAD_TEST_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m crash $(PYTEST_ARGS)
 
 interop: setup java
 	scripts/interop-setup
 	$(BIN)/python -m tests.interop.table
+
+bench: ROUNDS ?= 3
+bench: setup java
+	scripts/bench-setup
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python -m benchmarks --rounds $(ROUNDS) --case "$(CASE)"
+	$(BIN)/python -m benchmarks.charts
+
+bench-quick: setup java
+	$(BIN)/python -m benchmarks --quick --case "$(CASE)"
 
 clean:
 	rm -rf $(VENV) .make build dist *.egg-info

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.bars import BARS, Bar
+from benchmarks.cases import ALL
 from benchmarks.report import Measured, Spread, Verdict, judge, markdown, put_into, write_report
 from benchmarks.words import number
 
@@ -124,6 +125,15 @@ def test_the_table_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:
     page.write_text("nothing")
     with pytest.raises(SystemExit):
         put_into(page, "| new |")
+
+
+def test_every_bar_of_a_case_covers_a_point_of_it() -> None:
+    """A point that was renamed would leave its bar unmeasured."""
+    points = {case.name: [point.name for point in case.points] for case in ALL}
+    for bar in BARS:
+        if names := points.get(bar.case):
+            assert any(bar.covers(bar.case, name) for name in names), bar
+            assert not bar.beside or bar.beside in names
 
 
 def test_bars_read_as_in_the_table_of_the_docs() -> None:

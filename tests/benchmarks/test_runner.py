@@ -10,10 +10,9 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.case import CheckFailed, Point
 from benchmarks.cases import ALL
-from benchmarks.results import Store
+from benchmarks.results import Run, Store, load
 from benchmarks.runner import estimate, plan, run_all
 
-from benchmarks import results
 from tests.benchmarks.fakes import fake_case, run_of
 
 
@@ -32,7 +31,7 @@ def silent(_line: str) -> None:
     """Say nothing."""
 
 
-def go(case: Any, store: Store, out: Path, rounds: int | None = None) -> list[results.Run]:
+def go(case: Any, store: Store, out: Path, rounds: int | None = None) -> list[Run]:
     return run_all(plan([case], rounds), store, out, say=silent)
 
 
@@ -74,7 +73,7 @@ def test_a_line_that_was_cut_off_is_measured_again(store: Store, tmp_path: Path)
     again = Store(path)
     go(fake_case(asked, rounds=1), again, tmp_path)
     assert asked == ["kafka"]
-    assert results.load(path) == again.runs
+    assert load(path) == again.runs
 
 
 def test_a_case_of_one_round_stays_so(store: Store, tmp_path: Path) -> None:
@@ -135,7 +134,7 @@ def test_fresh_forgets_the_chosen_cases_only(tmp_path: Path) -> None:
     for _ in range(2):
         assert main(["--out", str(tmp_path), "--case", "produce", "--fresh"], cases) == 0
     assert asked == ["fairlead", "kafka"] * 2
-    assert [run.case for run in results.load(tmp_path / "runs.jsonl")] == ["soak", "produce", "produce"]
+    assert [run.case for run in load(tmp_path / "runs.jsonl")] == ["soak", "produce", "produce"]
 
 
 def test_quick_asks_fairlead_alone_and_every_time(tmp_path: Path) -> None:
@@ -144,7 +143,7 @@ def test_quick_asks_fairlead_alone_and_every_time(tmp_path: Path) -> None:
     for _ in range(2):
         assert main(["--out", str(tmp_path), "--quick"], [fake_case(asked)]) == 0
     assert asked == ["fairlead", "fairlead"]
-    assert [run.point for run in results.load(tmp_path / "quick.jsonl")] == ["tiny"]
+    assert [run.point for run in load(tmp_path / "quick.jsonl")] == ["tiny"]
     assert not (tmp_path / "runs.jsonl").exists()
 
 
