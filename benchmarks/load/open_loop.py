@@ -153,9 +153,7 @@ def prepare(arguments: Arguments) -> Run:
     defaults = {"linger_ms": 0, "record_bytes": content.record_bytes}
     settings = fast.settings({**defaults, **arguments}, fast.queue_records(content.record_bytes))
     producer = Producer({**settings, "delivery.report.only.error": False, "on_delivery": ledger.note_acknowledged})
-    for topic in topics:
-        if (error := producer.list_topics(topic, timeout=30).topics[topic].error) is not None:
-            raise Unaccounted(f"{topic}: {error}")
+    fast.know(producer, topics)
     reader = None
     if arguments.get("consume_bootstrap"):
         reader = Reader(arguments, topic_names(arguments.get("consume_topics", topics)), ledger)

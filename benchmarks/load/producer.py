@@ -11,7 +11,7 @@ values), cpu_seconds (of this process).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -25,7 +25,9 @@ _QUEUE_BYTES = 256_000_000
 _QUEUE_RECORDS_MAX = 500_000
 _METADATA_TOPICS_MAX = 2_000
 """More topics than this are not asked for one by one before the gate opens."""
+_METADATA_SECONDS = 30.0
 _SECONDS = 600.0
+"""For the last acknowledgements; librdkafka gives up on a record after 300."""
 
 
 def prepare(arguments: Arguments) -> Run:
@@ -40,11 +42,23 @@ def prepare(arguments: Arguments) -> Run:
     content = Content(int(arguments["record_bytes"]))
     room = queue_records(content.record_bytes)
     producer = Producer({**settings(arguments, room), "on_delivery": failed})
-    for topic in topics[:_METADATA_TOPICS_MAX]:
-        if (error := producer.list_topics(topic, timeout=30).topics[topic].error) is not None:
-            raise Unaccounted(f"{topic}: {error}")
+    know(producer, topics[:_METADATA_TOPICS_MAX])
     content.messages(0, 0, 0, 1)
     return lambda: _run(producer, content, topics, arguments, failures, room)
+
+
+def know(producer: Producer, topics: Sequence[str]) -> None:
+    """Have the client know where the topics lie; a topic that was only just made may take a moment.
+
+    Raises:
+        Unaccounted: a topic cannot be had.
+    """
+    deadline = time.monotonic() + _METADATA_SECONDS
+    for topic in topics:
+        while (error := producer.list_topics(topic, timeout=_METADATA_SECONDS).topics[topic].error) is not None:
+            if time.monotonic() > deadline:
+                raise Unaccounted(f"{topic}: {error}")
+            time.sleep(0.1)
 
 
 def queue_records(record_bytes: int) -> int:
