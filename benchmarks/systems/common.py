@@ -111,19 +111,18 @@ def create_topics(bootstrap: str, names: Sequence[str]) -> None:
 
 
 def answers(bootstrap: str, topic: str | None, check: Callable[[], None] = lambda: None) -> None:
-    """Return when a server answers ApiVersions and, if a topic is given, where that ends: it could be written now.
+    """Return when a server answers ApiVersions or, if a topic is given, where that ends: it could be written now.
 
-    `check` is called in between; it raises when there is nothing to wait for any more.
+    Asked each 5 ms without a client, whose retries would be in the time. `check` is called in between; it raises when
+    there is nothing to wait for any more.
     """
+    is_ready = partial(_answers_versions, bootstrap) if topic is None else partial(_leads, bootstrap, topic)
 
-    def answered() -> bool:
+    def ready() -> bool:
         check()
-        return _answers_versions(bootstrap)
+        return is_ready()
 
-    wait_until(answered, f"{bootstrap} answers", START_SECONDS, 0.005)
-    if topic is not None:
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        wait_until(partial(_have_ends, admin, [topic]), f"{topic} can be written", START_SECONDS, 0.005)
+    wait_until(ready, f"{bootstrap} answers", START_SECONDS, 0.005)
 
 
 def _have_ends(admin: AdminClient, topics: Sequence[str]) -> bool:
@@ -133,12 +132,27 @@ def _have_ends(admin: AdminClient, topics: Sequence[str]) -> bool:
 
 
 def _answers_versions(bootstrap: str) -> bool:
+    return bool(_ask(bootstrap, 18, 0, b""))
+
+
+def _leads(bootstrap: str, topic: str) -> bool:
+    """ListOffsets, version 1, of the end of partition 0 has no error."""
+    name = struct.pack(">h", len(topic)) + topic.encode()
+    answer = _ask(bootstrap, 2, 1, struct.pack(">ii", -1, 1) + name + struct.pack(">iiq", 1, 0, -1))
+    error_at = 4 + 4 + len(name) + 4 + 4  # correlation, topics, name, partitions, partition
+    return answer[error_at : error_at + 2] == b"\0\0"
+
+
+def _ask(bootstrap: str, api: int, version: int, body: bytes) -> bytes:
+    """The answer to one request without its length; empty if there is none."""
     host, _, port = bootstrap.rpartition(":")
-    body = struct.pack(">hhih", 18, 0, 1, -1)  # ApiVersions, version 0, correlation 1, no client name
-    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1) as connection:
-        connection.sendall(struct.pack(">i", len(body)) + body)
-        return len(connection.recv(4)) > 0
-    return False
+    request = struct.pack(">hhih", api, version, 1, -1) + body
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        with connection.makefile("rb") as stream:
+            length = stream.read(4)
+            return stream.read(int.from_bytes(length)) if len(length) == 4 else b""
+    return b""
 
 
 def drop_caches(folder: Path) -> None:
