@@ -47,6 +47,7 @@ def settings(arguments: Arguments) -> dict[str, object]:
     return {
         "bootstrap.servers": arguments["bootstrap"],
         "group.id": "benchmark",
+        "log_level": 2,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
@@ -101,7 +102,7 @@ def _run(
     figures: Figures = {"seconds": last - began, "first_record_seconds": first_seconds, "records": seen}
     if "record_bytes" in arguments:
         figures["bytes"] = seen * int(arguments["record_bytes"])
-    stands = sum(place.offset for place in consumer.position([TopicPartition(topic, 0) for topic in topics]))
+    stands = sum(max(0, place.offset) for place in consumer.position([TopicPartition(topic, 0) for topic in topics]))
     if check is None and stands != records:
         raise Unaccounted(f"{records} messages, but the partitions stand at {stands} records")
     if check is not None:

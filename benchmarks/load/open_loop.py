@@ -95,6 +95,7 @@ class Reader:
             {
                 "bootstrap.servers": arguments["consume_bootstrap"],
                 "group.id": "benchmark",
+                "log_level": 2,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",

@@ -11,15 +11,22 @@ values), cpu_seconds (of this process).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
+import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
-from benchmarks.load.content import Content, topic_names
+from benchmarks.load.content import Content, as_bytes, topic_names
 from benchmarks.load.program import Arguments, Figures, Run, Unaccounted, main
 
+_BATCH_CALL_MIN = 4
+"""Fewer records to a topic go one by one: a call for many costs more than so many calls for one."""
 _TURN_RECORDS = 10_000
 """Records that are made at once, and the most that go to one topic before the next."""
+_TURN_BYTES = 8_000_000
+"""The same in bytes, for large records."""
 _QUEUE_BYTES = 256_000_000
 """Values that wait in librdkafka: enough for full batches, small beside the server's memory."""
 _QUEUE_RECORDS_MAX = 500_000
@@ -61,9 +68,14 @@ def know(producer: Producer, topics: Sequence[str]) -> None:
             time.sleep(0.1)
 
 
+def turn_records(record_bytes: int) -> int:
+    """Records of that size that are made at once."""
+    return max(1, min(_TURN_RECORDS, _TURN_BYTES // record_bytes))
+
+
 def queue_records(record_bytes: int) -> int:
     """Records that may wait in librdkafka."""
-    return max(2 * _TURN_RECORDS, min(_QUEUE_RECORDS_MAX, _QUEUE_BYTES // record_bytes))
+    return max(2 * turn_records(record_bytes), min(_QUEUE_RECORDS_MAX, _QUEUE_BYTES // record_bytes))
 
 
 def settings(arguments: Arguments, room: int) -> dict[str, object]:
@@ -71,7 +83,8 @@ def settings(arguments: Arguments, room: int) -> dict[str, object]:
     mock = arguments["bootstrap"] == "mock"
     return {
         "bootstrap.servers": "" if mock else arguments["bootstrap"],
-        **({"test.mock.num.brokers": 1, "log_level": 4} if mock else {}),
+        **({"test.mock.num.brokers": 1} if mock else {}),
+        "log_level": 2,  # what matters is raised; stderr is for one line
         "acks": arguments.get("acks", "all"),
         "linger.ms": arguments.get("linger_ms", 5),
         "batch.size": arguments.get("batch_bytes", 1_000_000),
@@ -86,16 +99,62 @@ def settings(arguments: Arguments, room: int) -> dict[str, object]:
     }
 
 
-def turns(records: int, topics: int, longest: int) -> Iterator[tuple[int, int, int]]:
-    """(topic, first sequence, count) of each turn; in the end the topics have equally many records, or one more."""
+class Turn(NamedTuple):
+    """Records that go to one topic before the next has its turn."""
+
+    topic: int
+    sequence: int
+    count: int
+
+
+def turns(records: int, topics: int, longest: int) -> Iterator[Turn]:
+    """In order; in the end the topics have equally many records, or one more."""
     each, more = divmod(records, topics)
     done = 0
     while done < each + bool(more):
         for topic in range(topics):
             count = min(longest, each + (topic < more) - done)
             if count > 0:
-                yield topic, done, count
+                yield Turn(topic, done, count)
         done += longest
+
+
+def blocks(all_turns: Iterable[Turn], records: int) -> Iterator[list[Turn]]:
+    """Turns put together until they are `records` or more, which are worth making as one array."""
+    block: list[Turn] = []
+    size = 0
+    for turn in all_turns:
+        block.append(turn)
+        size += turn.count
+        if size >= records:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def _messages(
+    content: Content, producer: int, block: list[Turn], numbers: Sequence[int], first: int
+) -> Iterator[dict[str, bytes]]:
+    """The records of all the turns, as produce_batch takes them."""
+    places, sequences, counts = np.array(block).T
+    starts = np.cumsum(counts) - counts
+    values = content.values(
+        producer,
+        np.repeat([numbers[place] for place in places], counts),
+        np.repeat(first + sequences - starts, counts) + np.arange(counts.sum()),
+    )
+    return iter([{"value": value} for value in as_bytes(values)])
+
+
+def _queue(producer: Producer, topic: str, messages: list[dict[str, bytes]]) -> None:
+    if len(messages) < _BATCH_CALL_MIN:
+        for message in messages:
+            producer.produce(topic, message["value"], partition=0)
+        return
+    queued = producer.produce_batch(topic, messages, 0)
+    if queued != len(messages):
+        raise Unaccounted(f"the client's queue took {queued} of {len(messages)} records")
 
 
 def _run(
@@ -104,17 +163,17 @@ def _run(
     records, number = int(arguments["records"]), int(arguments.get("producer", 0))
     first = int(arguments.get("first_sequence", 0))
     numbers = arguments.get("topic_numbers") or range(len(topics))
-    longest = int(arguments.get("turn") or max(1, min(_TURN_RECORDS, _TURN_RECORDS // len(topics))))
-    longest = min(longest, room // 2)
+    at_once = turn_records(content.record_bytes)
+    longest = min(int(arguments.get("turn") or max(1, at_once // len(topics))), at_once)
     began = time.monotonic()
-    for topic, sequence, count in turns(records, len(topics), longest):
-        # A queue that was full in the middle of a batch would let the records after it overtake those before it.
-        while len(producer) + count > room:
-            producer.poll(0.002)
-        values = content.messages(number, numbers[topic], first + sequence, count)
-        queued = producer.produce_batch(topics[topic], [{"value": value} for value in values], 0)
-        if queued != count:
-            raise Unaccounted(f"{count - queued} of {count} records were not taken by the client's queue")
+    for block in blocks(turns(records, len(topics), longest), at_once):
+        messages = _messages(content, number, block, numbers, first)
+        for topic, _, count in block:
+            # A queue that was full in the middle of a batch would let the records after it overtake those before it.
+            while len(producer) + count > room:
+                producer.poll(0.002)
+            _queue(producer, topics[topic], list(islice(messages, count)))
+        producer.poll(0)
         if failures:
             raise Unaccounted(failures[0])
     queued_at = time.monotonic()
