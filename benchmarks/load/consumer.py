@@ -21,6 +21,8 @@ from benchmarks.load.content import Content, SequenceCheck, WrongContent, topic_
 from benchmarks.load.program import Arguments, Figures, Run, Unaccounted, main
 
 _AT_ONCE = 10_000
+_LOOK_SECONDS = 0.02
+"""The longest wait for so many; the first record is noticed no later than this."""
 _QUIET_SECONDS = 1.0
 """How long to look for records too many after the last one, when checking."""
 
@@ -52,7 +54,7 @@ def settings(arguments: Arguments) -> dict[str, object]:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         "check.crcs": bool(arguments.get("check", False)),
-        "fetch.wait.max.ms": 100,
+        "fetch.wait.max.ms": 10,  # everything is there: a long wait would only hold up partitions that start later
         "fetch.message.max.bytes": arguments.get("fetch_bytes", 4_000_000),
         "fetch.max.bytes": 64_000_000,
         "receive.message.max.bytes": 100_000_000,
@@ -92,7 +94,7 @@ def _run(
     seen = 0
     consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
     while seen < records:
-        messages = consumer.consume(min(_AT_ONCE, records - seen), 0.1)
+        messages = consumer.consume(min(_AT_ONCE, records - seen), _LOOK_SECONDS)
         if messages:
             last = time.monotonic()
             first_seconds = last - began if first_seconds is None else first_seconds

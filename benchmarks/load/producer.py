@@ -4,6 +4,8 @@ Arguments: bootstrap ("mock": librdkafka's own broker in this process, which sho
 records (in all), record_bytes; optional: producer (0) a number that the records carry, first_sequence (0),
 topic_numbers (0, 1, ..), acks ("all"), linger_ms (5), batch_bytes (1,000,000), compression ("none"), idempotent
 (false), turn (records to a topic before the next one has its turn), config (more settings of librdkafka).
+librdkafka looks a topic up in a list: beyond a few hundred topics, with a short turn, that is what takes the time;
+raw_produce.py is for many topics.
 Figures: seconds (first produce to last acknowledgement), queued_seconds (to the last produce), records, bytes (of
 values), cpu_seconds (of this process).
 """
@@ -21,8 +23,6 @@ from confluent_kafka import KafkaError, Message, Producer
 from benchmarks.load.content import Content, as_bytes, topic_names
 from benchmarks.load.program import Arguments, Figures, Run, Unaccounted, main
 
-_BATCH_CALL_MIN = 4
-"""Fewer records to a topic go one by one: a call for many costs more than so many calls for one."""
 _TURN_RECORDS = 10_000
 """Records that are made at once, and the most that go to one topic before the next."""
 _TURN_BYTES = 8_000_000
@@ -147,16 +147,6 @@ def _messages(
     return iter([{"value": value} for value in as_bytes(values)])
 
 
-def _queue(producer: Producer, topic: str, messages: list[dict[str, bytes]]) -> None:
-    if len(messages) < _BATCH_CALL_MIN:
-        for message in messages:
-            producer.produce(topic, message["value"], partition=0)
-        return
-    queued = producer.produce_batch(topic, messages, 0)
-    if queued != len(messages):
-        raise Unaccounted(f"the client's queue took {queued} of {len(messages)} records")
-
-
 def _run(
     producer: Producer, content: Content, topics: list[str], arguments: Arguments, failures: list[str], room: int
 ) -> Figures:
@@ -172,7 +162,9 @@ def _run(
             # A queue that was full in the middle of a batch would let the records after it overtake those before it.
             while len(producer) + count > room:
                 producer.poll(0.002)
-            _queue(producer, topics[topic], list(islice(messages, count)))
+            queued = producer.produce_batch(topics[topic], list(islice(messages, count)), 0)
+            if queued != count:
+                raise Unaccounted(f"the client's queue took {queued} of {count} records")
         producer.poll(0)
         if failures:
             raise Unaccounted(failures[0])
