@@ -4,8 +4,7 @@ Arguments: bootstrap ("mock": librdkafka's own broker in this process, which sho
 records (in all), record_bytes; optional: producer (0) a number that the records carry, first_sequence (0),
 topic_numbers (0, 1, ..), acks ("all"), linger_ms (5), batch_bytes (1,000,000), compression ("none"), idempotent
 (false), turn (records to a topic before the next one has its turn), config (more settings of librdkafka).
-librdkafka looks a topic up in a list: beyond a few hundred topics, with a short turn, that is what takes the time;
-raw_produce.py is for many topics.
+The client's time for a record grows with the number of topics when turns are short: raw_produce.py is for many topics.
 Figures: seconds (first produce to last acknowledgement), queued_seconds (to the last produce), records, bytes (of
 values), cpu_seconds (of this process).
 """
