@@ -41,7 +41,8 @@ class Fairlead:
     def create_topics(self, count: int) -> None:
         """The stream by a command, if it is not there, and the topics by the admin interface, as at Kafka.
 
-        A client that asks for metadata would make them by writing; one that only produces finds them made.
+        Only the stream is needed where clients ask for metadata before they write, which makes the topic; see
+        `create_stream`. A client that only sends produce requests needs the topics.
         """
         self.create_stream()
         create_topics(self.bootstrap, [self.topic(number) for number in range(count)])
