@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from benchmarks.case import Case
+from benchmarks.cases import connections, consume, latency, produce
 
-ALL: tuple[Case, ...] = ()
+ALL: tuple[Case, ...] = (produce.CASE, consume.CASE, latency.CASE, connections.CASE)

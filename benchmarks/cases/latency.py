@@ -1,0 +1,48 @@
+"""How long a produced record takes to be acknowledged: 1,000 records/s of 1 KB, linger 0, one record after the other.
+
+The load is open-loop: latencies count from the moment when a record was due, whatever the server does. Fairlead
+acknowledges after fdatasync, `kafka` when the record is in its page cache, `kafka-flush` after a flush of each append
+(log.flush.interval.messages=1, which flush.messages=1 is for a topic).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.case import Case, Point
+from benchmarks.cases.common import DEADLINE_SECONDS, Figures, Settings, check, on, topics
+from benchmarks.load.launch import run
+from benchmarks.systems import System, cpu_seconds
+
+LOAD: dict[str, Any] = {"record_bytes": 1_000, "rate": 1_000, "warm_seconds": 5, "seconds": 20}
+
+
+def measure(system: System, settings: Settings) -> Figures:
+    """Load, check."""
+    system.create_topics(settings["topics"])
+    names = topics(system, settings["topics"])
+    rate, seconds = settings["rate"], settings["warm_seconds"] + settings["seconds"]
+    load = {"bootstrap": system.bootstrap, "topics": names, "record_bytes": settings["record_bytes"]}
+    warm = rate * settings["warm_seconds"]
+    before = cpu_seconds(system.pids)
+    found = run("open_loop", {**load, "rate": rate, "seconds": seconds, "warm_records": warm}, DEADLINE_SECONDS)
+    server = cpu_seconds(system.pids) - before
+    check(system, names, settings, rate * seconds)
+    taken = found["acknowledged"]
+    return {
+        "p50 ms": taken["p50_ms"],
+        "p99 ms": taken["p99_ms"],
+        "p99.9 ms": taken["p99_9_ms"],
+        "max ms": taken["max_ms"],
+        "client late p99 ms": found["late"]["p99_ms"],
+        "server cpu %": 100 * server / found["seconds"],
+        "histogram": taken["histogram"],
+    }
+
+
+CASE = Case(
+    "latency",
+    on(measure, "fairlead", "kafka", "kafka-flush"),
+    points=[Point("1topic", {**LOAD, "topics": 1}), Point("100topics", {**LOAD, "topics": 100})],
+    quick=[Point("10topics", {**LOAD, "topics": 10, "warm_seconds": 1, "seconds": 2})],
+)
