@@ -1,0 +1,164 @@
+"""What the cases of replication share: fill a source, watch its records arrive at the replica, check them."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tests.support.sites import wait_until
+
+from benchmarks.case import CheckFailed, Figures
+from benchmarks.load import launch
+from benchmarks.load.raw import Connection
+from benchmarks.systems import Pair, cpu_seconds, rss_bytes
+
+GB = 1e9
+MB = 1e6
+_LIST_OFFSETS, _LIST_OFFSETS_VERSION = 2, 1
+_LATEST = -1
+_LOOK_SECONDS = 0.05
+_LOOK_PART = 0.05
+"""Looks take the replica no more than this part of the time."""
+
+
+def numbered(name: Callable[[int], str], count: int) -> dict[str, Any]:
+    """Topics 0 to `count` - 1 as the client programs take them."""
+    return {"format": name(0).replace("000000", "{:06d}"), "count": count}
+
+
+class Arrivals:
+    """Counts the records of many topics by where they end, with one request."""
+
+    def __init__(self, bootstrap: str, name: Callable[[int], str], topics: int) -> None:
+        names = [name(number).encode() for number in range(topics)]
+        asked = [struct.pack(">h", len(each)) + each + struct.pack(">iiq", 1, 0, _LATEST) for each in names]
+        head = struct.pack(">hhihii", _LIST_OFFSETS, _LIST_OFFSETS_VERSION, 0, -1, -1, topics)
+        request = head + b"".join(asked)
+        self._request = struct.pack(">i", len(request)) + request
+        before = f"V{2 + len(names[0]) + 8}"  # name, count of partitions, partition
+        self._row = np.dtype([("before", before), ("error", ">i2"), ("time", ">i8"), ("end", ">i8")])
+        self._connection = Connection(bootstrap, 60)
+
+    def count(self) -> int:
+        """Records now; a topic that is not there yet has none."""
+        self._connection.send(self._request)
+        rows = np.frombuffer(self._connection.receive(0), self._row, offset=8)
+        return int(rows["end"][rows["error"] == 0].sum())
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@dataclass(frozen=True)
+class Look:
+    """How things stand at one moment."""
+
+    at: float
+    records: int
+    carrier_cpu: float
+    servers_cpu: float
+
+    @classmethod
+    def take(cls, pair: Pair, records: int) -> Look:
+        servers = [*pair.source.pids, *pair.replica.pids]
+        return cls(time.monotonic(), records, cpu_seconds(pair.carrier_pids), cpu_seconds(servers))
+
+    @property
+    def cpu(self) -> float:
+        return self.carrier_cpu + self.servers_cpu
+
+
+def carry(pair: Pair, topics: int, records: int, record_bytes: int, limit_seconds: float = 400) -> Figures:
+    """Start replication and watch until all has arrived, or time is over: then `arrived part` is below 1.
+
+    The rate, and the processor time per GB, are of the time from the last look that saw nothing to the one that saw
+    all; what passed before, such as the start of a JVM, is told apart.
+    """
+    with (
+        closing(Arrivals(pair.replica.bootstrap, pair.replica_topic, topics)) as arrivals,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        command = empty = Look.take(pair, arrivals.count())
+        if command.records:
+            raise CheckFailed(f"{command.records} records are at the replica before it is one")
+        starting = thread.submit(pair.start_replication, topics)
+        while True:
+            began = time.monotonic()
+            found = arrivals.count()
+            took = time.monotonic() - began
+            if found >= records or began > command.at + limit_seconds:
+                break
+            if not found:
+                empty = Look.take(pair, 0)
+                _check(pair)
+            time.sleep(max(_LOOK_SECONDS, took / _LOOK_PART))
+        done = Look.take(pair, found)
+        starting.result()
+    return _figures(pair, command, empty, done, records, record_bytes)
+
+
+def _check(pair: Pair) -> None:
+    """MirrorMaker ends when it does not like its settings."""
+    getattr(pair, "check", lambda: None)()
+
+
+def _figures(pair: Pair, command: Look, empty: Look, done: Look, records: int, record_bytes: int) -> Figures:
+    if not 0 < done.records <= records:
+        raise CheckFailed(f"{done.records} of {records} records arrived")
+    arrived = done.records * record_bytes
+    return {
+        "MB/s": arrived / MB / (done.at - empty.at),
+        "MB/s with start": arrived / MB / (done.at - command.at),
+        "first record s": empty.at - command.at,
+        "cpu s/GB": (done.cpu - empty.cpu) / (arrived / GB),
+        "carrier cpu s/GB": (done.carrier_cpu - empty.carrier_cpu) / (arrived / GB),
+        "servers cpu s/GB": (done.servers_cpu - empty.servers_cpu) / (arrived / GB),
+        "start cpu s": empty.cpu - command.cpu,
+        "carrier memory MB": rss_bytes(pair.carrier_pids) / MB,
+        "arrived part": done.records / records,
+    }
+
+
+def check(pair: Pair, topics: int, records: int, record_bytes: int) -> None:
+    """Every record is at the replica once, in order, with its content.
+
+    Raises:
+        CheckFailed: not so.
+    """
+    try:
+        launch.run(
+            "raw_consume",
+            {
+                "bootstrap": pair.replica.bootstrap,
+                "topics": numbered(pair.replica_topic, topics),
+                "records": records,
+                "record_bytes": record_bytes,
+                "topics_per_request": 100,
+            },
+        )
+    except launch.ClientFailed as wrong:
+        raise CheckFailed(str(wrong)) from wrong
+
+
+def replicate_first(pair: Pair, topics: int, producer: int, record_bytes: int = 200) -> None:
+    """Start replication and have one record of a producer in each topic at the replica: all is warm."""
+    pair.source.create_topics(topics)
+    arguments = {"records": topics, "record_bytes": record_bytes, "producer": producer}
+    topics_there = numbered(pair.source.topic, topics)
+    launch.run("producer", {"bootstrap": pair.source.bootstrap, "topics": topics_there, **arguments})
+    pair.start_replication(topics)
+    with closing(Arrivals(pair.replica.bootstrap, pair.replica_topic, topics)) as arrivals:
+        wait_until(lambda: arrivals.count() >= topics, "a record of each topic is at the replica", 120)
+
+
+def used(pids: Callable[[], Iterable[int]], seconds: float) -> float:
+    """Processor time of some processes in the next seconds, in percent of one core."""
+    began, before = time.monotonic(), cpu_seconds(pids())
+    time.sleep(seconds)
+    return 100 * (cpu_seconds(pids()) - before) / (time.monotonic() - began)
