@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from benchmarks.case import Case
-from benchmarks.cases import connections, consume, latency, produce
+from benchmarks.cases import backlog, backlog_topics, connections, consume, latency, produce, steady
 
-ALL: tuple[Case, ...] = (produce.CASE, consume.CASE, latency.CASE, connections.CASE)
+ALL: tuple[Case, ...] = (
+    produce.CASE,
+    consume.CASE,
+    latency.CASE,
+    backlog.CASE,
+    backlog_topics.CASE,
+    steady.CASE,
+    connections.CASE,
+)
