@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.case import Case
-from benchmarks.cases import backlog, backlog_topics, connections, consume, latency, produce, steady
+from benchmarks.cases import backlog, backlog_topics, connections, consume, decode, latency, produce, steady, topics
 
 ALL: tuple[Case, ...] = (
     produce.CASE,
@@ -12,5 +12,8 @@ ALL: tuple[Case, ...] = (
     backlog.CASE,
     backlog_topics.CASE,
     steady.CASE,
+    topics.CASE,
+    topics.MILLION,
     connections.CASE,
+    decode.CASE,
 )

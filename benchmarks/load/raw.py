@@ -23,6 +23,8 @@ from fairlead.protocol.wire import Reader, array_length, bytes_length, string
 
 PRODUCE, PRODUCE_VERSION = 0, 9
 FETCH, FETCH_VERSION = 1, 12
+METADATA, METADATA_VERSION = 3, 9
+VERSIONS, VERSIONS_VERSION = 18, 0
 _CLIENT_ID = string("benchmark", False)
 _TIMESTAMPS_AT = 27
 _PRODUCED_BYTES = 35
@@ -270,6 +272,17 @@ def _varint(data: Any, position: int) -> tuple[int, int]:  # pragma: no cover - 
     return (value >> 1) ^ -(value & 1), position
 
 
+# Metadata
+
+
+def metadata_body(names: Sequence[bytes] | None) -> bytes:
+    """A request for these topics, which a server may make if they are missing, or for all that there are."""
+    if names is None:
+        return b"\x00" * 5  # no list; nothing made, nothing of grants, no tags
+    topics = b"".join([name + b"\x00" for name in names])
+    return array_length(len(names), True) + topics + b"\x01\x00\x00\x00"
+
+
 # Connections
 
 
@@ -294,6 +307,17 @@ class Connection:
         if int.from_bytes(answer[:4], "big") != correlation:
             raise Refused(f"answer to {int.from_bytes(answer[:4], 'big')} where {correlation} was due")
         return answer
+
+    def skip(self) -> int:
+        """Take the next answer without keeping it; its bytes."""
+        size = left = int.from_bytes(self._exactly(4), "big")
+        buffer = memoryview(bytearray(1 << 20))
+        while left:
+            taken = self._socket.recv_into(buffer[: min(left, len(buffer))])
+            if not taken:
+                raise Refused("the server closed the connection")
+            left -= taken
+        return size
 
     def close(self) -> None:
         """Also ends a `receive` that waits in another thread."""
