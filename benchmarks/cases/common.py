@@ -59,11 +59,8 @@ def shares(numbers: Sequence[int], count: int) -> list[Sequence[int]]:
     return [numbers[part::count] for part in range(count)]
 
 
-def throughput(system: System | None, clients: Sequence[Client]) -> tuple[Figures, list[Figures]]:
-    """Let them run together; the time is that of the slowest. The server's processor time is of just that while.
-
-    Also what each program said.
-    """
+def together(system: System | None, clients: Sequence[Client]) -> tuple[list[Figures], float]:
+    """Let them run; what each said, and the server's processor time of just that while."""
     with ExitStack() as stack:
         for client in clients:
             stack.callback(client.close)
@@ -71,15 +68,19 @@ def throughput(system: System | None, clients: Sequence[Client]) -> tuple[Figure
             client.wait_ready()
         before = cpu_seconds(system.pids) if system else 0.0
         found = go(clients, DEADLINE_SECONDS)
-        server = cpu_seconds(system.pids) - before if system else 0.0
+        return found, cpu_seconds(system.pids) - before if system else 0.0
+
+
+def throughput(found: Sequence[Figures], server_cpu_seconds: float) -> Figures:
+    """Of programs that ran together; the time is that of the slowest."""
     seconds = max(each["seconds"] for each in found)
-    figures = {
+    return {
         "MB/s": sum(each["bytes"] for each in found) / seconds / 1e6,
         "records/s": sum(each["records"] for each in found) / seconds,
         "seconds": seconds,
         "client cpu s": sum(each["cpu_seconds"] for each in found),
+        "server cpu s": server_cpu_seconds,
     }
-    return figures | ({"server cpu s": server} if system else {}), found
 
 
 def producers(bootstrap: str, names: Sequence[str], settings: Settings) -> list[Client]:

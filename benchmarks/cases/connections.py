@@ -1,8 +1,9 @@
 """How many connections are served, and what one costs: 1,000 that do nothing, and 200 that produce all the time.
 
 An idle connection is served when it is answered at once and again after some seconds of nothing. A busy one has one
-request under way at a time, of 10 records of 1 KB to a topic of its own. Memory is that of the server, proportional,
-against what it was before; the heap of a JVM grows in steps that have little to do with connections.
+request under way at a time, of 10 records of 1 KB to a topic of its own. Memory is that of the server without
+mapped files and without the kernel's buffers, against what it was before the connections; a busy one has requests in
+it. The heap of a JVM grows in steps that have little to do with connections.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import time
 from contextlib import ExitStack
 
 from benchmarks.case import Case, CheckFailed, Point
-from benchmarks.cases.common import Figures, Settings, check, on, throughput, topics
+from benchmarks.cases.common import Figures, Settings, check, on, throughput, together, topics
 from benchmarks.load.launch import go, start
 from benchmarks.load.raw import Connection, frame
-from benchmarks.systems import Sampler, System, rss_bytes
+from benchmarks.systems import Sampler, System, own_bytes
 from fairlead.protocol.wire import string
 
 API_VERSIONS, API_VERSIONS_VERSION = 18, 3
@@ -32,7 +33,7 @@ def idle(system: System, settings: Settings) -> Figures:
     """Connect, be answered, wait, be answered again."""
     count = settings["connections"]
     _ask_all(system, settings["warm_connections"], 0)
-    before = rss_bytes(system.pids)
+    before = own_bytes(system.pids)
     began = time.monotonic()
     used, opened = _ask_all(system, count, settings["idle_seconds"])
     return {
@@ -52,7 +53,7 @@ def _ask_all(system: System, count: int, idle_seconds: float) -> tuple[int, floa
             _ask(connection, 0)
         opened = time.monotonic()
         time.sleep(idle_seconds)
-        used = rss_bytes(system.pids)
+        used = own_bytes(system.pids)
         for connection in connections:
             _ask(connection, 1)
     return used, opened
@@ -77,18 +78,19 @@ def busy(system: System, settings: Settings) -> Figures:
         "in_flight": 1,
     }
     go([start("raw_produce", {**load, "topics": names[count:], "records": records // 4})])
-    before = rss_bytes(system.pids)
+    before = own_bytes(system.pids)
     client = start("raw_produce", {**load, "topics": names[:count], "records": records, "connections": count})
-    with Sampler(lambda: system.pids, 0.5) as sampler:
-        figures, (found,) = throughput(system, [client])
+    with Sampler(lambda: system.pids, 0.5, own_bytes) as sampler:
+        found, server = together(system, [client])
+    latency = found[0]["requests_latency"]
     check(system, names[:count], settings)
     return {
         "served": count,
         "KB/connection": (sampler.memory_bytes_max - before) / count / 1000,
-        "p50 ms": found["requests_latency"]["p50_ms"],
-        "p99 ms": found["requests_latency"]["p99_ms"],
-        "max ms": found["requests_latency"]["max_ms"],
-        **figures,
+        "p50 ms": latency["p50_ms"],
+        "p99 ms": latency["p99_ms"],
+        "max ms": latency["max_ms"],
+        **throughput(found, server),
     }
 
 

@@ -17,6 +17,7 @@ from benchmarks.cases.common import (
     producers,
     shares,
     throughput,
+    together,
     topics,
 )
 from benchmarks.cases.produce import PAIR, RECORD_BYTES, RECORDS, WARM_PART
@@ -45,9 +46,9 @@ def measure(system: System, settings: Settings) -> Figures:
         system.drop_caches()
     parts = shares(names, settings["consumers"])
     each = settings["records"] // count
-    figures, _ = throughput(system, [_consumer(system, part, settings, each * len(part)) for part in parts])
+    loaded = together(system, [_consumer(system, part, settings, each * len(part)) for part in parts])
     check(system, names, settings)
-    return figures
+    return throughput(*loaded)
 
 
 def _consumer(system: System, names: list[str], settings: Settings, records: int) -> Client:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.case import Case, Point
-from benchmarks.cases.common import DEADLINE_SECONDS, Figures, Settings, check, on, topics
-from benchmarks.load.launch import run
-from benchmarks.systems import System, cpu_seconds
+from benchmarks.cases.common import Figures, Settings, check, on, together, topics
+from benchmarks.load.launch import start
+from benchmarks.systems import System
 
 LOAD: dict[str, Any] = {"record_bytes": 1_000, "rate": 1_000, "warm_seconds": 5, "seconds": 20}
 
@@ -24,9 +24,8 @@ def measure(system: System, settings: Settings) -> Figures:
     rate, seconds = settings["rate"], settings["warm_seconds"] + settings["seconds"]
     load = {"bootstrap": system.bootstrap, "topics": names, "record_bytes": settings["record_bytes"]}
     warm = rate * settings["warm_seconds"]
-    before = cpu_seconds(system.pids)
-    found = run("open_loop", {**load, "rate": rate, "seconds": seconds, "warm_records": warm}, DEADLINE_SECONDS)
-    server = cpu_seconds(system.pids) - before
+    client = start("open_loop", {**load, "rate": rate, "seconds": seconds, "warm_records": warm})
+    (found,), server = together(system, [client])
     check(system, names, settings, rate * seconds)
     taken = found["acknowledged"]
     return {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Case, Point
-from benchmarks.cases.common import Figures, Settings, check, on, producers, throughput, topics
+from benchmarks.cases.common import Figures, Settings, check, on, producers, throughput, together, topics
 from benchmarks.load.launch import Client, go, start
 from benchmarks.systems import System
 
@@ -22,8 +22,6 @@ RECORD_BYTES = {"100B": 100, "1KB": 1_000, "10KB": 10_000}
 RAW_BATCH = {"100B": 9_000, "1KB": 1_000}
 """Records in a batch of just less than 1 MB, the most that Kafka takes by default."""
 WARM_PART = 4
-MOCK_PART = 4
-"""The mock broker keeps everything in memory."""
 PAIR = ("fairlead", "kafka")
 
 
@@ -34,15 +32,14 @@ def measure(system: System, settings: Settings) -> Figures:
     names = topics(system, count)
     warm = {**settings, "records": settings["records"] // WARM_PART, "producers": 1}
     go(_clients(system.bootstrap, [system.topic(count)], warm))
-    figures, _ = throughput(system, _clients(system.bootstrap, names, settings))
+    loaded = together(system, _clients(system.bootstrap, names, settings))
     check(system, names, settings)
-    return figures
+    return throughput(*loaded)
 
 
 def client_alone(_folder: Path, point: Point) -> Figures:
     """The same program without a server."""
-    settings = {**point.settings, "records": point.settings["records"] // MOCK_PART}
-    return throughput(None, producers("mock", ["t000000"], settings))[0]
+    return throughput(*together(None, producers("mock", ["t000000"], point.settings)))
 
 
 def _clients(bootstrap: str, names: list[str], settings: Settings) -> list[Client]:

@@ -52,21 +52,26 @@ def rss_bytes(pids: Iterable[int]) -> int:
 
     Where the proportional size may not be read, the resident size stands in for it.
     """
-    return sum(_memory(pid) for pid in _family(pids))
+    return sum(_memory(pid, "Pss") for pid in _family(pids))
 
 
-def _memory(pid: int) -> int:
+def own_bytes(pids: Iterable[int]) -> int:
+    """The same without mapped files, whose share changes with whoever else maps them."""
+    return sum(_memory(pid, "Pss_Anon") for pid in _family(pids))
+
+
+def _memory(pid: int, kind: str) -> int:
     try:
-        return parse_pss(Path(f"/proc/{pid}/smaps_rollup").read_text())
+        return parse_pss(Path(f"/proc/{pid}/smaps_rollup").read_text(), kind)
     except PermissionError:
         return sum(int(text.split()[1]) * PAGE_BYTES for text in _read([pid], "statm"))
     except _GONE:
         return 0
 
 
-def parse_pss(smaps_rollup: str) -> int:
-    """Proportional set size in bytes from the text of /proc/<pid>/smaps_rollup."""
-    return sum(int(line.split()[1]) * 1024 for line in smaps_rollup.splitlines() if line.startswith("Pss:"))
+def parse_pss(smaps_rollup: str, kind: str = "Pss") -> int:
+    """Proportional set size in bytes, all or of one kind, from the text of /proc/<pid>/smaps_rollup."""
+    return sum(int(line.split()[1]) * 1024 for line in smaps_rollup.splitlines() if line.startswith(f"{kind}:"))
 
 
 def io_bytes(pids: Iterable[int]) -> Io:
@@ -104,10 +109,16 @@ class Sampler:
     A look costs some milliseconds a gigabyte of memory: the kernel walks the page tables.
     """
 
-    def __init__(self, pids: Callable[[], Iterable[int]], every_seconds: float = 1.0) -> None:
+    def __init__(
+        self,
+        pids: Callable[[], Iterable[int]],
+        every_seconds: float = 1.0,
+        memory: Callable[[Iterable[int]], int] = rss_bytes,
+    ) -> None:
         self.samples: list[Sample] = []
         self._pids = pids
         self._every_seconds = every_seconds
+        self._memory = memory
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
@@ -143,4 +154,4 @@ class Sampler:
 
     def _look(self) -> None:
         pids = tuple(self._pids())
-        self.samples.append(Sample(time.monotonic(), cpu_seconds(pids), rss_bytes(pids)))
+        self.samples.append(Sample(time.monotonic(), cpu_seconds(pids), self._memory(pids)))
