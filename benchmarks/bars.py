@@ -101,8 +101,8 @@ BARS: tuple[Bar, ...] = (
     _least("decode", "100B*", "records/s", 10e6, about="of one core"),
     _least("decode", "1KB*", "GB/s", 2, about="of one core"),
     _least("spark_read", "*", "spark records/s", 1.5, peers=("kafka",), about="Spark's own Kafka connector"),
-    _most("replicator", "*", "rest cpu %", 3, about="of one core"),
-    _most("replicator", "*", "memory MB", 1200),
-    _most("replicator", "*", "MB/further destination", 50),
-    _most("replicator", "*", "turn ms", 400),
+    _most("replicator", "rest*", "rest cpu %", 3, about="of one core"),
+    _most("replicator", "rest*", "memory MB", 1200),
+    _most("replicator", "rest*", "MB/further destination", 50),
+    _most("replicator", "turn*", "turn ms", 400),
 )

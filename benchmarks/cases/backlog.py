@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.case import HOME, Case, Figures, Point
-from benchmarks.cases.replicas import carry, check, numbered
+from benchmarks.cases.replicas import MakePair, carry, check, numbered
 from benchmarks.load import launch
 from benchmarks.systems import pair_fairlead, pair_mirrormaker
 
@@ -19,7 +19,7 @@ TOPICS = 100
 RECORD_BYTES = 1000
 
 
-def measure(make_pair: partial, folder: Path, point: Point) -> Figures:
+def measure(make_pair: MakePair, folder: Path, point: Point) -> Figures:
     """Fill, carry, check."""
     topics, records = int(point.settings["topics"]), int(point.settings["records"])
     with make_pair(folder) as pair:
@@ -50,7 +50,7 @@ def _point(name: str, gigabytes: float, compression: str, systems: tuple[str, ..
 CASE = Case(
     name="backlog",
     systems={
-        HOME: partial(measure, partial(pair_fairlead)),
+        HOME: partial(measure, pair_fairlead),
         "mirrormaker": partial(measure, partial(pair_mirrormaker, tuned=False)),
         "mirrormaker-tuned": partial(measure, partial(pair_mirrormaker, tuned=True)),
     },

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.case import HOME, Case, Figures, Point
-from benchmarks.cases.replicas import carry, check, numbered
+from benchmarks.cases.replicas import MakePair, carry, check, numbered
 from benchmarks.load import launch
 from benchmarks.systems import pair_fairlead, pair_mirrormaker
 
@@ -15,7 +15,7 @@ RECORD_BYTES = 100
 BATCH_RECORDS = 100
 
 
-def measure(make_pair: partial, folder: Path, point: Point) -> Figures:
+def measure(make_pair: MakePair, folder: Path, point: Point) -> Figures:
     """Fill, carry, check what is complete."""
     topics, records = int(point.settings["topics"]), int(point.settings["records"])
     with make_pair(folder) as pair:
@@ -47,7 +47,7 @@ def _point(name: str, topics: int, each: int) -> Point:
 CASE = Case(
     name="backlog_topics",
     systems={
-        HOME: partial(measure, partial(pair_fairlead)),
+        HOME: partial(measure, pair_fairlead),
         "mirrormaker-tuned": partial(measure, partial(pair_mirrormaker, tuned=True)),
     },
     points=[_point("10000-topics", 10_000, 1000)],

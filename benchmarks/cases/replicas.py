@@ -6,7 +6,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from benchmarks.systems import Pair, cpu_seconds, rss_bytes
 
 GB = 1e9
 MB = 1e6
+MakePair = Callable[..., AbstractContextManager[Pair]]
 _LIST_OFFSETS, _LIST_OFFSETS_VERSION = 2, 1
 _LATEST = -1
 _LOOK_SECONDS = 0.05

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.case import HOME, Case, Figures, Point
-from benchmarks.cases.replicas import numbered, replicate_first
+from benchmarks.cases.replicas import MakePair, numbered, replicate_first
 from benchmarks.load import launch
 from benchmarks.systems import Pair, Sampler, pair_fairlead, pair_mirrormaker
 
@@ -20,7 +21,7 @@ LOW_LATENCY = {"target.producer.linger.ms": 0}
 """MirrorMaker 2 has this above its other tuning; its consumer waits for no more than one byte already."""
 
 
-def measure(make_pair: partial, folder: Path, point: Point) -> Figures:
+def measure(make_pair: MakePair, folder: Path, point: Point) -> Figures:
     """Start replication, then load and listen."""
     with make_pair(folder) as pair:
         replicate_first(pair, TOPICS, _WARM_UP, RECORD_BYTES)
@@ -29,8 +30,8 @@ def measure(make_pair: partial, folder: Path, point: Point) -> Figures:
         return found | {"cpu %": 100 * sampler.cpu_seconds / sampler.seconds}
 
 
-def listen(pair: Pair, rate: float, seconds: float, warm_seconds: float) -> dict[str, object]:
-    """Latencies at the replica under an open-loop load.
+def listen(pair: Pair, rate: float, seconds: float, warm_seconds: float, producer: int = 0) -> dict[str, Any]:
+    """Latencies at the replica under an open-loop load of a producer that has not written there yet.
 
     Raises:
         ClientFailed: a record did not arrive, or not once, in order, with its content.
@@ -46,6 +47,7 @@ def listen(pair: Pair, rate: float, seconds: float, warm_seconds: float) -> dict
             "seconds": warm_seconds + seconds,
             "warm_records": round(warm_seconds * rate),
             "record_bytes": RECORD_BYTES,
+            "producer": producer,
         },
     )
     consumed = found["consumed"]
@@ -69,7 +71,7 @@ def _point(name: str, rate: float, seconds: int, warm_seconds: int = 10) -> Poin
 CASE = Case(
     name="steady",
     systems={
-        HOME: partial(measure, partial(pair_fairlead)),
+        HOME: partial(measure, pair_fairlead),
         "mirrormaker-tuned": partial(measure, partial(pair_mirrormaker, tuned=True, overrides=LOW_LATENCY)),
     },
     points=[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,6 +15,10 @@ from tests.support.sites import Site, descendants, wait_until
 from benchmarks.systems.common import STREAM, Daemon, answers, create_topics, drop_caches, raise_open_files
 
 _WARM = "/warm"
+SPARK = ("fairlead.replication.replicator", "--with-parent")
+"""What carries links, as a Python module with its options."""
+PLAIN = ("benchmarks.plain_copier",)
+"""The same reader and sink without Spark; not part of Fairlead."""
 
 
 class Fairlead:
@@ -110,10 +114,11 @@ class FairleadPair:
         """All that was acknowledged at the source before this call is at the replica."""
         return self.source.site.in_sync(STREAM)
 
-    def link(self, path: str) -> None:
-        """Make a stream, if it is not there, and its replica."""
+    def link(self, path: str, replica_path: str = "") -> None:
+        """Make a stream, if it is not there, and its replica, at the same path or another."""
         self.source.create_stream(path)
-        source, replica = (f"/mapr/{system.site.name}{path}" for system in (self.source, self.replica))
+        source = f"/mapr/{self.source.site.name}{path}"
+        replica = f"/mapr/{self.replica.site.name}{replica_path or path}"
         self.source.site.cli("stream", "replica", "autosetup", "-path", source, "-replica", replica)
 
     def warm_up(self) -> None:
@@ -128,9 +133,12 @@ class FairleadPair:
 
 @contextmanager
 def pair_fairlead(
-    folder: Path, settings: Mapping[str, object] | None = None, warm: bool = True
+    folder: Path,
+    settings: Mapping[str, object] | None = None,
+    warm: bool = True,
+    carrier: Sequence[str] = SPARK,
 ) -> Iterator[FairleadPair]:
-    """Two servers and the replicator; `warm` has a first small link carried before this returns.
+    """Two servers and the replicator, or another `carrier`; `warm` has a first small link carried before this returns.
 
     Without it, Spark starts with the first link, some ten seconds.
     """
@@ -138,7 +146,7 @@ def pair_fairlead(
         source, replica = (
             stack.enter_context(fairlead(folder, name, settings)) for name in ("sanfrancisco", "newyork")
         )
-        command = [sys.executable, "-m", "fairlead.replication.replicator", "--with-parent", "--server"]
+        command = [sys.executable, "-m", *carrier, "--server"]
         variables = {f"FAIRLEAD_{key.upper()}": value for key, value in _texts(settings).items()}
         replicator = Daemon(
             "replicator", [*command, source.site.url], folder / "replicator.log", {**os.environ, **variables}
