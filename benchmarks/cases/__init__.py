@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from benchmarks.case import Case
-from benchmarks.cases import backlog, backlog_topics, connections, consume, decode, latency, produce, steady, topics
+from benchmarks.cases import (
+    backlog,
+    backlog_topics,
+    connections,
+    consume,
+    decode,
+    latency,
+    produce,
+    soak,
+    spark_read,
+    steady,
+    topics,
+)
 
 ALL: tuple[Case, ...] = (
     produce.CASE,
@@ -14,6 +26,8 @@ ALL: tuple[Case, ...] = (
     steady.CASE,
     topics.CASE,
     topics.MILLION,
+    soak.CASE,
     connections.CASE,
     decode.CASE,
+    spark_read.CASE,
 )
