@@ -11,6 +11,7 @@ from benchmarks.cases import (
     decode,
     latency,
     produce,
+    replicator,
     soak,
     spark_read,
     steady,
@@ -30,4 +31,5 @@ ALL: tuple[Case, ...] = (
     connections.CASE,
     decode.CASE,
     spark_read.CASE,
+    replicator.CASE,
 )
