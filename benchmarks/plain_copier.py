@@ -1,7 +1,7 @@
 """The replicator without Spark: reader and sink of one task joined directly, to know what Spark costs.
 
 Not part of Fairlead. `python -m benchmarks.plain_copier --server URL [--workers N]` runs until it is told to end;
-`benchmarks/replication.py` starts it where it would start the replicator.
+the case `replicator` starts it where it would start the replicator.
 """
 
 from __future__ import annotations
