@@ -124,7 +124,7 @@ class FairleadPair:
     def warm_up(self) -> None:
         """Carry a few records of another stream, so that the replicator's Spark has started and stays."""
         self.link(_WARM)
-        producer = Producer({"bootstrap.servers": self.source.bootstrap})
+        producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 2})
         for number in range(10):
             producer.produce(self.source.topic(0, _WARM), str(number))
         assert producer.flush(30) == 0
