@@ -1,7 +1,7 @@
 """How many connections are served, and what one costs: 1,000 that do nothing, and 200 that produce all the time.
 
 An idle connection is served when it is answered at once and again after some seconds of nothing. A busy one has one
-request under way at a time, of 10 records of 1 KB to a topic of its own. Memory is that of the server without
+request under way at a time, of a record of 200 B to a topic of its own. Memory is that of the server without
 mapped files and without the kernel's buffers, against what it was before the connections; a busy one has requests in
 it. The heap of a JVM grows in steps that have little to do with connections.
 """
@@ -95,7 +95,8 @@ def busy(system: System, settings: Settings) -> Figures:
 
 
 IDLE = {"connections": 1_000, "warm_connections": 100, "idle_seconds": 5}
-BUSY = {"connections": 200, "record_bytes": 1_000, "batch_records": 10, "records": 400_000}
+BUSY = {"connections": 200, "record_bytes": 200, "batch_records": 1, "records": 32_000}
+"""Some megabytes: what a server keeps in memory of the records themselves is to be little beside the connections."""
 
 CASE = Case(
     "connections",
@@ -103,6 +104,6 @@ CASE = Case(
     points=[Point("1000-idle", IDLE), Point("200-busy", BUSY)],
     quick=[
         Point("100-idle", {**IDLE, "connections": 100, "warm_connections": 10, "idle_seconds": 1}),
-        Point("50-busy", {**BUSY, "connections": 50, "records": 20_000}),
+        Point("50-busy", {**BUSY, "connections": 50, "records": 10_000}),
     ],
 )
