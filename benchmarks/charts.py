@@ -31,6 +31,7 @@ NAMES = {
     "kafka": "Kafka",
     "kafka-tuned": "tuned Kafka",
     "kafka-flush": "Kafka that flushes each record",
+    "client": "the client alone",
     "mirrormaker": "MirrorMaker 2",
     "mirrormaker-tuned": "tuned MirrorMaker 2",
 }
