@@ -21,7 +21,7 @@ from benchmarks.case import HOME, Case, Figures, Point
 from benchmarks.cases.replicas import MB, Arrivals, carry, check, numbered, replicate_first, used
 from benchmarks.cases.steady import listen
 from benchmarks.load import launch
-from benchmarks.systems import pair_fairlead, rss_bytes
+from benchmarks.systems import own_bytes, pair_fairlead, rss_bytes
 from benchmarks.systems.common import STREAM
 from benchmarks.systems.fairlead import PLAIN, FairleadPair
 
@@ -41,14 +41,15 @@ def rest(pair: FairleadPair, settings: Settings) -> Figures:
     replicate_first(pair, TOPICS, 0)
     _settle(pair)
     cpu = used(lambda: pair.carrier_pids, settings["seconds"])
-    before, processes = rss_bytes(pair.carrier_pids), len(pair.carrier_pids)
+    memory, processes = rss_bytes(pair.carrier_pids), len(pair.carrier_pids)
+    before = own_bytes(pair.carrier_pids)
     for number in range(DESTINATIONS):
         pair.link(STREAM, f"{STREAM}{number}")
     _settle(pair)
-    after = rss_bytes(pair.carrier_pids)
+    after = own_bytes(pair.carrier_pids)
     return {
         "rest cpu %": cpu,
-        "memory MB": before / MB,
+        "memory MB": memory / MB,
         "processes": processes,
         "MB/further destination": (after - before) / MB / DESTINATIONS,
     }
