@@ -125,17 +125,27 @@ async def _read(api: Api, ctx: RequestContext, body: memoryview) -> Any:
 
 async def _write(api: Api, ctx: RequestContext, made: Mapping[str, Any]) -> bytes:
     """The answer's bytes; a long one is packed in a thread."""
-    if _items(made, 2) < _LONG_ITEMS:
+    if not _is_long(made):
         return write_response(api.key, ctx.version, made)
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(ctx.readers, write_response, api.key, ctx.version, made)
 
 
-def _items(made: Mapping[str, Any], depth: int) -> int:
-    """How many parts an answer has: those of its lists, and of the lists in these."""
-    lists = [value for value in made.values() if isinstance(value, list | tuple)]
-    inner = (item for items in lists for item in items if isinstance(item, Mapping)) if depth > 1 else ()
-    return sum(map(len, lists)) + sum(_items(item, depth - 1) for item in inner)
+def _is_long(made: Mapping[str, Any]) -> bool:
+    """Whether an answer has many parts: those of its lists, and of the lists in these. Counted no further than that."""
+    count = 0
+    for items in _lists(made):
+        count += len(items)
+        for item in items:
+            if count >= _LONG_ITEMS:
+                return True
+            if isinstance(item, Mapping):
+                count += sum(map(len, _lists(item)))
+    return count >= _LONG_ITEMS
+
+
+def _lists(made: Mapping[str, Any]) -> list[Sequence[Any]]:
+    return [value for value in made.values() if isinstance(value, list | tuple)]
 
 
 def framed(parts: Sequence[Part], correlation_id: int, flexible: bool) -> list[Part]:

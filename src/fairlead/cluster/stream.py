@@ -6,18 +6,23 @@ and returns when the commit is durable.
 
 from __future__ import annotations
 
-import uuid
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha1
 
 from fairlead.cluster.values import StreamRecord, StreamSettings
-from fairlead.model.errors import UnknownPartition, UnknownTopic
-from fairlead.model.names import check_topic_name, shard_of
+from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic
+from fairlead.model.names import shard_of
 from fairlead.streamlog import cursors, topics
-from fairlead.streamlog.draft import Draft
+from fairlead.streamlog.draft import Draft, Request
 from fairlead.streamlog.produce import ProduceResult, produce
 from fairlead.streamlog.shard import Shard
 from fairlead.streamlog.values import Cursor, Topic
+
+CHANGED_TOGETHER = 500
+"""Topics that one request to a shard changes: they share a commit, and evaluating it holds the loop (10 ms)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class Stream:
 
     def topic_id(self, shard: Shard, topic: Topic) -> bytes:
         """Kafka's id of the topic here: UUIDv5 of stream id and incarnation, so copies of one topic differ in it."""
-        topic_id = uuid.uuid5(uuid.UUID(bytes=self.id), topic.incarnation.hex()).bytes
+        topic_id = _uuid5(self.id, topic.incarnation.hex())
         self._by_topic_id[topic_id] = topic.number * len(self.shards) + self.shards.index(shard)
         return topic_id
 
@@ -116,13 +121,36 @@ class Stream:
         Raises:
             InvalidName, InvalidValue, AlreadyExists.
         """
-        check_topic_name(name)
+        return await self.shard_for(name).submit(self.creation(name, partitions, configs))
+
+    def creation(
+        self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None
+    ) -> Request[Topic]:
+        """What makes a topic owned by this stream; for `change_topics`."""
         count = self.settings.default_partitions if partitions is None else partitions
+        return partial(topics.create_topic, name=name, partitions=count, configs=configs)
 
-        def request(draft: Draft) -> Topic:
-            return topics.create_topic(draft, name, count, dict(configs or {}))
+    async def change_topics(self, changes: Sequence[tuple[str, Request[Topic]]]) -> list[Topic | Exception]:
+        """Change topics, each given by its name and what is asked of its shard; many share a commit.
 
-        return await self.shard_for(name).submit(request)
+        The answer has the topic or the reason of refusal for each, in order.
+        """
+        outcomes: list[Topic | Exception] = []
+        for first in range(0, len(changes), CHANGED_TOGETHER):
+            together = changes[first : first + CHANGED_TOGETHER]
+            by_shard: dict[Shard, list[int]] = {}
+            for place, (name, _) in enumerate(together):
+                by_shard.setdefault(self.shard_for(name), []).append(place)
+            found = await asyncio.gather(
+                *(_change(shard, [together[place][1] for place in places]) for shard, places in by_shard.items())
+            )
+            done = {
+                place: outcome
+                for places, answers in zip(by_shard.values(), found, strict=True)
+                for place, outcome in zip(places, answers, strict=True)
+            }
+            outcomes += (done[place] for place in range(len(together)))
+        return outcomes
 
     async def delete_topic(self, name: str) -> Topic:
         """Delete a topic with its records and cursors; only at its owner.
@@ -192,6 +220,28 @@ class Stream:
         for shard_number, keys in chosen.items():
             await self.shards[shard_number].submit(lambda draft, keys=keys: _delete_each(draft, keys))  # type: ignore[misc]
         return sum(map(len, chosen.values()))
+
+
+def _uuid5(namespace: bytes, name: str) -> bytes:
+    """The bytes of `uuid.uuid5`, in a third of its time: an answer may name a million topics."""
+    found = bytearray(sha1(namespace + name.encode(), usedforsecurity=False).digest()[:16])
+    found[6] = found[6] & 0x0F | 0x50
+    found[8] = found[8] & 0x3F | 0x80
+    return bytes(found)
+
+
+async def _change(shard: Shard, requests: Sequence[Request[Topic]]) -> Sequence[Topic | Exception]:
+    try:
+        return await shard.submit(lambda draft: [_run(draft, request) for request in requests])
+    except Exception as error:
+        return [error] * len(requests)
+
+
+def _run(draft: Draft, request: Request[Topic]) -> Topic | Exception:
+    try:
+        return draft.run(request)
+    except FairleadError as error:
+        return error
 
 
 def _commit_each(draft: Draft, group: str, offsets: Iterable[CommittedOffset]) -> list[Exception | None]:

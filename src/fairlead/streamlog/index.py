@@ -71,7 +71,9 @@ class Tail:
                 else:
                     entries.append(entry)
         self.commits.append(stats)
-        if cache:
+        if (
+            cache and stats.keys
+        ):  # control rows are never fetched, and a million of them keep the garbage collector busy
             self._cache(commit, rows, stats.size_bytes)
         return stats
 

@@ -1,7 +1,8 @@
-"""CreatePartitions (KIP-195): more partitions, only at the topic's owner."""
+"""CreatePartitions (KIP-195): more partitions, only at the topic's owner. Topics of one request share commits."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -9,33 +10,45 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import Answer
 from fairlead.broker.errors import Refused, code_of, message_of
+from fairlead.broker.pacing import Pace
+from fairlead.broker.topic_changes import Change, change_all
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
+from fairlead.streamlog.topics import set_partitions
 
 API_KEY = 37
 
 
 async def handle(ctx: RequestContext, request: Any) -> Answer:
     """Raise each topic's number of partitions, or with `validate_only` say whether it could be."""
-    return {"results": [await _answered(ctx, topic, request.validate_only) for topic in request.topics]}
+    pace = Pace()
+    changes: list[Change | Exception] = []
+    for topic in request.topics:
+        changes.append(_change(ctx, topic))
+        await pace.turn()
+    outcomes = changes if request.validate_only else await change_all(changes)
+    return {"results": [_answer(asked.name, outcome) for asked, outcome in zip(request.topics, outcomes, strict=True)]}
 
 
-async def _answered(ctx: RequestContext, asked: Any, validate_only: bool) -> dict[str, Any]:
+def _change(ctx: RequestContext, asked: Any) -> Change | Exception:
     try:
-        await _raise(ctx, asked, validate_only)
-        return {"name": asked.name, "error_code": ErrorCode.none}
-    except Exception as error:
-        return {"name": asked.name, "error_code": code_of(error), "error_message": message_of(error)}
-
-
-async def _raise(ctx: RequestContext, asked: Any, validate_only: bool) -> None:
-    found = ctx.listener.find(asked.name)
-    now = found.topic.partitions
-    if found.topic.owner != found.stream.id:
-        raise ctx.listener.not_owner(found.stream, found.topic)
-    if not now < asked.count <= PARTITIONS_PER_TOPIC_MAX:
-        raise Refused(
-            ErrorCode.invalid_partitions,
-            f"topic {asked.name} has {now} partitions; {asked.count} is not more, or above {PARTITIONS_PER_TOPIC_MAX}",
+        found = ctx.listener.find(asked.name)
+        now = found.topic.partitions
+        if found.topic.owner != found.stream.id:
+            raise ctx.listener.not_owner(found.stream, found.topic)
+        if not now < asked.count <= PARTITIONS_PER_TOPIC_MAX:
+            raise Refused(
+                ErrorCode.invalid_partitions,
+                f"topic {asked.name} has {now} partitions; {asked.count} is not more, or above "
+                f"{PARTITIONS_PER_TOPIC_MAX}",
+            )
+        return Change(
+            found.stream, found.topic.name, partial(set_partitions, name=found.topic.name, partitions=asked.count)
         )
-    if not validate_only:
-        await found.stream.set_partitions(found.topic.name, asked.count)
+    except Exception as error:
+        return error
+
+
+def _answer(name: str, outcome: object) -> dict[str, Any]:
+    if isinstance(outcome, Exception):
+        return {"name": name, "error_code": code_of(outcome), "error_message": message_of(outcome)}
+    return {"name": name, "error_code": ErrorCode.none}

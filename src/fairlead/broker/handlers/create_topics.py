@@ -1,24 +1,27 @@
 """CreateTopics (KIP-4): a topic in the stream that its name says.
 
 Any replication factor is taken and 1 reported; a replica assignment is taken for its number of partitions. Topics of
-one request are made one after the other, each with its own answer.
+one request share commits, each with its own answer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
-from uuid import UUID
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import Answer, Packed
 from fairlead.broker.errors import Refused, code_of, message_of
+from fairlead.broker.pacing import Pace
+from fairlead.broker.topic_changes import Change, change_all
 from fairlead.broker.topic_settings import chosen, in_force
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
+from fairlead.protocol import create_topics as packed
 from fairlead.streamlog.values import Topic
 
 API_KEY = 19
@@ -27,32 +30,42 @@ _SET_ON_TOPIC = 1
 _DEFAULT = 5
 
 
+class _Wanted(NamedTuple):
+    """A topic that may be made."""
+
+    stream: Stream
+    name: str
+    partitions: int
+    configs: Mapping[str, str]
+
+
 async def handle(ctx: RequestContext, request: Any) -> Answer:
-    """Make each topic, or with `validate_only` say what would become of it."""
-    asked = Counter(topic.name for topic in request.topics)
-    only = getattr(request, "validate_only", False)
-    return {"topics": [await _answered(ctx, topic, asked[topic.name] > 1, only) for topic in request.topics]}
+    """Make the topics, or with `validate_only` say what would become of each."""
+    named = Counter(topic.name for topic in request.topics)
+    pace = Pace()
+    wanted: list[_Wanted | Exception] = []
+    for topic in request.topics:
+        wanted.append(_checked(ctx, topic, named[topic.name] > 1))
+        await pace.turn()
+    made = map(_could_be, wanted) if request.validate_only else await change_all(list(map(_change, wanted)))
+    pack = _Packing(ctx)
+    pieces: list[bytes] = []
+    for topic, item, outcome in zip(request.topics, wanted, made, strict=True):
+        pieces.append(pack.one(topic.name, item, outcome))
+        await pace.turn()
+    return Packed(packed.answer(ctx.version, pieces))
 
 
-async def _answered(ctx: RequestContext, asked: Any, twice: bool, validate_only: bool) -> dict[str, Any]:
+def _checked(ctx: RequestContext, asked: Any, twice: bool) -> _Wanted | Exception:
     try:
         if twice:
             raise Refused(ErrorCode.invalid_request, f"topic {asked.name} is named twice in one request")
-        return await _create(ctx, asked, validate_only)
+        stream, name = ctx.listener.resolve(asked.name)
+        partitions = _partitions(stream, asked)
+        configs = chosen(stream, ctx.settings, [(config.name, config.value) for config in asked.configs])
+        return _Wanted(stream, name, partitions, configs)
     except Exception as error:
-        return {"name": asked.name, "error_code": code_of(error), "error_message": message_of(error)}
-
-
-async def _create(ctx: RequestContext, asked: Any, validate_only: bool) -> dict[str, Any]:
-    stream, name = ctx.listener.resolve(asked.name)
-    partitions = _partitions(stream, asked)
-    configs = chosen(stream, ctx.settings, [(config.name, config.value) for config in asked.configs])
-    if validate_only:
-        if stream.find_topic(name) is not None:
-            raise AlreadyExists(f"topic {name} exists in stream {stream.path}")
-        return _made(ctx, asked.name, stream, partitions, configs, None)
-    topic = await stream.create_topic(name, partitions, configs)
-    return _made(ctx, asked.name, stream, topic.partitions, configs, _id(stream, topic))
+        return error
 
 
 def _partitions(stream: Stream, asked: Any) -> int:
@@ -67,28 +80,39 @@ def _partitions(stream: Stream, asked: Any) -> int:
     return count
 
 
-def _id(stream: Stream, topic: Topic) -> UUID:
-    return UUID(bytes=stream.topic_id(stream.shard_for(topic.name), topic))
+def _change(item: _Wanted | Exception) -> Change | Exception:
+    if isinstance(item, Exception):
+        return item
+    return Change(item.stream, item.name, item.stream.creation(item.name, item.partitions, item.configs))
 
 
-def _made(
-    ctx: RequestContext, name: str, stream: Stream, partitions: int, configs: dict[str, str], topic_id: UUID | None
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "topic_id": topic_id,
-        "error_code": ErrorCode.none,
-        "error_message": None,
-        "num_partitions": partitions,
-        "replication_factor": 1,
-        "configs": [
-            {
-                "name": key,
-                "value": value,
-                "read_only": False,
-                "config_source": _SET_ON_TOPIC if key in configs else _DEFAULT,
-                "is_sensitive": False,
-            }
-            for key, value in in_force(stream, configs, ctx.settings).items()
-        ],
-    }
+def _could_be(item: _Wanted | Exception) -> Exception | None:
+    if isinstance(item, Exception) or item.stream.find_topic(item.name) is None:
+        return item if isinstance(item, Exception) else None
+    return AlreadyExists(f"topic {item.name} exists in stream {item.stream.path}")
+
+
+class _Packing:
+    """Packs what became of topics; the settings of those that were made alike only once."""
+
+    def __init__(self, ctx: RequestContext) -> None:
+        self._ctx = ctx
+        self._settings: dict[tuple[Stream, tuple[tuple[str, str], ...]], bytes] = {}
+
+    def one(self, name: str, item: _Wanted | Exception, outcome: Topic | Exception | None) -> bytes:
+        version = self._ctx.version
+        if isinstance(item, Exception) or isinstance(outcome, Exception):
+            error = item if isinstance(item, Exception) else outcome
+            assert isinstance(error, Exception)
+            return packed.refused(version, name, code_of(error), message_of(error))
+        topic_id = None if outcome is None else item.stream.topic_id(item.stream.shard_for(item.name), outcome)
+        return packed.made(version, name, topic_id, item.partitions, self._settings_of(item))
+
+    def _settings_of(self, item: _Wanted) -> bytes:
+        key = (item.stream, tuple(item.configs.items()))
+        found = self._settings.get(key)
+        if found is None:
+            values = in_force(item.stream, item.configs, self._ctx.settings).items()
+            sources = [(name, value, _SET_ON_TOPIC if name in item.configs else _DEFAULT) for name, value in values]
+            found = self._settings[key] = packed.settings(self._ctx.version, sources)
+        return found

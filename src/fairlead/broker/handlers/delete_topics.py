@@ -1,8 +1,9 @@
-"""DeleteTopics (KIP-4; by id, KIP-516): only at the topic's owner."""
+"""DeleteTopics (KIP-4; by id, KIP-516): only at the topic's owner. Topics of one request share commits."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -10,58 +11,75 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import Answer
 from fairlead.broker.errors import code_of, message_of
+from fairlead.broker.pacing import Pace
+from fairlead.broker.topic_changes import Change, Outcome, change_all
 from fairlead.broker.topics import Found
 from fairlead.model.errors import UnknownTopic
+from fairlead.streamlog.topics import delete_topic
 
 API_KEY = 20
 
 
+class _Asked(NamedTuple):
+    """A topic by its name, or by its id from version 6 on."""
+
+    name: str | None
+    topic_id: UUID | None
+
+
 async def handle(ctx: RequestContext, request: Any) -> Answer:
-    """Delete each topic in turn; versions below 6 name them, later ones may give ids."""
+    """Delete the topics, each with its own answer."""
     if ctx.version < 6:
-        return {"responses": [await _by_name(ctx, name) for name in request.topic_names]}
-    return {
-        "responses": [
-            await (_by_name(ctx, item.name) if item.topic_id is None else _by_id(ctx, item.topic_id))
-            for item in request.topics
-        ]
-    }
+        asked = [_Asked(name, None) for name in request.topic_names]
+    else:
+        asked = [_Asked(item.name, item.topic_id) for item in request.topics]
+    pace = Pace()
+    found: list[Found | Exception] = []
+    for topic in asked:
+        found.append(_found(ctx, topic))
+        await pace.turn()
+    outcomes = await change_all([_change(topic) for topic in found])
+    answers: list[dict[str, Any]] = []
+    for each in zip(asked, found, outcomes, strict=True):
+        answers.append(_answer(ctx, *each))
+        await pace.turn()
+    return {"responses": answers}
 
 
-async def _by_name(ctx: RequestContext, name: str) -> dict[str, Any]:
+def _found(ctx: RequestContext, asked: _Asked) -> Found | Exception:
     try:
-        found = ctx.listener.find(name)
-        await _delete(ctx, found)
-        return _answer(name, _id(found), None)
+        found = ctx.listener.find(asked.name or "") if asked.topic_id is None else _by_id(ctx, asked.topic_id)
+        if found.topic.owner != found.stream.id:
+            raise ctx.listener.not_owner(found.stream, found.topic)
+        return found
     except Exception as error:
-        return _answer(name, None, error)
+        return error
 
 
-async def _by_id(ctx: RequestContext, topic_id: UUID) -> dict[str, Any]:
-    try:
-        found = ctx.listener.find_id(topic_id.bytes)
-        await _delete(ctx, found)
-        return _answer(ctx.listener.name_of(found.stream, found.topic.name), topic_id, None)
-    except UnknownTopic as error:
-        return {**_answer(None, topic_id, error), "error_code": ErrorCode.unknown_topic_id}
-    except Exception as error:
-        return _answer(None, topic_id, error)
+def _by_id(ctx: RequestContext, topic_id: UUID) -> Found:
+    return ctx.listener.find_id(topic_id.bytes)
 
 
-async def _delete(ctx: RequestContext, found: Found) -> None:
-    if found.topic.owner != found.stream.id:
-        raise ctx.listener.not_owner(found.stream, found.topic)
-    await found.stream.delete_topic(found.topic.name)
+def _change(found: Found | Exception) -> Change | Exception:
+    if isinstance(found, Exception):
+        return found
+    return Change(found.stream, found.topic.name, partial(delete_topic, name=found.topic.name))
 
 
-def _id(found: Found) -> UUID:
-    return UUID(bytes=found.stream.topic_id(found.shard, found.topic))
-
-
-def _answer(name: str | None, topic_id: UUID | None, error: Exception | None) -> dict[str, Any]:
+def _answer(ctx: RequestContext, asked: _Asked, found: Found | Exception, outcome: Outcome) -> dict[str, Any]:
+    if isinstance(found, Exception) or isinstance(outcome, Exception):
+        error = found if isinstance(found, Exception) else outcome
+        assert isinstance(error, Exception)
+        unknown_id = asked.topic_id is not None and isinstance(error, UnknownTopic)
+        return {
+            "name": asked.name,
+            "topic_id": asked.topic_id,
+            "error_code": ErrorCode.unknown_topic_id if unknown_id else code_of(error),
+            "error_message": message_of(error),
+        }
     return {
-        "name": name,
-        "topic_id": topic_id,
-        "error_code": ErrorCode.none if error is None else code_of(error),
-        "error_message": None if error is None else message_of(error),
+        "name": ctx.listener.name_of(found.stream, found.topic.name) if asked.name is None else asked.name,
+        "topic_id": asked.topic_id or UUID(bytes=found.stream.topic_id(found.shard, found.topic)),
+        "error_code": ErrorCode.none,
+        "error_message": None,
     }

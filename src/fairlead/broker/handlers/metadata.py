@@ -7,8 +7,6 @@ answer waits for that, so that the client need not ask again.
 
 from __future__ import annotations
 
-import asyncio
-from itertools import islice
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -18,6 +16,7 @@ from fairlead.broker.dispatch import Answer, Packed
 from fairlead.broker.errors import code_of
 from fairlead.broker.handlers.describe_cluster import kafka_cluster_id
 from fairlead.broker.pacing import Pace
+from fairlead.broker.topic_changes import Change, change_all
 from fairlead.broker.topics import Found
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import AlreadyExists, UnknownStream
@@ -25,9 +24,6 @@ from fairlead.protocol.metadata import Asked, MetadataRequest, begin, end, missi
 
 API_KEY = 3
 RAW = True
-
-_MADE_AT_ONCE = 100
-"""Topics whose making is asked for together: they share a commit, whose sealing others wait for (10 ms)."""
 
 
 async def handle(ctx: RequestContext, body: Any) -> Answer:
@@ -81,14 +77,15 @@ def _find(ctx: RequestContext, asked: Asked) -> Found:
 
 
 async def _make_missing(ctx: RequestContext, asked: list[Asked], pace: Pace) -> None:
-    wanted: dict[tuple[Stream, str], None] = {}
+    wanted: dict[tuple[Stream, str], Change] = {}
     for item in asked:
         if item.name is not None and (missed := _may_make(ctx, item.name)) is not None:
-            wanted[missed] = None
+            stream, name = missed
+            wanted[missed] = Change(stream, name, stream.creation(name))
         await pace.turn()
-    rest = iter(wanted)
-    while chunk := list(islice(rest, _MADE_AT_ONCE)):
-        await asyncio.gather(*(_make(stream, name) for stream, name in chunk))
+    for outcome in await change_all(list(wanted.values())):
+        if isinstance(outcome, Exception) and not isinstance(outcome, AlreadyExists):
+            code_of(outcome)  # what is not foreseen is logged; the answer says that there is no such topic
 
 
 def _may_make(ctx: RequestContext, name: str) -> tuple[Stream, str] | None:
@@ -98,12 +95,3 @@ def _may_make(ctx: RequestContext, name: str) -> tuple[Stream, str] | None:
     except Exception:  # answered with its code by `_answer`
         return None
     return (stream, plain) if stream.may_autocreate and stream.find_topic(plain) is None else None
-
-
-async def _make(stream: Stream, name: str) -> None:
-    try:
-        await stream.create_topic(name)
-    except AlreadyExists:
-        pass  # another client was faster; the answer finds it
-    except Exception as error:
-        code_of(error)  # what is not foreseen is logged; the answer says that there is no such topic

@@ -1,0 +1,36 @@
+"""What one request asks of many topics: those of a stream share commits, and each has its own outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fairlead.cluster.stream import Stream
+from fairlead.streamlog.draft import Request
+from fairlead.streamlog.values import Topic
+
+
+class Change(NamedTuple):
+    """A topic of a stream, by its plain name, and what is to become of it."""
+
+    stream: Stream
+    name: str
+    request: Request[Topic]
+
+
+Outcome = Topic | Exception
+
+
+async def change_all(wanted: Sequence[Change | Exception]) -> list[Outcome]:
+    """What became of each, in order; what was refused before stays refused."""
+    by_stream: dict[Stream, dict[int, Change]] = {}
+    outcomes: dict[int, Outcome] = {}
+    for place, change in enumerate(wanted):
+        if isinstance(change, Change):
+            by_stream.setdefault(change.stream, {})[place] = change
+        else:
+            outcomes[place] = change
+    for stream, changes in by_stream.items():
+        done = await stream.change_topics([(change.name, change.request) for change in changes.values()])
+        outcomes.update(zip(changes, done, strict=True))
+    return [outcomes[place] for place in range(len(wanted))]

@@ -1,0 +1,153 @@
+"""CreateTopics, CreatePartitions and DeleteTopics of many topics at once: few commits, and each its own answer."""
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.broker.handlers.asking import asking, topic_id, versions
+
+from fairlead.cluster.stream import CHANGED_TOGETHER, _uuid5
+from fairlead.cluster.values import StreamSettings
+
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+MANY = 2 * CHANGED_TOGETHER + 1
+SECOND = timedelta(seconds=1)
+
+
+def wanted(name, partitions=1, **configs):
+    pairs = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+    return {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": 1,
+        "assignments": [],
+        "configs": pairs,
+    }
+
+
+async def create(asker, *topics, version=7, validate_only=False):
+    answer = await asker.ask(CREATE_TOPICS, version, topics=topics, timeout=SECOND, validate_only=validate_only)
+    return answer.topics
+
+
+def commits(asker, path="/default"):
+    return sum(shard.log.end for shard in asker.cluster.stream(path).shards)
+
+
+@pytest.mark.parametrize("version", versions(CREATE_TOPICS))
+async def test_each_topic_has_its_own_answer(version):
+    """In the order of the request, whatever became of the others."""
+    async with asking() as asker:
+        made, there, bad, other, twice, again, odd = await create(
+            asker,
+            wanted("made", 3, cleanup_policy="compact"),
+            wanted("a"),
+            wanted("bad name"),
+            wanted("/ships:other", -1),
+            wanted("twice"),
+            wanted("twice"),
+            wanted("odd", no_such="1"),
+            version=version,
+        )
+        codes = [topic.error_code for topic in (made, there, bad, other, twice, again, odd)]
+        assert codes == [
+            ErrorCode.none,
+            ErrorCode.topic_already_exists,
+            ErrorCode.invalid_topic_exception,
+            ErrorCode.none,
+            ErrorCode.invalid_request,
+            ErrorCode.invalid_request,
+            ErrorCode.invalid_config,
+        ]
+        assert [made.name, made.error_message, other.name] == ["made", None, "/ships:other"]
+        assert "exists" in there.error_message
+        _, topic = asker.cluster.stream("/default").topic("made")
+        assert (topic.partitions, topic.configs) == (3, {"cleanup.policy": "compact"})
+        assert asker.cluster.stream("/ships").topic("other")[1].partitions == 1
+        if version >= 5:
+            assert (made.num_partitions, made.replication_factor) == (3, 1)
+            assert (there.num_partitions, there.replication_factor, there.configs) == (-1, -1, None)
+            found = {config.name: (config.value, config.config_source) for config in made.configs}
+            assert found["cleanup.policy"] == ("compact", 1)
+            assert found["retention.bytes"] == ("-1", 5)
+            of_other = {config.name: (config.value, config.config_source) for config in other.configs}
+            assert of_other["cleanup.policy"] == ("delete", 5)
+        if version >= 7:
+            assert made.topic_id.bytes == topic_id(asker.cluster.stream("/default"), "made")
+            assert there.topic_id is None
+
+
+async def test_validation_makes_nothing():
+    """It says what would become of each topic."""
+    async with asking() as asker:
+        before = commits(asker)
+        new, there = await create(asker, wanted("new", 2), wanted("a"), validate_only=True)
+        assert (new.error_code, new.num_partitions, new.topic_id) == (ErrorCode.none, 2, None)
+        assert there.error_code == ErrorCode.topic_already_exists
+        assert asker.cluster.stream("/default").find_topic("new") is None
+        assert commits(asker) == before
+
+
+async def test_many_topics_share_commits():
+    """Made, given partitions and deleted in a few commits each; one that is refused stops no other."""
+    async with asking() as asker:
+        stream = asker.cluster.stream("/default")
+        names = [f"m{i}" for i in range(MANY)]
+        before = commits(asker)
+        answers = await create(asker, wanted("a"), *(wanted(name) for name in names))
+        assert [topic.error_code for topic in answers] == [ErrorCode.topic_already_exists] + MANY * [ErrorCode.none]
+        assert [topic.name for topic in answers] == ["a", *names]
+        assert commits(asker) - before <= 3
+        assert stream.topic_count == MANY + 1
+
+        before = commits(asker)
+        counts = [{"name": name, "count": 4, "assignments": None} for name in ("nothing", "a", "a", *names)]
+        result = await asker.ask(CREATE_PARTITIONS, 3, topics=counts, timeout=SECOND, validate_only=False)
+        codes = [each.error_code for each in result.results]
+        assert codes == [
+            ErrorCode.unknown_topic_or_partition,
+            ErrorCode.none,
+            ErrorCode.invalid_request,
+            *(MANY * [ErrorCode.none]),
+        ]
+        assert commits(asker) - before <= 3
+        assert {topic.partitions for topic in stream.topics()} == {4}
+
+        before = commits(asker)
+        unknown = uuid.uuid4()
+        asked = [
+            {"name": None, "topic_id": uuid.UUID(bytes=topic_id(stream, "a"))},
+            {"name": None, "topic_id": unknown},
+            {"name": "nothing", "topic_id": None},
+            *({"name": name, "topic_id": None} for name in [*names, names[0]]),
+        ]
+        answer = await asker.ask(DELETE_TOPICS, 6, topics=asked, timeout=SECOND)
+        first, second, third, *others, again = answer.responses
+        assert (first.name, first.error_code) == ("a", ErrorCode.none)
+        assert (second.topic_id, second.error_code) == (unknown, ErrorCode.unknown_topic_id)
+        assert third.error_code == again.error_code == ErrorCode.unknown_topic_or_partition
+        assert [(each.name, each.error_code) for each in others] == [(name, ErrorCode.none) for name in names]
+        assert commits(asker) - before <= 3
+        assert stream.topic_count == 0
+
+
+async def test_topics_of_several_shards_are_made_together():
+    """Each in the shard of its name, answered in the order of the request."""
+    async with asking() as asker:
+        stream = await asker.cluster.create_stream("/wide", StreamSettings(shards=3))
+        names = [f"/wide:w{i}" for i in range(30)]
+        before = commits(asker, "/wide")
+        answers = await create(asker, *map(wanted, names))
+        assert [topic.name for topic in answers] == names
+        for topic in answers:
+            plain = topic.name.removeprefix("/wide:")
+            assert stream.topic(plain)[0] is stream.shard_for(plain)
+            assert topic.topic_id.bytes == topic_id(stream, plain)
+        assert commits(asker, "/wide") - before == 3
+
+
+def test_a_topic_id_is_a_uuid_of_stream_and_incarnation():
+    """UUIDv5, as `uuid` makes it: clients may keep ids over an upgrade."""
+    space, name = uuid.uuid4(), uuid.uuid4().hex
+    assert _uuid5(space.bytes, name) == uuid.uuid5(space, name).bytes
