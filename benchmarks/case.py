@@ -25,6 +25,8 @@ class Point:
     """Plain JSON; a stored run counts only while its settings are the point's."""
     systems: tuple[str, ...] = ()
     """Those that are asked, in this order; empty: all of the case."""
+    once: bool = False
+    """One round, whatever number is asked for: it takes long."""
 
 
 Figures = Mapping[str, Any]

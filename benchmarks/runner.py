@@ -50,7 +50,7 @@ def plan(cases: Iterable[Case], rounds: int | None = None) -> Iterator[Planned]:
     for case in cases:
         count = rounds if rounds and case.rounds > 1 else case.rounds
         for point in case.points:
-            for turn in range(1, count + 1):
+            for turn in range(1, (1 if point.once else count) + 1):
                 systems = case.systems_of(point)
                 for system in systems if turn % 2 else reversed(systems):
                     yield Planned(case, point, turn, system)

@@ -26,7 +26,6 @@ ALL: tuple[Case, ...] = (
     backlog_topics.CASE,
     steady.CASE,
     topics.CASE,
-    topics.MILLION,
     soak.CASE,
     connections.CASE,
     decode.CASE,

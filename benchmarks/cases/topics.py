@@ -232,29 +232,20 @@ def _carried(some: set[int], others: set[int]) -> dict[tuple[str, str], int]:
     }
 
 
-def _point(topics: int, *systems: str, name: str = "", **more: Any) -> Point:
+def _point(topics: int, *systems: str, once: bool = False, **more: Any) -> Point:
     settings = {"topics": topics, "idle_seconds": 20, "batches": 20_000, **more}
-    return Point(name or f"{topics}-topics", settings, systems)
+    return Point(f"{topics}-topics", settings, systems, once)
 
 
-SYSTEMS = {"fairlead": measure_fairlead, "kafka": measure_kafka}
 CASE = Case(
     "topics",
-    SYSTEMS,
+    {"fairlead": measure_fairlead, "kafka": measure_kafka},
     points=(
         _point(10),
         _point(10_000),
         _point(100_000, "fairlead", spread_records=200_000),
+        _point(1_000_000, "fairlead", once=True, spread_records=200_000, link=True),
     ),
-    quick=(_point(5_000, name="5000-topics", idle_seconds=2, batches=2_000, spread_records=20_000),),
-    limit_seconds=400,
-)
-MILLION = Case(
-    "topics",
-    SYSTEMS,
-    points=(_point(1_000_000, "fairlead", spread_records=200_000, link=True),),
-    quick=(),
-    rounds=1,
+    quick=(_point(5_000, idle_seconds=2, batches=2_000, spread_records=20_000),),
     limit_seconds=1200,
 )
-"""Once: it takes minutes."""
