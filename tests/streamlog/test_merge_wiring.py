@@ -18,10 +18,11 @@ from tests.streamlog.world import (
     values_at,
 )
 
-from fairlead.model.errors import OffsetOutOfRange
+from fairlead.model.errors import Damaged, OffsetOutOfRange
 from fairlead.storage import names
+from fairlead.storage.interface import Storage
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog import merge_run, snapshot
+from fairlead.streamlog import merge_run, recovery, snapshot, upkeep
 from fairlead.streamlog.cursors import commit_cursor
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
@@ -227,3 +228,85 @@ def test_idempotence_survives_merging_and_restart_without_checkpoint() -> None:
         again = opened(log.storage, clock=clock)
         result = again.run(lambda d: produce(d, number, 0, batch))[0].result()
         assert (result.duplicate, result.base_offset) == (True, 0)
+
+
+# A checkpoint of a clean stop
+
+
+def stopped_with_checkpoint(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> tuple[ShardLog, int]:
+    monkeypatch.setattr(upkeep, "CHECKPOINT_ROWS_MIN", 1)
+    log, number = filled(clock)
+    log.checkpoint()
+    return log, number
+
+
+def test_a_clean_stop_leaves_a_checkpoint_and_the_start_replays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    log, number = stopped_with_checkpoint(clock, monkeypatch)
+    assert log.manifest.checkpoint is not None
+    assert log.manifest.checkpoint.commit == log.end > log.manifest.merged_end
+    with monkeypatch.context() as patch:
+        patch.setattr(recovery, "_replay", lambda *_: pytest.fail("a row was replayed"))
+        again = opened(log.storage, clock=clock, settings=QUICK)
+    assert state_of(again) == state_of(log)
+    assert values_at(again, number) == EXPECTED
+
+
+def test_few_rows_are_not_worth_a_checkpoint() -> None:
+    log, _ = filled(FakeClock())
+    log.checkpoint()
+    assert log.manifest.checkpoint is None
+
+
+def test_a_second_stop_without_news_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    log, _ = stopped_with_checkpoint(clock, monkeypatch)
+    again = opened(log.storage, clock=clock, settings=QUICK)
+    before = set(log.storage.list(""))
+    again.checkpoint()
+    assert set(log.storage.list("")) == before
+
+
+@pytest.mark.parametrize("news", [0, 3])
+def test_merging_goes_on_below_a_checkpoint_of_a_clean_stop(monkeypatch: pytest.MonkeyPatch, news: int) -> None:
+    """A job that ends before its commit makes none from it, and one that ends behind it does; either way the state that
+    a start finds is the one that was.
+    """
+    clock = FakeClock()
+    log, number = stopped_with_checkpoint(clock, monkeypatch)
+    stopped_at = log.end
+    log = opened(log.storage, clock=clock, settings=QUICK)
+    for value in range(news):
+        produced(log, number, bytes([value]))
+        clock.pass_ms(10)
+    settings = replace(QUICK, segment_bytes_max=600, checkpoint_interval_seconds=0)
+    log = opened(log.storage, clock=clock, settings=settings)
+    below = 0
+    while (job := log.plan_merge()) is not None:
+        below += job.end < stopped_at
+        log.install(merge_run.run(log.storage, SeededRandomness(next(SEEDS)), job))
+        assert log.manifest.checkpoint is not None
+        assert log.manifest.checkpoint.commit >= stopped_at
+        again = opened(copied(log.storage), clock=clock, settings=settings)
+        assert state_of(again) == state_of(log)
+    assert below
+
+
+def test_a_checkpoint_beyond_the_end_of_the_log_stops_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits were lost that it knows of."""
+    log, _ = stopped_with_checkpoint(FakeClock(), monkeypatch)
+    log.storage.delete(log.manifest.commit_name(log.end - 1))
+    with pytest.raises(Damaged, match="commits are missing"):
+        opened(log.storage)
+
+
+def copied(storage: Storage) -> MemoryStorage:
+    found = MemoryStorage()
+    for name in storage.list(""):
+        found.put_if_absent(name, storage.get(name))
+    return found
+
+
+def state_of(log: ShardLog) -> Any:
+    tables, meta = snapshot.dump(log.state)
+    return {name: list(table) for name, table in tables.items()}, meta

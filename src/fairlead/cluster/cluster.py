@@ -141,7 +141,7 @@ class Cluster:
         """Finish what is being written and stop."""
         await asyncio.gather(*self._removals, return_exceptions=True)
         shards = [shard for stream in self._streams.values() for shard in stream.shards]
-        await asyncio.gather(*(shard.close() for shard in [*shards, self.meta]))
+        await asyncio.gather(*(shard.close(checkpoint=True) for shard in [*shards, self.meta]))
 
     def stream(self, path: str) -> Stream:
         """The stream at a local path.

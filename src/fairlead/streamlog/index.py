@@ -43,9 +43,14 @@ class CommitStats(NamedTuple):
 
     commit: int
     appended_at: int
+    rows: int
     size_bytes: int
     slices: tuple[SliceStats, ...]
     keys: tuple[PartitionKey, ...]
+
+
+CACHED_ROW_BYTES = 600
+"""What a cached row takes besides its batch: the tuple, its numbers, the objects around the bytes."""
 
 
 class Tail:
@@ -71,15 +76,14 @@ class Tail:
                 else:
                     entries.append(entry)
         self.commits.append(stats)
-        if (
-            cache and stats.keys
-        ):  # control rows are never fetched, and a million of them keep the garbage collector busy
-            self._cache(commit, rows, stats.size_bytes)
+        # Control rows are never fetched, and a million of them keep the garbage collector busy.
+        if cache and stats.keys:
+            self._cache(commit, rows)
         return stats
 
-    def _cache(self, commit: int, rows: Iterable[Row], size_bytes: int) -> None:
-        self._cached[commit] = tuple(rows)
-        self._cached_bytes += size_bytes
+    def _cache(self, commit: int, rows: Iterable[Row]) -> None:
+        self._cached[commit] = held = tuple(rows)
+        self._cached_bytes += _held_bytes(held)
         while self._cached_bytes > self._cache_bytes and len(self._cached) > 1:
             oldest = next(iter(self._cached))
             self._drop_cached(oldest)
@@ -87,7 +91,7 @@ class Tail:
     def _drop_cached(self, commit: int) -> None:
         rows = self._cached.pop(commit, None)
         if rows is not None:
-            self._cached_bytes -= sum(len(row.batch) for row in rows)
+            self._cached_bytes -= _held_bytes(rows)
 
     def forget(self, below_commit: int) -> None:
         """Drop the commits that segments stand for now."""
@@ -126,6 +130,10 @@ def first_at(entries: Sequence[Entry], offset: int) -> int:
     return bisect_left(entries, (offset,))
 
 
+def _held_bytes(rows: Sequence[Row]) -> int:
+    return sum(len(row.batch) for row in rows) + CACHED_ROW_BYTES * len(rows)
+
+
 def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
     by_slice: dict[int, list[int]] = {}
     keys: dict[PartitionKey, None] = {}
@@ -141,4 +149,4 @@ def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
             counts[0] += row.last_offset - row.base_offset + 1
             keys[row.topic, row.partition] = None
     slices = tuple(SliceStats(slice, counts[0], counts[1]) for slice, counts in by_slice.items())
-    return CommitStats(commit, rows[-1].appended_at, size_bytes, slices, tuple(keys))
+    return CommitStats(commit, rows[-1].appended_at, len(rows), size_bytes, slices, tuple(keys))

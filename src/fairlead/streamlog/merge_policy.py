@@ -178,7 +178,9 @@ def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings:
     end = taken[-1].commit + 1
     job = _job(manifest, start, end, manifest.objects(start, end), now, settings)
     job = replace(job, whole_run=True)
-    if not now.make_checkpoint:
+    known = manifest.checkpoint
+    # One that was put at a clean stop may be of a later commit: an earlier state cannot be made from it.
+    if not now.make_checkpoint or (known is not None and known.commit > end):
         return job
     return replace(job, make_checkpoint=True, replay=tuple(manifest.objects(manifest.begin, start)))
 

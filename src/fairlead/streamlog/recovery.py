@@ -20,6 +20,9 @@ def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) 
     """
     state, from_commit = _from_checkpoint(storage, manifest, stream_id)
     end = manifest.epochs[-1].first
+    if from_commit > end:
+        why = f"stands before commit {from_commit:,}, but the log ends at {end:,}: commits are missing"
+        raise Damaged(manifest.checkpoint.name if manifest.checkpoint else manifest.prefix, why)
     merged_end = manifest.merged_end
     merged = [item for item in manifest.objects(from_commit, end) if item.segment]
     for columns in reader.replay(storage, merged, from_commit):

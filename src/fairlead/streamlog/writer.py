@@ -127,6 +127,10 @@ class ShardLog(LogViews):
         log.upkeep.replace_later(unreferenced(storage, manifest))
         return log
 
+    def checkpoint(self) -> None:
+        """At a clean stop: see `Upkeep.checkpoint`."""
+        self.upkeep.checkpoint(self._randomness)
+
     # Growing
 
     def seal(self, requests: Sequence[Request[Any]]) -> Sealed:
