@@ -25,6 +25,7 @@ from fastapi import FastAPI
 from fairlead.broker.server import KafkaServer
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
+from fairlead.gateway.apply_protocol import HttpProtocol
 from fairlead.gateway.client import new_http_client
 from fairlead.gateway.links import LinkManager
 from fairlead.gateway.rest.context import RestContext
@@ -169,6 +170,7 @@ class _Web:
             log_config=None,
             access_log=False,
             lifespan="off",
+            http=HttpProtocol,
             ws="websockets-sansio",
             ws_max_size=FRAME_BYTES_MAX,
             ws_per_message_deflate=False,

@@ -18,13 +18,14 @@ from typing import Any, cast
 
 import httpx
 import uvicorn
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.app import build_app
+from fairlead.gateway.apply_protocol import HttpProtocol
 from fairlead.gateway.contact import Timing
 from fairlead.gateway.links import LinkManager
 from fairlead.gateway.messages import (
@@ -70,6 +71,7 @@ from fairlead.streamlog.frames import Frame, FrameTopic, Repair
 from fairlead.streamlog.frames_codec import encode_frame
 from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
+from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply
 
 SHIPS = "/ships"
 SOURCE = "/mapr/sf/ships"
@@ -154,6 +156,7 @@ class Site:
             app,
             log_config=None,
             lifespan="off",
+            http=HttpProtocol,
             ws="websockets-sansio",
             ws_max_size=2**26,
             ws_per_message_deflate=False,
@@ -231,7 +234,7 @@ class Worker:
         self._located: deque[asyncio.Future[Located]] = deque()
         self.loses: Callable[[Row], bool] = lambda row: False
         """Rows that are lost on the way, as no correct reader would lose them."""
-        self._sockets: dict[tuple[bytes, Any], asyncio.Task[ClientConnection]] = {}
+        self._sockets: dict[tuple[bytes, Any], asyncio.Task[ApplyPeer]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -412,26 +415,26 @@ class Worker:
             socket = await asyncio.shield(self._sockets[key])
             await self.hold.wait()
             await socket.send(data)
-        except (OSError, ConnectionClosed, TimeoutError) as error:
+        except (OSError, TimeoutError) as error:
             await self._sink.send(to_json(Failed(grant.link, grant.run, "unreachable", str(error) or "closed")))
 
-    async def _open(self, grant: Grant | RepairGrant) -> ClientConnection:
-        url = grant.destination.urls[0].replace("http", "ws") + "/gateway/apply"
-        socket = await connect(url, open_timeout=1, max_size=None)
+    async def _open(self, grant: Grant | RepairGrant) -> ApplyPeer:
+        socket = await asyncio.wait_for(connect_apply(grant.destination.urls[0]), 1)
         hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
         await socket.send(to_json(hello))
         answer = from_json(await socket.recv(), APPLY_HEARS)
         if isinstance(answer, Error):
             self.answers.append(answer)
             await self._sink.send(to_json(Failed(grant.link, grant.run, answer.code, answer.message)))
-            raise ConnectionClosed(None, None)
+            await socket.close()
+            raise PeerClosed
         assert isinstance(answer, Ok)
         self._spawn(self._hear_gateway(socket, grant))
         return socket
 
-    async def _hear_gateway(self, socket: ClientConnection, grant: Grant | RepairGrant) -> None:
+    async def _hear_gateway(self, socket: ApplyPeer, grant: Grant | RepairGrant) -> None:
         seen = Applied(0, (), 0, 0, 0)
-        with suppress(ConnectionClosed):
+        with suppress(PeerClosed):
             async for text in socket:
                 answer = from_json(text, APPLY_HEARS)
                 self.answers.append(answer)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
 
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.messages import (
@@ -26,6 +25,7 @@ from fairlead.gateway.messages import (
     from_json,
     to_json,
 )
+from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import slice_of
 from fairlead.protocol.batch import build_batch
 from fairlead.streamlog.frames import Frame, FrameTopic
@@ -33,7 +33,8 @@ from fairlead.streamlog.frames_codec import encode_frame
 from fairlead.streamlog.payloads import TopicPayload, encode
 from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, Kind, Row
 from fairlead.streamlog.values import Run
-from tests.gateway.rig import Site
+from tests.gateway.rig import Site, until
+from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply, packed
 
 LINK = b"l" * 16
 EPOCH = b"e" * 16
@@ -42,6 +43,8 @@ TOPIC = FrameTopic(b"i" * 16, "a")
 NUMBER = slice_of("a")
 SLICE = slice_of("a")
 FIRST_RUN = Run(1, 1)
+OPEN: list[ApplyPeer] = []
+"""Connections of the running test."""
 
 
 @pytest.fixture
@@ -51,6 +54,8 @@ async def ny(tmp_path: Path) -> AsyncIterator[Site]:
         await site.stream("/ships")
         await site.links.add_upstream("/ships", "/mapr/sf/ships")
         yield site
+        while OPEN:
+            await OPEN.pop().close()
 
 
 def topic_row(commit: int) -> Row:
@@ -92,7 +97,7 @@ def frames(count: int, run: Run = FIRST_RUN) -> list[Frame]:
 class Sink:
     """A connection of a sink."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: ApplyPeer) -> None:
         self.socket = socket
         self.heard: list[Any] = []
 
@@ -100,6 +105,10 @@ class Sink:
         """Send frames one after the other, without waiting."""
         for each in sent:
             await self.socket.send(encode_frame(each))
+
+    async def send_raw(self, data: bytes) -> None:
+        """Send any bytes."""
+        await self.socket.send_raw(data)
 
     async def hear(self) -> Any:
         """The next answer."""
@@ -117,7 +126,8 @@ class Sink:
 
 async def hello(site: Site, stream: Stream, **changes: Any) -> Sink:
     """Connect and say hello."""
-    socket = await connect(site.url.replace("http", "ws") + "/gateway/apply", max_size=None)
+    socket = await connect_apply(site.url)
+    OPEN.append(socket)
     said = ApplyHello(PROTOCOL, LINK, Run(1, 1), SOURCE, stream.id)
     await socket.send(to_json(replace(said, **changes)))
     return Sink(socket)
@@ -210,18 +220,18 @@ async def test_a_hello_is_refused_with_its_reason(ny: Site, changes: dict[str, A
     assert isinstance(answer, Error)
     assert answer.code == code
     assert words in answer.message
-    with pytest.raises(ConnectionClosed):
+    with pytest.raises(PeerClosed):
         await sink.hear()
 
 
 async def test_something_that_is_no_hello_is_refused(ny: Site) -> None:
     """The answer says what is wrong with it."""
-    socket = await connect(ny.url.replace("http", "ws") + "/gateway/apply")
+    socket = await connect_apply(ny.url)
+    OPEN.append(socket)
     await socket.send("good morning")
     answer = await Sink(socket).hear()
     assert isinstance(answer, Error)
     assert "not JSON" in answer.message
-    await socket.close()
 
 
 async def test_bytes_that_are_no_frame_end_the_connection(ny: Site) -> None:
@@ -272,3 +282,109 @@ async def test_a_full_disk_is_no_gap(ny: Site) -> None:
     await again.through(1)
     assert ny.end("/ships", "a") == 1
     await again.socket.close()
+
+
+async def test_a_hello_and_frames_in_pieces_of_one_byte(ny: Site) -> None:
+    """Where the pieces end means nothing."""
+    socket = await connect_apply(ny.url)
+    OPEN.append(socket)
+    said = to_json(ApplyHello(PROTOCOL, LINK, FIRST_RUN, SOURCE, ny.cluster.stream("/ships").id))
+    for byte in packed(said):
+        await socket.send_raw(bytes([byte]))
+    sink = Sink(socket)
+    assert isinstance(await sink.hear(), Ok)
+    for byte in b"".join(packed(encode_frame(each)) for each in frames(2)):
+        await socket.send_raw(bytes([byte]))
+    await sink.through(2)
+    assert ny.end("/ships", "a") == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (struct.pack("<IB", 64 * 1024 + 1, 0), "a message of 65,537 bytes; at most 65,536"),
+        (struct.pack("<IB", 10, 1), "a message of kind 1, which is not expected here"),
+        (struct.pack("<IB", 10, 7), "a message of kind 7, which is not expected here"),
+    ],
+)
+async def test_who_has_not_said_hello_gets_no_memory(ny: Site, said: bytes, words: str) -> None:
+    """The header alone is refused: a long text, a frame, something unknown."""
+    socket = await connect_apply(ny.url)
+    OPEN.append(socket)
+    await socket.send_raw(said)
+    answer = await Sink(socket).hear()
+    assert isinstance(answer, Error)
+    assert answer.code == "invalid_value"
+    assert words in answer.message
+    with pytest.raises(PeerClosed):
+        await socket.recv()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (struct.pack("<IB", FRAME_BYTES_MAX + 1, 1), "at most 67,108,864 are taken here"),
+        (packed("{}"), "a message of kind 0"),
+    ],
+)
+async def test_after_the_hello_only_frames_are_taken(ny: Site, said: bytes, words: str) -> None:
+    """No text, and no frame beyond the limit; what came before is applied and its answer was not lost."""
+    sink = await open_sink(ny)
+    await sink.send(*frames(1))
+    await sink.through(1)
+    await sink.socket.send_raw(said)
+    answer = await sink.hear()
+    assert isinstance(answer, Error)
+    assert words in answer.message
+    assert ny.end("/ships", "a") == 1
+
+
+async def test_a_sink_that_goes_in_the_middle_of_a_frame_leaves_nothing_behind(ny: Site) -> None:
+    """What was whole is applied, the rest forgotten."""
+    sink = await open_sink(ny)
+    first, second = frames(2)
+    await sink.send_raw(packed(encode_frame(first)) + packed(encode_frame(second))[:-1])
+    await sink.through(1)
+    gateway = ny.links.gateway
+    assert len(gateway.sessions) == 1
+    await sink.socket.close()
+    await until(lambda: not gateway.sessions)
+    assert ny.end("/ships", "a") == 1
+
+
+async def test_an_error_is_heard_by_a_sink_that_goes_on_sending(ny: Site) -> None:
+    """The gateway reads and drops what is under way: a reset would overtake its words."""
+    sink = await open_sink(ny)
+    await sink.socket.send(bytes(50))
+    for _ in range(20):
+        await sink.socket.send(bytes(1_000_000))
+    answer = await sink.hear()
+    assert isinstance(answer, Error)
+    assert answer.code == "corrupt_batch"
+    with pytest.raises(PeerClosed):
+        await sink.hear()
+
+
+async def test_who_says_nothing_is_let_go(ny: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that begins with no hello ends after a while."""
+    monkeypatch.setattr("fairlead.gateway.apply_socket.HELLO_TIMEOUT_S", 0.1)
+    socket = await connect_apply(ny.url)
+    OPEN.append(socket)
+    with pytest.raises(PeerClosed):
+        await asyncio.wait_for(socket.recv(), 5)
+
+
+async def test_a_server_that_stops_ends_its_connections(tmp_path: Path) -> None:
+    """With its reason, while there is somebody to say it."""
+    async with Site("ny", tmp_path) as site:
+        await site.stream("/ships")
+        await site.links.add_upstream("/ships", "/mapr/sf/ships")
+        sink = await open_sink(site)
+        await sink.send(*frames(1))
+        await sink.through(1)
+    answer = await sink.hear()
+    assert isinstance(answer, Error)
+    assert answer.code == "closed"
+    with pytest.raises(PeerClosed):
+        await sink.hear()
+    await OPEN.pop().close()

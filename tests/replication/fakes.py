@@ -27,6 +27,7 @@ from fairlead.replication.link_rows import Address, LinkFrame
 from fairlead.streamlog.frames import Frame
 from fairlead.streamlog.frames_codec import decode_frame
 from fairlead.streamlog.values import Run
+from tests.support.apply_peer import ApplyPeer, serve_apply
 
 LINK = b"L" * 16
 SOURCE = b"S" * 16
@@ -105,7 +106,7 @@ class FakeGateway:
     url: str = ""
     news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def serve(self, socket: ServerConnection) -> None:
+    async def serve(self, socket: ApplyPeer) -> None:
         """One connection of a sink."""
         self.hellos.append(from_json(await socket.recv(), APPLY_SAYS))
         if self.error is not None:
@@ -137,8 +138,7 @@ async def fake_gateway(**changes: Any) -> AsyncIterator[FakeGateway]:
     """A running gateway that answers at once."""
     gateway = FakeGateway(**changes)
     gateway.answering.set()
-    async with serve(gateway.serve, "127.0.0.1", 0, max_size=None) as server:
-        gateway.url = url_of(server)
+    async with serve_apply(gateway.serve) as gateway.url:
         try:
             yield gateway
         finally:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 
-from fairlead.gateway.messages import Error, Failed, Progress, WithdrawRun
+import pytest
+
+from fairlead.gateway.messages import Applied, Error, Failed, Ok, Progress, WithdrawRun, to_json
 from fairlead.replication.apply_connection import SinkSettings
 from fairlead.replication.sink_task import SinkTask
 from fairlead.streamlog.values import Run
+from tests.support.apply_peer import ANSWER, ApplyPeer, packed, serve_apply
 
 from .fakes import LINK, RUN, fake_control, fake_gateway, link_frame, running
 
@@ -165,3 +169,72 @@ async def test_what_was_lost_with_the_control_connection_is_made_good() -> None:
             await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 2)
         assert [(failed.link, failed.run) for failed in control.all(Failed)] == [(LINK, RUN)]
         assert gateway.frames == [b"1", b"3"]
+
+
+async def test_a_gateway_that_answers_more_than_was_sent_is_not_believed() -> None:
+    """Its count would free what was never applied."""
+
+    async def serve(peer: ApplyPeer) -> None:
+        await peer.recv()
+        await peer.send(to_json(Ok(1 << 20)))
+        await peer.recv()
+        await peer.send(to_json(Applied(2, (), 2, 0, 0)))
+        await peer.recv()
+
+    async with fake_control() as control, serve_apply(serve) as url:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", url))
+            await control.until(lambda: bool(control.all(Failed)))
+        assert control.all(Failed) == [Failed(LINK, RUN, "unreachable", "the gateway answered frame 2 of 1 sent")]
+        assert not control.all(Progress)
+
+
+async def test_a_gateway_that_says_no_later_is_heard_though_it_closes_at_once() -> None:
+    """Its reason reaches the server, and not that the connection broke while frames were being sent."""
+
+    async def serve(peer: ApplyPeer) -> None:
+        await peer.recv()
+        await peer.send(to_json(Ok(1 << 30)))
+        await peer.recv()
+        await peer.send(to_json(Error("storage_full", "no room")))
+        peer.writer.write_eof()
+        async for _ in peer:
+            pass
+
+    async with fake_control() as control, serve_apply(serve) as url:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            for _ in range(20):
+                sink.offer(link_frame(bytes(1_000_000), url))
+            await control.until(lambda: bool(control.all(Failed)))
+        assert control.all(Failed) == [Failed(LINK, RUN, "storage_full", "no room")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", "no gateway of Fairlead"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n" + b"a: b\r\n" * 2000 + b"\r\n", "longer than 8192 bytes"),
+        (ANSWER.replace(b"fairlead-apply", b"websocket"), "another protocol than fairlead-apply"),
+        (ANSWER + struct.pack("<IB", 2_000_000, 0), "a message of 2,000,000 bytes; at most 1,048,576"),
+        (ANSWER + struct.pack("<IB", 10, 1), "a message of kind 1, which is not expected here"),
+        (ANSWER + packed("{}")[:-1], "closed in the middle of a message"),
+        (b"HTTP/1.1 101", "closed before the gateway had answered"),
+    ],
+)
+async def test_what_is_no_gateway_is_told_clearly(answer: bytes, words: str) -> None:
+    """A proxy that does not pass the Upgrade on, another server, wrong messages."""
+
+    async def serve(peer: ApplyPeer) -> None:
+        peer.writer.write_eof()
+        await peer.reader.read()
+
+    async with fake_control() as control, serve_apply(serve, answer) as url:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", url))
+            await control.until(lambda: bool(control.all(Failed)))
+        (failed,) = control.all(Failed)
+        assert failed.reason == "unreachable"
+        assert words in failed.message

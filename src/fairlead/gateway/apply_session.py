@@ -65,7 +65,7 @@ class ApplySession:
         self._room = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def submit(self, data: bytes) -> None:
+    async def submit(self, data: bytes | memoryview) -> None:
         """Take the next frame; returns when another may be read.
 
         Raises:
@@ -178,7 +178,7 @@ class ApplySession:
                 setattr(target, name, getattr(target, name) + count)
 
 
-async def _decode(data: bytes) -> Frame:
+async def _decode(data: bytes | memoryview) -> Frame:
     if len(data) <= DECODED_HERE_BYTES_MAX:
         return decode_frame(data)
     return await asyncio.to_thread(decode_frame, data)

@@ -1,4 +1,4 @@
-"""The destination's WebSocket /gateway/apply, and all its open connections.
+"""The destination's side of /gateway/apply, and all its open connections.
 
 Beyond the window nothing is read from the socket, so the source's sink waits and not this server's memory. When the
 agreement ends (upstream removed, stream deleted) the connection is closed at once.
@@ -7,14 +7,17 @@ agreement ends (upstream removed, stream deleted) the connection is closed at on
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 import structlog
-from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.agreement import admit
+from fairlead.gateway.apply_framing import FRAMES
 from fairlead.gateway.apply_session import ApplyCounts, ApplySession
+from fairlead.gateway.apply_stream import ApplyStream, Disconnected
+from fairlead.gateway.apply_upgrade import APPLY_PATH, TOKEN
 from fairlead.gateway.errors import code_of
 from fairlead.gateway.first_of import first_of
 from fairlead.gateway.messages import APPLY_SAYS, Error, Ok, from_json, to_json
@@ -36,7 +39,7 @@ class ApplyGateway:
         cluster.links.listen(self._check_again)
         cluster.listen(self._check_again)
 
-    def open(self, text: str) -> ApplySession:
+    def open(self, text: bytes) -> ApplySession:
         """Begin a connection by its hello.
 
         Raises:
@@ -61,59 +64,62 @@ class ApplyGateway:
                 session.fail(error)
 
 
-@router.websocket("/gateway/apply")
-async def apply(socket: WebSocket) -> None:
-    """Frames of one link, answered cumulatively."""
-    await socket.accept()
-    gateway: ApplyGateway = socket.app.state.links.gateway
+@router.get(APPLY_PATH, include_in_schema=False)
+async def apply() -> Response:
+    """Whoever does not ask to leave HTTP; `apply_protocol` takes the others."""
+    message = f"{APPLY_PATH} is for the replicator, which leaves HTTP by `Upgrade: {TOKEN}`"
+    return JSONResponse({"error": message}, 426, {"Connection": "Upgrade", "Upgrade": TOKEN})
+
+
+async def serve(stream: ApplyStream, gateway: ApplyGateway) -> None:
+    """Frames of one link, answered cumulatively, until the connection ends."""
     try:
-        text = await asyncio.wait_for(socket.receive_text(), HELLO_TIMEOUT_S)
-        session = gateway.open(text)
+        await _serve(stream, gateway)
+    except (TimeoutError, Disconnected):
+        pass
+    except Exception:
+        log.exception("a bug in an apply connection")
+    finally:
+        stream.close()
+
+
+async def _serve(stream: ApplyStream, gateway: ApplyGateway) -> None:
+    try:
+        hello = await asyncio.wait_for(stream.receive(), HELLO_TIMEOUT_S)
+        session = gateway.open(bytes(hello.payload))
     except FairleadError as error:
-        await refuse(socket, error)
-        return
-    except (TimeoutError, WebSocketDisconnect, KeyError):
-        await close(socket)
+        await _refuse(stream, error)
         return
     try:
-        await _serve(socket, session)
+        await _converse(stream, session)
     finally:
         gateway.sessions.discard(session)
         await session.close()
 
 
-async def _serve(socket: WebSocket, session: ApplySession) -> None:
+async def _converse(stream: ApplyStream, session: ApplySession) -> None:
     try:
-        await socket.send_text(to_json(Ok(session.window_bytes)))
-        await first_of(_receive(socket, session), _answer(socket, session))
+        stream.expect(FRAMES)
+        await stream.send_text(to_json(Ok(session.window_bytes)))
+        await first_of(_receive(stream, session), _answer(stream, session))
     except FairleadError as error:
         # A connection that was admitted ends so when its agreement does: at the end of a copy, or by an operator.
         note = log.info if isinstance(error, NotAgreed) else log.warning
         note("link refused", link=session.hello.link.hex(), stream=session.stream.path, error=str(error))
-        await refuse(socket, error)
-    except (WebSocketDisconnect, KeyError, RuntimeError):
-        await close(socket)
+        await _refuse(stream, error)
 
 
-async def _receive(socket: WebSocket, session: ApplySession) -> None:
+async def _receive(stream: ApplyStream, session: ApplySession) -> None:
     while True:
-        await session.submit(await socket.receive_bytes())
+        await session.submit((await stream.receive()).payload)
 
 
-async def _answer(socket: WebSocket, session: ApplySession) -> None:
+async def _answer(stream: ApplyStream, session: ApplySession) -> None:
     while True:
         for message in await session.answers():
-            await socket.send_text(to_json(message))
+            await stream.send_text(to_json(message))
 
 
-async def refuse(socket: WebSocket, error: FairleadError) -> None:
+async def _refuse(stream: ApplyStream, error: FairleadError) -> None:
     """Say why, and close."""
-    with suppress(RuntimeError, WebSocketDisconnect):
-        await socket.send_text(to_json(Error(code_of(error), str(error))))
-    await close(socket)
-
-
-async def close(socket: WebSocket) -> None:
-    """Close, if the other side has not."""
-    with suppress(RuntimeError, WebSocketDisconnect):
-        await socket.close()
+    await stream.finish(to_json(Error(code_of(error), str(error))))

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
-from fairlead.gateway.apply_socket import HELLO_TIMEOUT_S, close
+from fairlead.gateway.apply_socket import HELLO_TIMEOUT_S
 from fairlead.gateway.first_of import first_of
 from fairlead.gateway.link_tasks import LinkTasks
 from fairlead.gateway.messages import (
@@ -161,7 +161,7 @@ async def _hello(socket: WebSocket, kinds: Kinds, kind: type[Any]) -> Any:
         await _end(socket, error)
         return None
     except (TimeoutError, WebSocketDisconnect, KeyError):
-        await close(socket)
+        await _close(socket)
         return None
     if not isinstance(message, kind):
         await _end(socket, InvalidValue("the first message is not a hello"))
@@ -180,7 +180,7 @@ async def _converse(
     except InvalidValue as error:
         await _end(socket, error)
     except (WebSocketDisconnect, KeyError, RuntimeError):
-        await close(socket)
+        await _close(socket)
 
 
 async def _say(socket: WebSocket, outgoing: Callable[[], Coroutine[Any, Any, list[object]]]) -> None:
@@ -198,3 +198,9 @@ async def _end(socket: WebSocket, error: InvalidValue) -> None:
     log.warning("control connection ended", path=socket.url.path, error=str(error))
     with suppress(RuntimeError, WebSocketDisconnect):
         await socket.close(POLICY_VIOLATION, str(error)[:120])
+
+
+async def _close(socket: WebSocket) -> None:
+    """Close, if the other side has not."""
+    with suppress(RuntimeError, WebSocketDisconnect):
+        await socket.close()

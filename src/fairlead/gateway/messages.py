@@ -3,7 +3,7 @@
     source server  ⇄  reader task      WebSocket /control/reader       READER_SAYS, READER_HEARS
     source server  ⇄  sink task        WebSocket /control/sink         SINK_SAYS, SINK_HEARS
     source server  →  replicator       WebSocket /control/replicator   REPLICATOR_HEARS
-    sink task      ⇄  gateway          WebSocket /gateway/apply        APPLY_SAYS, APPLY_HEARS (and binary frames)
+    sink task      ⇄  gateway          Upgrade /gateway/apply          APPLY_SAYS, APPLY_HEARS (and frames)
     source server  →  gateway          POST /gateway/link              LinkRequest, LinkAnswer
 
 `to_json(message)` and `from_json(text, READER_SAYS)` are each other's inverse. Text messages carry the name of their

@@ -17,4 +17,4 @@ TTL_SECONDS_MAX = 100 * 365 * 86_400
 CONTROL_ROW_BYTES_MAX = 1024 * 1024
 
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""One WebSocket message: a frame is cut near `frame_bytes`, yet one batch may be as large as a request."""
+"""One frame of a link: it is cut near `frame_bytes`, yet one batch may be as large as a request."""

@@ -9,19 +9,12 @@ it holds; those frames are read again from the recorded position.
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import struct
-import termios
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from websockets.asyncio.client import ClientConnection
-
 from fairlead.gateway.first_of import first_of
 from fairlead.gateway.messages import (
-    APPLY_HEARS,
     Applied,
     Error,
     Failed,
@@ -29,14 +22,11 @@ from fairlead.gateway.messages import (
     Progress,
     Refused,
     SliceRefused,
-    from_json,
-    to_json,
 )
 from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
-from fairlead.replication.control_client import open_websocket
+from fairlead.replication.apply_wire import ApplyWire, open_apply_wire
 from fairlead.replication.link_rows import Address, LinkFrame
 
-APPLY_PATH = "/gateway/apply"
 _WATCH_SECONDS = 0.5
 
 
@@ -126,10 +116,8 @@ class ApplyConnection:
         problem: Unreachable | None = None
         for url in self._urls:
             try:
-                async with open_websocket(
-                    url, APPLY_PATH, keepalive=False, open_seconds=self._settings.open_seconds
-                ) as socket:
-                    await self._converse(socket)
+                async with open_apply_wire(url, self._settings.open_seconds) as wire:
+                    await self._converse(wire)
             except Unreachable as error:
                 if self._through or self._sent:
                     raise
@@ -138,15 +126,15 @@ class ApplyConnection:
                 return
         raise problem or Unreachable(f"{self.address.destination.cluster} has no address; run `fairlead cluster info`")
 
-    async def _converse(self, socket: ClientConnection) -> None:
-        await self._greet(socket)
-        await first_of(self._post(socket), self._listen(socket), self._watch(socket))
+    async def _converse(self, wire: ApplyWire) -> None:
+        await self._greet(wire)
+        await first_of(self._post(wire), self._listen(wire), self._watch(wire))
 
-    async def _greet(self, socket: ClientConnection) -> None:
-        await socket.send(to_json(self.address.hello))
+    async def _greet(self, wire: ApplyWire) -> None:
+        await wire.send_message(self.address.hello)
         try:
             async with asyncio.timeout(self._settings.stall_seconds):
-                answer = from_json(await socket.recv(), APPLY_HEARS)
+                answer = await wire.receive()
         except TimeoutError as error:
             raise Unreachable(f"{self.address.destination.cluster}: the gateway does not answer") from error
         if isinstance(answer, Error):
@@ -155,23 +143,23 @@ class ApplyConnection:
             raise InvalidValue(f"the gateway began with {type(answer).__name__}, not Ok")
         self._window_bytes = min(self._window_bytes, answer.window_bytes)
 
-    async def _post(self, socket: ClientConnection) -> None:
+    async def _post(self, wire: ApplyWire) -> None:
         while True:
             self._changed.clear()
             while self._waiting and self._fits(self._waiting[0]):
                 frame = self._waiting.popleft()
                 self._sent.append(frame)
                 self._sent_bytes += frame.size_bytes
-                await socket.send(frame.data)  # type: ignore[arg-type]
+                await wire.send_frame([frame.data])
             await self._changed.wait()
 
     def _fits(self, frame: LinkFrame) -> bool:
         """One frame may always be in flight, however large it is."""
         return not self._sent or self._sent_bytes + frame.size_bytes <= self._window_bytes
 
-    async def _listen(self, socket: ClientConnection) -> None:
+    async def _listen(self, wire: ApplyWire) -> None:
         while True:
-            message = from_json(await socket.recv(), APPLY_HEARS)
+            message = await wire.receive()
             if isinstance(message, Applied):
                 self._applied(message)
             elif isinstance(message, Refused):
@@ -208,23 +196,22 @@ class ApplyConnection:
             # A run belongs to one shard; were there more, the counts are told with the first.
             count = records = size_bytes = behind = duplicates = 0
 
-    async def _watch(self, socket: ClientConnection) -> None:
+    async def _watch(self, wire: ApplyWire) -> None:
         """Raises when frames are in flight and nothing has moved for too long, in either direction."""
         clock = asyncio.get_running_loop().time
-        before, since = self._movement(socket), clock()
+        before, since = self._movement(wire), clock()
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            now = self._movement(socket)
+            now = self._movement(wire)
             if now != before or not self._sent:
                 before, since = now, clock()
             elif clock() - since > self._settings.stall_seconds:
                 silent = f"{self.address.destination.cluster}: nothing moved for {self._settings.stall_seconds:g} s"
                 raise Unreachable(silent)
 
-    def _movement(self, socket: ClientConnection) -> tuple[int, int, int]:
+    def _movement(self, wire: ApplyWire) -> tuple[int, int, int]:
         """Changes whenever an answer came or a byte was acknowledged by the other machine."""
-        waiting = socket.transport.get_write_buffer_size()
-        return self._through, len(self._sent), waiting + _unacknowledged_bytes(socket)
+        return self._through, len(self._sent), wire.acknowledged_bytes
 
     def _fail(self, reason: str, message: str) -> None:
         if self._failure is None:
@@ -234,11 +221,3 @@ class ApplyConnection:
             self._held_bytes = self._sent_bytes = 0
             self._changed.set()
             self._listener.failed(Failed(self.address.link, self.address.run, reason, message))
-
-
-def _unacknowledged_bytes(socket: ClientConnection) -> int:
-    """Bytes in the kernel's send queue (Linux); 0 where it cannot be asked."""
-    raw = socket.transport.get_extra_info("socket")
-    with suppress(OSError, ValueError, AttributeError):
-        return int(struct.unpack("i", fcntl.ioctl(raw.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0])
-    return 0

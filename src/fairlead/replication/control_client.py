@@ -1,4 +1,4 @@
-"""WebSockets of the replicator: to its own server's /control/…, and to the gateways of the replicas."""
+"""WebSockets of the replicator, to its own server's /control/…"""
 
 from __future__ import annotations
 
@@ -28,13 +28,8 @@ def websocket_url(base: str, path: str) -> str:
 
 
 @asynccontextmanager
-async def open_websocket(
-    base: str, path: str, *, keepalive: bool = True, open_seconds: float = _OPEN_SECONDS
-) -> AsyncIterator[ClientConnection]:
+async def open_websocket(base: str, path: str) -> AsyncIterator[ClientConnection]:
     """A WebSocket to `path` of the server at `base`.
-
-    `keepalive` False: the caller watches the connection itself. On a thin link a ping waits behind megabytes of frames,
-    and the library would take a slow connection for a dead one.
 
     Raises:
         Unreachable: it cannot be opened, or broke while it was used.
@@ -45,9 +40,9 @@ async def open_websocket(
         compression=None,
         max_size=None,
         proxy=None,
-        open_timeout=open_seconds,
+        open_timeout=_OPEN_SECONDS,
         close_timeout=0.5,
-        ping_interval=20.0 if keepalive else None,
+        ping_interval=20.0,
     )
     try:
         async with opening as socket:
