@@ -19,8 +19,10 @@ from fairlead.streamlog.values import Behind, Cursor, Gap, PartitionState, Posit
 
 NO_PRODUCER = -1
 _PRODUCER = struct.Struct(">qhi")
-_PRODUCER_AT = 43
+PRODUCER_AT = 43
 """Place of producer id, epoch and base sequence in a batch; see `protocol.batch`."""
+HEAD_BYTES = PRODUCER_AT + _PRODUCER.size
+"""What a batch does depends on no byte behind these."""
 
 PositionKey = tuple[bytes, int, int]
 """(link, shard of the source, slice)."""
@@ -103,7 +105,7 @@ def appended(state: PartitionState, row: Row) -> PartitionState:
 
 
 def _note_producer(target: Target, row: Row) -> None:
-    producer_id, epoch, first = _PRODUCER.unpack_from(row.batch, _PRODUCER_AT)
+    producer_id, epoch, first = _PRODUCER.unpack_from(row.batch, PRODUCER_AT)
     if producer_id == NO_PRODUCER:
         return
     before = target.producer(row.topic, row.partition, producer_id) or NO_PRODUCER_STATE

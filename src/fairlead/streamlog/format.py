@@ -277,14 +277,23 @@ def _meta(tail: memoryview, size: int, name: str) -> layout.FileMeta:
         raise Damaged(name, f"cut short at {size:,} bytes, or not a file of rows")
     length = int.from_bytes(end[-layout.TAIL_LENGTH : -len(layout.MAGIC)], "little", signed=True)
     footer = end[-length - layout.TAIL_LENGTH :] if 0 < length <= len(end) - layout.TAIL_LENGTH else b""
-    try:
-        texts = layout.footer_texts(footer)
-        meta = _parse(texts, name)
-    except (ValueError, KeyError) as error:
-        raise Damaged(name, "the footer is not readable") from error
+    meta = _as_written(footer)
+    if meta is None:
+        try:
+            meta = _parse(layout.footer_texts(footer), name)
+        except (ValueError, KeyError) as error:
+            raise Damaged(name, "the footer is not readable") from error
     if footer != layout.FOOTER.fill(meta) or size != layout.file_size(meta.rows, meta.batch_bytes):
         raise Damaged(name, "the footer does not fit the object's length or layout")
     return meta
+
+
+def _as_written(footer: bytes) -> layout.FileMeta | None:
+    """The values of a footer with its texts where this version puts them; None if something else is there."""
+    try:
+        return _parse(layout.FOOTER.texts(footer), "")
+    except (ValueError, Damaged):
+        return None
 
 
 def _parse(texts: dict[str, str], name: str) -> layout.FileMeta:

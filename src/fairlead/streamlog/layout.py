@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -68,6 +69,7 @@ def padded(length: int) -> int:
     return (length + 7) & ~7
 
 
+@lru_cache(maxsize=1024)
 def plan(rows: int) -> Plan:
     """Where the columns lie."""
     place = 0
@@ -211,6 +213,15 @@ class _FooterTemplate:
         for place, text in zip(self._places, meta.values(), strict=True):
             filled[place : place + len(text)] = text.encode()
         return bytes(filled)
+
+    def texts(self, footer: bytes) -> dict[str, str]:
+        """The texts of a footer that `fill` made, by key; of any other footer anything, so compare it with `fill`'s.
+
+        Raises:
+            ValueError: `fill` did not make it.
+        """
+        parts = [footer[place : place + width] for place, width in zip(self._places, _WIDTHS, strict=True)]
+        return {key: part.decode().rstrip() for key, part in zip(META_KEYS, parts, strict=True)}
 
 
 SCHEMA_MESSAGE: Final = ROW_SCHEMA.serialize().to_pybytes()

@@ -1,7 +1,8 @@
 """Carrying out a merge job: read the inputs, write segments and, if wanted, a checkpoint.
 
-Memory: the inputs' columns and control rows, one output segment, and 8 MB of what is being gathered. Nothing that is
-written here is read before a manifest names it, so an attempt that fails leaves only objects to be swept.
+Memory: inputs that are commits, the columns and control rows of segments, one output segment, and 8 MB of what is being
+gathered. Nothing that is written here is read before a manifest names it, so an attempt that fails leaves only objects
+to be swept.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog import checkpoint, effects, format, snapshot
 from fairlead.streamlog.format import Columns
+from fairlead.streamlog.lasting import replay_rows, replay_segments
 from fairlead.streamlog.manifest import CheckpointEntry, SegmentEntry, SegmentKind, SliceCount
 from fairlead.streamlog.merge import Merged, deleted_rows, merge
 from fairlead.streamlog.merge_job import MergeJob, MergeResult
-from fairlead.streamlog.reader import Located, load, open_object, replay, sendable, slice_of_topic, together
+from fairlead.streamlog.reader import Located, load, open_object, sendable, slice_of_topic, together
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import ShardState
+from fairlead.streamlog.values import LogObject
 
 GATHER_BYTES: Final = 8 << 20
+LARGE_BYTES: Final = 16 << 10
+"""Batches of such a size are written from where they lie; smaller ones cost less if they are copied together first."""
 ROW_BYTES: Final = 110
 """What a row costs in a segment besides its batch, rounded up."""
 
@@ -51,7 +56,7 @@ class _Merge:
 
     def run(self) -> MergeResult:
         job = self.job
-        inputs = self._worth_it([open_object(self.storage, item) for item in job.inputs])
+        inputs = self._worth_it([self._open(item) for item in job.inputs])
         removed = tuple(columns.name for columns in inputs)
         kept = tuple(item.name for item in job.inputs if item.name not in removed)
         if not inputs:
@@ -67,9 +72,15 @@ class _Merge:
             removed,
             len(merged.starts),
             control[0].name if control else None,
-            self._checkpoint(merged.starts),
+            self._checkpoint(rows, merged.starts),
             kept,
         )
+
+    def _open(self, item: LogObject) -> Columns:
+        """A commit as a whole: its rows go to many places, and reading them one by one costs three times as much."""
+        if item.segment:
+            return open_object(self.storage, item)
+        return format.read_whole(self.storage.get(item.name), item.name)
 
     def _merge(self, rows: Located) -> Merged:
         try:
@@ -91,8 +102,16 @@ class _Merge:
     def _write_data(self, rows: Located, places: NDArray[np.int64]) -> Iterator[SegmentEntry]:
         for part in _split(rows.columns.take(places), self.job.segment_bytes_max):
             chosen = rows.take(places[part])
-            gathered = [_joined(load(self.storage, chosen.take(cut)).runs()) for cut in _chunks(chosen.columns)]
+            gathered = [piece for cut in _chunks(chosen.columns) for piece in self._gather(chosen.take(cut))]
             yield self._write("data", chosen.columns, self._encoded_columns(chosen.columns, gathered))
+
+    def _gather(self, rows: Located) -> Sequence[Buffer]:
+        """The batches in order: those of commits where they lie if they are large, all others side by side."""
+        large = rows.columns.batch_bytes() >= LARGE_BYTES * len(rows.columns)
+        if not large or any(rows.objects[place].data is None for place in np.unique(rows.object).tolist()):
+            return [_joined(load(self.storage, rows).runs())]
+        places = zip(rows.object.tolist(), rows.columns.position.tolist(), rows.columns.size.tolist(), strict=True)
+        return [_view(rows.objects[place], position, size) for place, position, size in places]
 
     def _write_control(self, merged: Merged, *, all_inputs: bool) -> list[SegmentEntry]:
         """The control rows. Where a run keeps no row at all, an empty segment says that its commits were merged."""
@@ -134,10 +153,10 @@ class _Merge:
             raise StorageUnavailable(f"{name}: not known to be written; merging tries again under another name")
         return sum(memoryview(buffer).nbytes for buffer in buffers)
 
-    def _checkpoint(self, starts: Sequence[Row]) -> CheckpointEntry | None:
+    def _checkpoint(self, rows: Located, starts: Sequence[Row]) -> CheckpointEntry | None:
         """A checkpoint at the run's end, or the old one with the new `start` rows, which lie before its commit."""
         if self.job.make_checkpoint:
-            state, commit = self._state_at_end(self._base()), self.job.end
+            state, commit = self._state_at_end(rows, self._base()), self.job.end
         elif starts and (base := self._base()) is not None:
             state, commit = base
         else:
@@ -160,12 +179,17 @@ class _Merge:
         except (Damaged, ValueError, KeyError):
             return None
 
-    def _state_at_end(self, base: tuple[ShardState, int] | None) -> ShardState:
+    def _state_at_end(self, rows: Located, base: tuple[ShardState, int] | None) -> ShardState:
         state, from_commit = base or (ShardState(self.job.stream_id), 0)
-        for columns in replay(self.storage, (*self.job.replay, *self.job.inputs), from_commit):
-            for row in columns.rows():
-                effects.replay(state, row)
+        replay_segments(self.storage, state, self.job.replay, from_commit)
+        replay_rows(self.storage, state, rows.take(np.flatnonzero(rows.columns.commit >= from_commit)))
         return state
+
+
+def _view(source: Columns, position: int, size: int) -> memoryview:
+    assert source.data is not None
+    start = position - source.data_position
+    return source.data[start : start + size]
 
 
 def _joined(pieces: Sequence[memoryview]) -> Buffer:
