@@ -1,4 +1,4 @@
-"""CreateTopics, CreatePartitions and DeleteTopics of many topics at once: few commits, and each its own answer."""
+"""CreateTopics, CreatePartitions, DeleteTopics and ListOffsets of many topics at once, each with its own answer."""
 
 import uuid
 from datetime import timedelta
@@ -9,8 +9,9 @@ from tests.broker.handlers.asking import asking, topic_id, versions
 
 from fairlead.cluster.stream import CHANGED_TOGETHER, _uuid5
 from fairlead.cluster.values import StreamSettings
+from fairlead.protocol.batch import build_batch
 
-CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+LIST_OFFSETS, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 2, 19, 20, 37
 MANY = 2 * CHANGED_TOGETHER + 1
 SECOND = timedelta(seconds=1)
 
@@ -151,3 +152,34 @@ def test_a_topic_id_is_a_uuid_of_stream_and_incarnation():
     """UUIDv5, as `uuid` makes it: clients may keep ids over an upgrade."""
     space, name = uuid.uuid4(), uuid.uuid4().hex
     assert _uuid5(space.bytes, name) == uuid.uuid5(space, name).bytes
+
+
+@pytest.mark.parametrize("version", versions(LIST_OFFSETS))
+async def test_offsets_are_listed_in_every_version(version):
+    """The ends of what exists; a code and no offset for what does not."""
+    async with asking() as asker:
+        shard, topic = asker.cluster.stream("/default").topic("a")
+        await asker.cluster.stream("/default").produce(shard, topic.number, 1, build_batch([(None, b"v")] * 3))
+
+        def partition(index, timestamp):
+            return {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}
+
+        answer = await asker.ask(
+            LIST_OFFSETS,
+            version,
+            replica_id=-1,
+            isolation_level=0,
+            timeout=timedelta(seconds=1),
+            topics=[
+                {"name": "a", "partitions": [partition(1, -1), partition(1, -2), partition(9, -1), partition(0, -1)]},
+                {"name": "nothing", "partitions": [partition(0, -1)]},
+            ],
+        )
+        known, unknown = answer.topics
+        assert (known.name, unknown.name) == ("a", "nothing")
+        found = [(each.partition_index, each.error_code, each.offset, each.timestamp) for each in known.partitions]
+        missing = ErrorCode.unknown_topic_or_partition
+        assert found == [(1, 0, 3, -1), (1, 0, 0, -1), (9, missing, -1, -1), (0, 0, 0, -1)]
+        assert unknown.partitions[0].error_code == missing
+        if version >= 4:
+            assert [each.leader_epoch for each in known.partitions] == [0, 0, -1, 0]

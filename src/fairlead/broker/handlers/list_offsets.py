@@ -13,11 +13,12 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import Answer, Packed
 from fairlead.broker.errors import Refused, code_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.partitions import check_epoch, check_partition
 from fairlead.broker.topics import Found
+from fairlead.protocol import list_offsets as packed
 from fairlead.streamlog.values import PartitionState
 
 API_KEY = 2
@@ -34,17 +35,17 @@ _NOTHING = (-1, -1)
 async def handle(ctx: RequestContext, request: Any) -> Answer:
     """One offset for each partition, with its timestamp if a timestamp was asked for."""
     pace = Pace()
-    topics: list[dict[str, Any]] = []
+    topics: list[bytes] = []
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
             partitions.append(await _answered(ctx, topic.name, asked))
             await pace.turn()
-        topics.append({"name": topic.name, "partitions": partitions})
-    return {"topics": topics}
+        topics.append(packed.topic(ctx.version, topic.name, partitions))
+    return Packed(packed.answer(ctx.version, topics))
 
 
-async def _answered(ctx: RequestContext, name: str, asked: Any) -> dict[str, Any]:
+async def _answered(ctx: RequestContext, name: str, asked: Any) -> bytes:
     partition: int = asked.partition_index
     try:
         found = ctx.listener.find(name)
@@ -52,15 +53,10 @@ async def _answered(ctx: RequestContext, name: str, asked: Any) -> dict[str, Any
         check_epoch(found.topic, getattr(asked, "current_leader_epoch", -1))
         offset, timestamp = await _look_up(ctx, found, partition, asked.timestamp)
     except Exception as error:
-        return {"partition_index": partition, "error_code": code_of(error)}
+        return packed.partition(ctx.version, partition, code_of(error))
     state = found.shard.state.partition(found.topic.number, partition)
-    return {
-        "partition_index": partition,
-        "error_code": ErrorCode.none,
-        "timestamp": timestamp,
-        "offset": offset,
-        "leader_epoch": _epoch_at(state, found.topic.epoch, offset),
-    }
+    epoch = _epoch_at(state, found.topic.epoch, offset)
+    return packed.partition(ctx.version, partition, ErrorCode.none, timestamp, offset, epoch)
 
 
 async def _look_up(ctx: RequestContext, found: Found, partition: int, timestamp: int) -> tuple[int, int]:
