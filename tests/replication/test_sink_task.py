@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fairlead.gateway.messages import Applied, Error, Failed, Ok, Progress, WithdrawRun, to_json
 from fairlead.replication.apply_connection import SinkSettings
+from fairlead.replication.link_rows import LinkFrame
+from fairlead.replication.referred import ReferredFrame
 from fairlead.replication.sink_task import SinkTask
+from fairlead.storage.local import LocalStorage
+from fairlead.streamlog.frames_codec import sealed
 from fairlead.streamlog.values import Run
 from tests.support.apply_peer import ANSWER, ApplyPeer, packed, serve_apply
 
@@ -54,6 +61,48 @@ async def test_no_more_than_the_window_is_in_flight() -> None:
             assert len(gateway.frames) <= 2
             gateway.answering.set()
             await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 5)
+
+
+async def test_a_frame_that_is_referred_to_is_read_and_sent(tmp_path: Path) -> None:
+    """Its bytes at the gateway are those of the frame, whichever objects they came from."""
+    LocalStorage(tmp_path).put_if_absent("one", b"..first....")
+    LocalStorage(tmp_path).put_if_absent("two", b"second!")
+    async with fake_control() as control, fake_gateway() as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(referred_link_frame(tmp_path, gateway.url))
+            await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 1)
+        (frame,) = gateway.frames
+        assert frame == b"".join(sealed(b"{}", b"columns", [b"first", b"second"]))
+        assert sum(p.size_bytes for p in control.all(Progress)) == len(frame)
+
+
+async def test_a_frame_whose_object_is_gone_fails_its_run(tmp_path: Path) -> None:
+    """The server is told why, and grants its rows anew."""
+    LocalStorage(tmp_path).put_if_absent("two", b"second!")
+    async with fake_control() as control, fake_gateway() as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(referred_link_frame(tmp_path, gateway.url))
+            await control.until(lambda: bool(control.all(Failed)))
+            (failed,) = control.all(Failed)
+            assert (failed.link, failed.run, failed.reason) == (LINK, RUN, "missing")
+            assert "one" in failed.message
+        assert gateway.frames == []
+
+
+def referred_link_frame(root: Path, url: str) -> LinkFrame:
+    """`first` of the object one, then `second` of two."""
+    frame = ReferredFrame(
+        str(root),
+        ["one", "two"],
+        b"{}",
+        b"columns",
+        np.array([0, 1], np.int32),
+        np.array([2, 0], np.int64),
+        np.array([5, 6], np.int64),
+    )
+    return replace(link_frame(frame.to_bytes(), url), size_bytes=frame.size_bytes, referred=True)
 
 
 async def test_a_black_hole_holds_nobody_up() -> None:

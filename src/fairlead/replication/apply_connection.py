@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
+from fairlead.gateway.errors import code_of
 from fairlead.gateway.first_of import first_of
 from fairlead.gateway.messages import (
     Applied,
@@ -26,6 +27,7 @@ from fairlead.gateway.messages import (
 from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
 from fairlead.replication.apply_wire import ApplyWire, open_apply_wire
 from fairlead.replication.link_rows import Address, LinkFrame
+from fairlead.replication.referred import pieces_of
 
 _WATCH_SECONDS = 0.5
 
@@ -111,6 +113,9 @@ class ApplyConnection:
             self._fail(error.code, str(error))
         except (Unreachable, InvalidValue) as error:
             self._fail("unreachable", str(error))
+        except FairleadError as error:
+            # Here, not there: a frame that was referred to could not be read. Its rows are granted anew.
+            self._fail(code_of(error), str(error))
 
     async def _run(self) -> None:
         problem: Unreachable | None = None
@@ -150,7 +155,7 @@ class ApplyConnection:
                 frame = self._waiting.popleft()
                 self._sent.append(frame)
                 self._sent_bytes += frame.size_bytes
-                await wire.send_frame([frame.data])
+                await wire.send_frame(await pieces_of(frame))
             await self._changed.wait()
 
     def _fits(self, frame: LinkFrame) -> bool:

@@ -29,11 +29,13 @@ from fairlead.model.errors import Damaged, Missing
 from fairlead.replication.credit import Credit
 from fairlead.replication.link_rows import Address, LinkFrame
 from fairlead.replication.log_view import LogView, Send
+from fairlead.replication.referred import REFER_BYTES, refer
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.format import Columns
 from fairlead.streamlog.frames import Frame, FrameTopic, Repair
 from fairlead.streamlog.frames_codec import encode_frame, encode_frame_columns
+from fairlead.streamlog.reader import Located as LocatedRows
 from fairlead.streamlog.reader import Route, SlicePart, read_partition, read_slices
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import EpochRange
@@ -71,12 +73,17 @@ class _Framer:
         self._address = Address(hello, grant.destination).to_json()
 
     async def send(
-        self, slice_: int, from_commit: int, to_commit: int, columns: Columns | None, repair: Repair | None = None
+        self,
+        slice_: int,
+        from_commit: int,
+        to_commit: int,
+        rows: Columns | LocatedRows | None,
+        repair: Repair | None = None,
     ) -> None:
-        """Encode the rows (None: no rows) and hand the frame on when the destination has room."""
+        """Hand a frame on when the destination has room: with these rows (None: no rows), or with where they lie."""
         topics = {} if repair is None else await self._view.names([repair.number])
-        if columns is not None:
-            columns, named = await self._named(columns)
+        if rows is not None:
+            rows, named = await self._named(rows)
             topics |= named
         grant = self._grant
         frame = Frame(
@@ -93,19 +100,28 @@ class _Framer:
             repair=repair,
             link_created_at=grant.link_created_at,
         )
-        data = encode_frame(frame) if columns is None else encode_frame_columns(frame, columns)
-        await self._credit.take(len(data))
-        await self._hand_on(LinkFrame(self._address, grant.shard, slice_, data, len(data)))
+        if isinstance(rows, LocatedRows):
+            referred = refer(grant.data_root, frame, rows)
+            await self._hand(slice_, referred.to_bytes(), referred.size_bytes, referred=True)
+        else:
+            data = encode_frame(frame) if rows is None else encode_frame_columns(frame, rows)
+            await self._hand(slice_, data, len(data))
 
-    async def _named(self, columns: Columns) -> tuple[Columns, dict[int, FrameTopic]]:
+    async def _hand(self, slice_: int, data: bytes, size_bytes: int, *, referred: bool = False) -> None:
+        await self._credit.take(size_bytes)
+        await self._hand_on(LinkFrame(self._address, self._grant.shard, slice_, data, size_bytes, referred))
+
+    async def _named(self, rows: Columns | LocatedRows) -> tuple[Columns | LocatedRows, dict[int, FrameTopic]]:
         """The topics of the rows. Rows of topics that are gone are left out: their tombstone, which names the topic
         itself, is further on in the log."""
+        columns = rows.columns if isinstance(rows, LocatedRows) else rows
         self._view.learn(topics_told(columns))
         numbers = np.unique(columns.topic)
         topics = await self._view.names(numbers.tolist())
-        if len(topics) < len(numbers):
-            columns = columns.take(np.isin(columns.topic, np.array(list(topics), np.uint32)))
-        return columns, topics
+        if len(topics) == len(numbers):
+            return rows, topics
+        known = np.flatnonzero(np.isin(columns.topic, np.array(list(topics), np.uint32)))
+        return (rows if len(known) else columns).take(known), topics
 
 
 class GrantReader:
@@ -181,7 +197,12 @@ class GrantReader:
     async def _read_to(self, target: int) -> None:
         objects = await self._view.objects(self.scanned_to, target)
         parts = read_slices(
-            self._storage, objects, self._scanned, route=self._route, frame_bytes=self._limits.frame_bytes
+            self._storage,
+            objects,
+            self._scanned,
+            route=self._route,
+            frame_bytes=self._limits.frame_bytes,
+            refer_bytes=REFER_BYTES,
         )
         async for part in in_thread(parts):
             await self._part(part)
@@ -193,11 +214,11 @@ class GrantReader:
                 await self._frame(slice_, target, None)
 
     async def _part(self, part: SlicePart) -> None:
-        await self._frame(part.slice, part.to_commit, part.columns)
+        await self._frame(part.slice, part.to_commit, part.columns if part.referred is None else part.referred)
         self._scanned[part.slice] = part.to_commit
 
-    async def _frame(self, slice_: int, to_commit: int, columns: Columns | None) -> None:
-        await self._framer.send(slice_, self._framed[slice_], to_commit, columns)
+    async def _frame(self, slice_: int, to_commit: int, rows: Columns | LocatedRows | None) -> None:
+        await self._framer.send(slice_, self._framed[slice_], to_commit, rows)
         self._framed[slice_] = self._emitted[slice_] = to_commit
         self._unframed_bytes[slice_] = 0
 

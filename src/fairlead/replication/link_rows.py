@@ -1,8 +1,10 @@
 """The rows that Spark carries from the reader to the sink: a frame each, or filler.
 
 `address` is the JSON of an `Address`: what the sink must know to reach the destination, the same text for all frames of
-a grant. `frame` is the frame's bytes, which nobody opens on the way. Filler rows have an empty address: Spark hands a
-row on only when later bytes push it, so the source sends two of them after its last ready frame (why-the-rules, F9).
+a grant. `frame` is the frame's bytes, which nobody opens on the way, or with `referred` those of a `ReferredFrame`, for
+the sink to read; `size` is the length of the frame as it is sent, in bytes. Filler rows have an empty address: Spark
+hands a row on only when later bytes push it, so the source sends two of them after its last ready frame
+(why-the-rules, F9).
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from fairlead.gateway.messages import ApplyHello, Place
 from fairlead.gateway.wire_json import from_object, to_object
 from fairlead.streamlog.values import Run
 
-SPARK_SCHEMA = "address string, shard int, slice int, frame binary"
+SPARK_SCHEMA = "address string, shard int, slice int, size long, referred boolean, frame binary"
 ARROW_SCHEMA = pa.schema(
     [
         pa.field("address", pa.string()),
         pa.field("shard", pa.int32()),
         pa.field("slice", pa.int32()),
+        pa.field("size", pa.int64()),
+        pa.field("referred", pa.bool_()),
         pa.field("frame", pa.binary()),
     ]
 )
@@ -57,13 +61,16 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class LinkFrame:
-    """One encoded frame on its way."""
+    """One frame on its way."""
 
     address: str
     shard: int
     slice: int
     data: Buffer
+    """The encoded frame, or with `referred` what says where it is."""
     size_bytes: int
+    """Of the encoded frame."""
+    referred: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -80,6 +87,8 @@ def to_batch(frame: LinkFrame) -> pa.RecordBatch:
             pa.array([frame.address], pa.string()),
             pa.array([frame.shard], pa.int32()),
             pa.array([frame.slice], pa.int32()),
+            pa.array([frame.size_bytes], pa.int64()),
+            pa.array([frame.referred], pa.bool_()),
             column,
         ],
         schema=ARROW_SCHEMA,
@@ -87,9 +96,10 @@ def to_batch(frame: LinkFrame) -> pa.RecordBatch:
 
 
 def _column(frame: LinkFrame) -> pa.Array:
-    if frame.size_bytes < _COPIED_BYTES_MAX:
+    size_bytes = memoryview(frame.data).nbytes
+    if size_bytes < _COPIED_BYTES_MAX:
         return pa.array([frame.data], pa.binary())
-    offsets = pa.array([0, frame.size_bytes], pa.int32()).buffers()[1]
+    offsets = pa.array([0, size_bytes], pa.int32()).buffers()[1]
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(frame.data)])
 
 
@@ -100,11 +110,10 @@ def filler_batch() -> pa.RecordBatch:
 
 def from_batch(batch: pa.RecordBatch) -> list[LinkFrame]:
     """The frames of a batch that came out of Spark, fillers left out; their data are views of the batch."""
-    addresses, shards, slices, frames = (batch.column(name) for name in ("address", "shard", "slice", "frame"))
-    found = []
-    for index in range(batch.num_rows):
-        address = addresses[index].as_py()
-        if address:
-            data = memoryview(frames[index].as_buffer())
-            found.append(LinkFrame(address, shards[index].as_py(), slices[index].as_py(), data, len(data)))
-    return found
+    names = ("address", "shard", "slice", "size", "referred")
+    rows = zip(*(batch.column(name).to_pylist() for name in names), batch.column("frame"), strict=True)
+    return [
+        LinkFrame(address, shard, slice_, memoryview(frame.as_buffer()), size_bytes, referred)
+        for address, shard, slice_, size_bytes, referred, frame in rows
+        if address
+    ]

@@ -6,6 +6,7 @@ Now: a directory of the same host. A reader far from the storage will get the sa
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from fairlead.storage.interface import Storage
@@ -15,6 +16,7 @@ OpenObjects = Callable[[str], Storage]
 """From a grant's `data_root` to something that reads its objects."""
 
 
+@lru_cache(maxsize=16)
 def open_directory(data_root: str) -> Storage:
-    """Objects below this directory."""
+    """Objects below this directory; the same for all who ask, since it remembers what lies in packs."""
     return ReadOnlyLocalStorage(Path(data_root))

@@ -52,15 +52,33 @@ def encode_frame_columns(frame: Frame, columns: Columns) -> bytes:
     """The bytes of `frame` (whose `rows` are not looked at) with these rows, whose batches are loaded."""
     if not len(columns):
         return _encode(frame, 0, b"", [])
+    return b"".join(sealed(*encode_frame_head(frame, columns), columns.runs()))
+
+
+def encode_frame_head(frame: Frame, columns: Columns) -> tuple[bytes, Buffer]:
+    """What stands before the batches of a frame with these rows, whose batches need not be loaded: header, columns."""
     region, _, _ = format.columns_region(columns)
-    return _encode(frame, len(columns), region, columns.runs())
+    return _header(frame, len(columns), columns.batch_bytes()), region
+
+
+def sealed(header: bytes, region: Buffer, batches: Sequence[Buffer]) -> list[Buffer]:
+    """A frame's bytes, in pieces, from what `encode_frame_head` made and its batches."""
+    checksum = format.checksum_of([header, region, *batches])
+    return [_START.pack(len(header), checksum) + header, region, *batches]
+
+
+def sealed_bytes(header: bytes, region: Buffer, batch_bytes: int) -> int:
+    """Length of the frame that `sealed` makes."""
+    return _START.size + len(header) + memoryview(region).nbytes + batch_bytes
 
 
 def _encode(frame: Frame, rows: int, region: Buffer, batches: Sequence[Buffer]) -> bytes:
     size = sum(memoryview(batch).nbytes for batch in batches)
-    header = json.dumps(_header_fields(frame, rows, size), separators=(",", ":")).encode()
-    checksum = format.checksum_of([header, region, *batches])
-    return b"".join([_START.pack(len(header), checksum), header, region, *batches])
+    return b"".join(sealed(_header(frame, rows, size), region, batches))
+
+
+def _header(frame: Frame, rows: int, batch_bytes: int) -> bytes:
+    return json.dumps(_header_fields(frame, rows, batch_bytes), separators=(",", ":")).encode()
 
 
 def _header_fields(frame: Frame, rows: int, batch_bytes: int) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 A reader never lists. Comes in: names of objects and from which commit each slice is wanted. Goes out: rows in commit
 order, cut only between commits, with their batches. A segment's rows are sorted by (slice, topic, partition, offset),
-so its columns are read first, then the byte ranges of the wanted batches. Work is done on arrays, not row by row.
+so its columns are read first, then the byte ranges of the wanted batches; or, for a frame that another process will
+read (`refer_bytes`), those ranges are only named. Work is done on arrays, not row by row.
 
 Raises everywhere: `Missing` (ask the server again), `Damaged`, `StorageUnavailable`.
 """
@@ -46,16 +47,6 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class SlicePart:
-    """All rows of a slice in the commits [from_commit, to_commit), at least one, batches loaded."""
-
-    slice: int
-    from_commit: int
-    to_commit: int
-    columns: Columns
-
-
-@dataclass(frozen=True, slots=True)
 class Located:
     """Rows of several objects, their batches not gathered; `object` is the place of each row's in `objects`."""
 
@@ -63,8 +54,26 @@ class Located:
     objects: Sequence[Columns]
     object: NDArray[np.int32]
 
-    def take(self, places: NDArray[Any]) -> Located:
+    def take(self, places: NDArray[Any] | slice) -> Located:
         return Located(self.columns.take(places), self.objects, self.object[places])
+
+    @property
+    def on_storage(self) -> bool:
+        """No batch of these rows is in memory."""
+        return all(self.objects[place].data is None for place in np.unique(self.object).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePart:
+    """All rows of a slice in the commits [from_commit, to_commit), at least one."""
+
+    slice: int
+    from_commit: int
+    to_commit: int
+    columns: Columns
+    """With their batches, unless these are `referred`."""
+    referred: Located | None = None
+    """The same rows, and where their batches lie."""
 
 
 def slice_of_topic(topic: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -89,14 +98,17 @@ def read_slices(
     *,
     route: Route | None = None,
     frame_bytes: int = FRAME_BYTES,
+    refer_bytes: int | None = None,
 ) -> Iterator[SlicePart]:
     """Rows of these slices, each from its own commit on, in parts near `frame_bytes`.
+
+    Where a slice has `refer_bytes` or more to read its batches are not loaded but referred to; None loads all.
 
     Parts of a slice come in commit order and touch: each begins where the one before ended. When the iterator ends,
     every slice has been read to the end of `objects`; a slice without a row has no part. A commit is never cut, so a
     part can be larger.
     """
-    reader = _SliceReader(storage, from_commits, route, frame_bytes)
+    reader = _SliceReader(storage, from_commits, route, frame_bytes, refer_bytes)
     lowest = min(from_commits.values(), default=0)
     for found in _groups(storage, (o for o in objects if o.end > lowest)):
         yield from reader.read(found)
@@ -134,11 +146,17 @@ class _SliceReader:
     """Where each slice stands."""
 
     def __init__(
-        self, storage: Storage, from_commits: Mapping[int, int], route: Route | None, frame_bytes: int
+        self,
+        storage: Storage,
+        from_commits: Mapping[int, int],
+        route: Route | None,
+        frame_bytes: int,
+        refer_bytes: int | None,
     ) -> None:
         self._storage = storage
         self._route = route
         self._frame_bytes = frame_bytes
+        self._refer_bytes = refer_bytes
         self._next = dict(from_commits)
         self._from = np.full(SLICES, np.iinfo(np.int64).max, np.int64)
         self._from[list(from_commits)] = list(from_commits.values())
@@ -149,14 +167,23 @@ class _SliceReader:
         wanted = sendable(columns, self._route) & (columns.commit >= self._from[slices])
         places = np.flatnonzero(wanted)
         for number in np.unique(slices[places]).tolist():
-            of_slice = found.take(places[slices[places] == number])
-            for part in _parts(self._storage, _in_order(of_slice), self._frame_bytes):
-                yield self._part(number, part)
+            of_slice = _in_order(found.take(places[slices[places] == number]))
+            if self._refers(of_slice):
+                for cut in _cuts(of_slice.columns, self._frame_bytes):
+                    referred = of_slice.take(cut)
+                    yield self._part(number, referred.columns, referred)
+            else:
+                for part in _parts(self._storage, of_slice, self._frame_bytes):
+                    yield self._part(number, part)
 
-    def _part(self, number: int, columns: Columns) -> SlicePart:
+    def _refers(self, found: Located) -> bool:
+        wanted = self._refer_bytes
+        return wanted is not None and found.columns.batch_bytes() >= wanted and found.on_storage
+
+    def _part(self, number: int, columns: Columns, referred: Located | None = None) -> SlicePart:
         from_commit = self._next[number]
         self._next[number] = to_commit = int(columns.commit[-1]) + 1
-        return SlicePart(number, from_commit, to_commit, columns)
+        return SlicePart(number, from_commit, to_commit, columns, referred)
 
 
 def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[Located]:
@@ -182,11 +209,9 @@ def _some(found: list[Columns], more: Iterator[Columns]) -> list[Columns]:
 
 
 def open_object(storage: Storage, item: LogObject) -> Columns:
-    """A commit as a whole, and a segment too if it holds control rows, so that their checksum is looked at."""
-    if not item.segment:
-        return read_whole(storage.get(item.name), item.name)
+    """Its columns; the whole object if it is small, or holds control rows, so that their checksum is looked at."""
     columns = read_columns(storage, item.name)
-    if columns.data is None and columns.control:
+    if columns.data is None and bool(np.any(columns.kind != Kind.BATCH)):
         return read_whole(storage.get(item.name), item.name)
     return columns
 
@@ -247,7 +272,7 @@ def load(storage: Storage, found: Located) -> Columns:
     for place in np.unique(found.object).tolist():
         rows = np.flatnonzero(found.object == place)
         starts = found.columns.position[rows]
-        lows, highs = _ranges(starts, starts + found.columns.size[rows])
+        lows, highs = ranges(starts, starts + found.columns.size[rows])
         pieces += [
             _bytes(storage, found.objects[place], low, high)
             for low, high in zip(lows.tolist(), highs.tolist(), strict=True)
@@ -277,7 +302,7 @@ def _bytes(storage: Storage, source: Columns, low: int, high: int) -> bytes | me
     return storage.get_range(source.name, low, high - low)
 
 
-def _ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Byte ranges [low, high) that cover all [start, end), in order, small holes included."""
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], ends[order]
