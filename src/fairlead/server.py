@@ -130,7 +130,7 @@ async def _open_cluster(options: ServerOptions, started: AsyncExitStack) -> Clus
     executor = ThreadPoolExecutor(STORAGE_THREADS, "storage")
     started.callback(executor.shutdown)
     cluster = await Cluster.open(
-        LocalStorage(options.data),
+        LocalStorage(options.data, packs=True),
         name=options.name,
         settings=options.settings,
         clock=SystemClock(),

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Producer
 
+from fairlead.storage import names
+from fairlead.storage.local import ReadOnlyLocalStorage
 from tests.support.records import differences, read_all
 from tests.support.sites import Site, descendants, wait_until
 
@@ -63,7 +65,8 @@ def carried(both: tuple[Site, Site]) -> None:
 
 def commits(both: tuple[Site, Site]) -> frozenset[str]:
     """Names of all commits of all logs, the clusters' own included."""
-    return frozenset(str(file) for site in both for file in site.data.glob("**/commit/*/*"))
+    found = ((site.name, name) for site in both for name in ReadOnlyLocalStorage(site.data).list(""))
+    return frozenset(f"{site}/{name}" for site, name in found if names.parse_commit(name) is not None)
 
 
 def ends(both: tuple[Site, Site]) -> tuple[int, ...]:

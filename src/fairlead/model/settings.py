@@ -44,7 +44,7 @@ class Settings:
     connection_idle_seconds: float = _setting(600.0, "an idle Kafka connection is closed after this", 1)
 
     linger_ms: int = _setting(0, "how long a commit waits for more (a local disk needs none)", 0, 60_000)
-    linger_busy_ms: int = _setting(20, "linger while 10,000 or more commits wait for merging", 0, 60_000)
+    linger_busy_ms: int = _setting(20, "linger while 50,000 or more commits wait for merging", 0, 60_000)
     commit_bytes_max: int = _setting(32 * MB, "a commit is closed at this size", 1000)
     commit_queue_bytes_max: int = _setting(256 * MB, "bytes that may wait for commits of one shard", 1000)
     cache_bytes: int = _setting(256 * MB, "newest batches kept in memory, for all streams together")

@@ -2,8 +2,9 @@
 
 A put is: temporary file in `.tmp`, write, `fdatasync`, `link` to the name, `fsync` of the directory and, where this
 process has not used the directory before, of every parent up to the root. `link` refuses a taken name, so two writers
-never overwrite each other. What failed to sync is never synced again: the kernel reports such a failure once and
-forgets it (fsyncgate), so a second success would mean nothing.
+never overwrite each other. Small commits go into packs instead, if this process makes any (`packs.py`). What failed to
+sync is never synced again: the kernel reports such a failure once and forgets it (fsyncgate), so a second success would
+mean nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import heapq
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -20,7 +22,9 @@ from typing import Final
 from typing_extensions import Buffer
 
 from fairlead.model.errors import Busy, Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
+from fairlead.storage import names
 from fairlead.storage.interface import Put
+from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackWriter, Place
 
 LOCK: Final = "lock"
 _TEMPORARY: Final = ".tmp"
@@ -38,8 +42,11 @@ class LocalStorage:
         StorageUnavailable: the directory cannot be made or written, or its file system has no hard links.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, packs: bool = False) -> None:
+        """`packs`: put small commits into packs; only for the process that holds the directory's lock."""
         self._root = os.fspath(root)
+        self._index = PackIndex(self._root)
+        self._packer = PackWriter(self._index) if packs else None
         self._temporary = os.path.join(self._root, _TEMPORARY)
         self._numbers = itertools.count()
         self._durable: set[str] = set()
@@ -56,6 +63,8 @@ class LocalStorage:
             os.makedirs(self._temporary, exist_ok=True)
             for name in os.listdir(self._temporary):
                 self._remove_left_over(os.path.join(self._temporary, name))
+            if self._packer is not None:
+                self._index.adopt()
         except OSError as error:
             raise StorageUnavailable(f"data directory {self._root}: {_why(error)}") from error
         self.probe()
@@ -102,23 +111,45 @@ class LocalStorage:
 
     def get(self, name: str) -> bytes:
         """The whole object."""
-        descriptor = self._open_object(name)
-        try:
-            return self._pread(descriptor, name, 0, os.fstat(descriptor).st_size)
-        finally:
-            os.close(descriptor)
+        return self._read(name, 0, None)
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """Bytes [start, start + length) of the object, by `pread`."""
-        descriptor = self._open_object(name)
+        return self._read(name, start, length)
+
+    def _read(self, name: str, start: int, length: int | None) -> bytes:
+        place = self._placed(name)
+        descriptor = self._open_object(name, None if place is None else place.path)
         try:
-            return self._pread(descriptor, name, start, length)
+            if place is None:
+                wanted = os.fstat(descriptor).st_size if length is None else length
+                return self._pread(descriptor, name, start, wanted)
+            wanted = place.length if length is None else length
+            if start + wanted > place.length:
+                raise Damaged(name, f"ends at {place.length} bytes, {start + wanted} were expected")
+            return self._pread(descriptor, name, place.start + start, wanted)
         finally:
             os.close(descriptor)
 
-    def _open_object(self, name: str) -> int:
+    def _placed(self, name: str) -> Place | None:
+        """Where the object lies in a pack; None if it is a file, or not there."""
+        if names.parse_commit(name) is None:
+            return None
+        found = self._index.find(name)
+        if found is None and self._packer is None and not os.path.lexists(self._path(name)):
+            self._refresh()
+            found = self._index.find(name)
+        return found
+
+    def _refresh(self) -> None:
         try:
-            return os.open(self._path(name), os.O_RDONLY)
+            self._index.refresh()
+        except OSError as error:
+            raise self._unavailable("list", FOLDER, error) from error
+
+    def _open_object(self, name: str, path: str | None = None) -> int:
+        try:
+            return os.open(path or self._path(name), os.O_RDONLY)
         except FileNotFoundError as error:
             raise Missing(name) from error
         except OSError as error:
@@ -138,6 +169,9 @@ class LocalStorage:
 
     def size(self, name: str) -> int | None:
         """Length of the object in bytes, None if there is no such object."""
+        place = self._placed(name)
+        if place is not None:
+            return place.length
         try:
             return os.stat(self._path(name)).st_size
         except FileNotFoundError:
@@ -157,6 +191,9 @@ class LocalStorage:
         """
         path = self._path(name)
         parts = _parts(data)
+        packed = self._put_packed(name, path, parts)
+        if packed is not None:
+            return packed
         temporary = self._temporary_name()
         try:
             self._write(temporary, parts)
@@ -171,6 +208,22 @@ class LocalStorage:
         if linked:
             return Put.WRITTEN if self._sync_upwards(os.path.dirname(path)) else Put.UNKNOWN
         return self._compare(path, name, parts)
+
+    def _put_packed(self, name: str, path: str, parts: list[memoryview]) -> Put | None:
+        """Put a small commit into a pack; None if it is to be a file, or is one."""
+        packer = self._packer
+        if packer is None or names.parse_commit(name) is None:
+            return None
+        if name in packer.failed:
+            return Put.UNKNOWN
+        if self._index.find(name) is not None:
+            return Put.MINE if self.get(name) == b"".join(parts) else Put.ANOTHER
+        if sum(part.nbytes for part in parts) > OBJECT_BYTES_MAX or os.path.lexists(path):
+            return None
+        durable = packer.put(name, parts)
+        if durable is None:
+            return None
+        return Put.WRITTEN if durable else Put.UNKNOWN
 
     @staticmethod
     def _write(temporary: str, parts: list[memoryview]) -> None:
@@ -236,7 +289,9 @@ class LocalStorage:
     def list(self, prefix: str) -> Iterator[str]:
         """Names that start with `prefix`, in order, at any depth."""
         top = os.path.join(self._root, prefix.rstrip("/")) if prefix else self._root
-        yield from self._list(top, prefix)
+        if self._packer is None:
+            self._refresh()
+        yield from heapq.merge(self._list(top, prefix), self._index.list(prefix))
 
     def _list(self, directory: str, prefix: str) -> Iterator[str]:
         try:
@@ -247,7 +302,7 @@ class LocalStorage:
         except OSError as error:
             raise self._unavailable("list", prefix, error) from error
         for entry in entries:
-            if prefix == "" and entry in {LOCK, _TEMPORARY + "/"}:
+            if prefix == "" and entry in {LOCK, _TEMPORARY + "/", FOLDER + "/"}:
                 continue
             if entry.endswith("/"):
                 yield from self._list(os.path.join(directory, entry[:-1]), prefix + entry)
@@ -257,6 +312,8 @@ class LocalStorage:
     def delete(self, name: str) -> None:
         """Remove the object if it is there."""
         try:
+            if self._placed(name) is not None and self._index.delete(name):
+                return
             os.unlink(self._path(name))
         except FileNotFoundError:
             pass
@@ -286,7 +343,7 @@ class LocalStorage:
         return found.f_blocks * found.f_frsize
 
     def _path(self, name: str) -> str:
-        if name.startswith("/") or any(part in {"", ".", "..", _TEMPORARY} for part in name.split("/")):
+        if name.startswith("/") or any(part in {"", ".", "..", _TEMPORARY, FOLDER} for part in name.split("/")):
             raise InvalidValue(f"object name {name!r}: parts between '/' must not be empty, '.' or '..'")
         return os.path.join(self._root, name)
 

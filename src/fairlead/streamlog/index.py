@@ -95,17 +95,19 @@ class Tail:
 
     def forget(self, below_commit: int) -> None:
         """Drop the commits that segments stand for now."""
+        keys: set[PartitionKey] = set()
         while self.commits and self.commits[0].commit < below_commit:
             stats = self.commits.popleft()
             self._drop_cached(stats.commit)
-            for key in stats.keys:
-                self._forget_entries(key, below_commit)
+            keys.update(stats.keys)
+        for key in keys:
+            self._forget_entries(key, below_commit)
 
     def _forget_entries(self, key: PartitionKey, below_commit: int) -> None:
         entries = self._entries.get(key)
         if entries is None:
             return
-        kept = [entry for entry in entries if entry.commit >= below_commit]
+        kept = entries[bisect_left(entries, below_commit, key=_commit_of) :]
         if kept:
             self._entries[key] = kept
         else:
@@ -128,6 +130,10 @@ class Tail:
 def first_at(entries: Sequence[Entry], offset: int) -> int:
     """Place of the first entry that ends at or after the offset."""
     return bisect_left(entries, (offset,))
+
+
+def _commit_of(entry: Entry) -> int:
+    return entry.commit
 
 
 def _held_bytes(rows: Sequence[Row]) -> int:

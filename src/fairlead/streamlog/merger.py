@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -113,12 +114,18 @@ class MergerProcess:
             await process.wait()
 
 
+@lru_cache(maxsize=1)
+def _opened(root: str) -> LocalStorage:
+    """The same for all jobs: it remembers what lies in packs."""
+    return LocalStorage(Path(root))
+
+
 def answer(line: bytes) -> dict[str, Any]:
     """The answer to one line."""
     try:
         question = json.loads(line)
         job = job_from_json(question["job"])
-        storage = LocalStorage(Path(question["root"]))
+        storage = _opened(question["root"])
         return {"result": result_to_json(merge_run.run(storage, SystemRandomness(), job))}
     except FairleadError as error:
         return {"error": _error_to(error)}

@@ -22,7 +22,7 @@ from fairlead.streamlog.state import ShardState
 from fairlead.streamlog.writer import Announcement, Sealed, ShardLog
 
 T = TypeVar("T")
-BUSY_COMMITS = 10_000
+BUSY_COMMITS = 50_000
 """So many commits that wait for merging make the writer linger."""
 SEAL_ON_THREAD_BYTES = 1024 * 1024
 """With so much in the queue requests are evaluated on a thread, so that the loop serves others meanwhile."""

@@ -1,0 +1,264 @@
+"""Small commits in packs: durable by one sync, found by every process, gone with a torn end, never in two places."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.support.packs import always_packed
+
+from fairlead.model.errors import Damaged, Missing, StorageUnavailable
+from fairlead.storage import names, packs
+from fairlead.storage.interface import Put
+from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
+
+PREFIX = "streams/" + 32 * "a" + "/shard-0000"
+
+
+def commit(number: int, epoch: int = 1) -> str:
+    return names.commit(PREFIX, epoch, number)
+
+
+def packs_of(root: Path) -> list[Path]:
+    return sorted((root / packs.FOLDER).glob("*.pack"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def storage(root: Path, monkeypatch: pytest.MonkeyPatch) -> LocalStorage:
+    """With one pack; none is made ahead."""
+    monkeypatch.setattr(packs, "PACKS_MAX", 1)
+    return always_packed(root)
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, call: str, when: Callable[[str], bool]) -> None:
+    real = getattr(os, call)
+
+    def failing(descriptor: int, *args: Any) -> Any:
+        if when(os.readlink(f"/proc/self/fd/{descriptor}")):
+            raise OSError(errno.EIO, "it broke")
+        return real(descriptor, *args)
+
+    monkeypatch.setattr(os, call, failing)
+
+
+def in_pack(path: str) -> bool:
+    return path.endswith(".pack")
+
+
+def test_a_small_commit_is_one_sync_of_data(storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    for call in ("fdatasync", "fsync"):
+        real = getattr(os, call)
+        monkeypatch.setattr(
+            os, call, lambda d, real=real: (synced.append(os.readlink(f"/proc/self/fd/{d}")), real(d))[1]
+        )
+    size = packs_of(root)[0].stat().st_size
+    assert storage.put_if_absent(commit(7), [b"one", b"two"]) is Put.WRITTEN
+    assert [in_pack(path) for path in synced] == [True]
+    assert storage.get(commit(7)) == b"onetwo"
+    assert storage.get_range(commit(7), 1, 4) == b"netw"
+    assert storage.size(commit(7)) == 6
+    assert packs_of(root)[0].stat().st_size == size == packs.PACK_BYTES
+    assert not list(root.rglob("commit/*"))
+
+
+def test_reading_beyond_its_end_is_damage(storage: LocalStorage) -> None:
+    """The next record is not taken for its rest."""
+    storage.put_if_absent(commit(1), b"0123")
+    storage.put_if_absent(commit(2), b"next")
+    with pytest.raises(Damaged, match="ends at 4 bytes, 6 were expected"):
+        storage.get_range(commit(1), 2, 4)
+
+
+def test_other_names_and_large_commits_are_files(storage: LocalStorage, root: Path) -> None:
+    large = os.urandom(packs.OBJECT_BYTES_MAX + 1)
+    storage.put_if_absent(names.manifest(PREFIX, 1, 1), b"{}")
+    storage.put_if_absent(commit(1), large)
+    assert storage.get(commit(1)) == large
+    assert (root / commit(1)).exists()
+    assert (root / names.manifest(PREFIX, 1, 1)).exists()
+
+
+def test_the_first_commits_of_a_process_are_files(root: Path) -> None:
+    """A cluster that writes a few makes no pack of 16 MB."""
+    storage = LocalStorage(root, packs=True)
+    for number in range(packs.FILES_FIRST):
+        storage.put_if_absent(commit(number), b"x")
+    assert not packs_of(root)
+    assert len(list((root / PREFIX / "commit").glob("*/*"))) == packs.FILES_FIRST
+
+
+def test_a_name_is_given_once(storage: LocalStorage) -> None:
+    assert storage.put_if_absent(commit(1), b"one") is Put.WRITTEN
+    assert storage.put_if_absent(commit(1), [b"o", b"ne"]) is Put.MINE
+    assert storage.put_if_absent(commit(1), b"two") is Put.ANOTHER
+    assert storage.put_if_absent(commit(1), bytes(10**6)) is Put.ANOTHER
+    assert storage.get(commit(1)) == b"one"
+
+
+def test_a_name_that_a_file_has_is_taken(root: Path) -> None:
+    LocalStorage(root).put_if_absent(commit(1), b"one")
+    storage = always_packed(root)
+    assert storage.put_if_absent(commit(1), b"two") is Put.ANOTHER
+    assert storage.put_if_absent(commit(1), b"one") is Put.MINE
+
+
+def test_the_next_process_finds_them(storage: LocalStorage, root: Path) -> None:
+    for number in (3, 1, 2):
+        storage.put_if_absent(commit(number), b"%d" % number)
+    storage.delete(commit(1))
+    again = LocalStorage(root, packs=True)
+    assert list(again.list(names.commits_of(PREFIX))) == [commit(2), commit(3)]
+    assert again.get(commit(3)) == b"3"
+    with pytest.raises(Missing):
+        again.get(commit(1))
+
+
+def test_a_reader_sees_what_was_put_after_it_was_opened(storage: LocalStorage, root: Path) -> None:
+    reader = ReadOnlyLocalStorage(root)
+    for number in range(5):
+        with pytest.raises(Missing):
+            reader.get(commit(number))
+        storage.put_if_absent(commit(number), b"%d" % number)
+        assert reader.get(commit(number)) == b"%d" % number
+    assert list(reader.list("")) == [commit(number) for number in range(5)]
+
+
+def test_a_torn_record_is_none(storage: LocalStorage, root: Path) -> None:
+    """The machine stopped in the middle of a put that nobody was answered."""
+    storage.put_if_absent(commit(1), b"durable")
+    storage.put_if_absent(commit(2), b"torn" * 1000)
+    (pack,) = packs_of(root)
+    with pack.open("r+b") as file:
+        file.seek(4096 + 2000)
+        file.write(bytes(4096))
+    again = LocalStorage(root, packs=True)
+    assert list(again.list("")) == [commit(1)]
+    assert again.size(commit(2)) is None
+    assert again.put_if_absent(commit(2), b"other") is Put.WRITTEN
+    assert list(LocalStorage(root, packs=True).list("")) == [commit(1), commit(2)]
+
+
+def test_a_torn_head_is_none(storage: LocalStorage, root: Path) -> None:
+    storage.put_if_absent(commit(1), b"durable")
+    storage.put_if_absent(commit(2), b"torn")
+    (pack,) = packs_of(root)
+    with pack.open("r+b") as file:
+        file.seek(4096 + 9)
+        file.write(b"\xff")
+    assert list(LocalStorage(root, packs=True).list("")) == [commit(1)]
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
+def test_what_failed_is_unknown_for_good(
+    storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """And nothing more goes into that pack: what follows a record of which nothing is known would not be found."""
+    storage.put_if_absent(commit(1), b"durable")
+    with monkeypatch.context() as patch:
+        fail(patch, call, in_pack)
+        assert storage.put_if_absent(commit(2), b"unknown") is Put.UNKNOWN
+    assert storage.put_if_absent(commit(2), b"unknown") is Put.UNKNOWN
+    for number in range(3, 30):
+        storage.put_if_absent(commit(number), b"x")
+    found = set(LocalStorage(root, packs=True).list(""))
+    assert found - {commit(2)} == {commit(1), *(commit(number) for number in range(3, 30))}
+
+
+def test_a_pack_that_cannot_be_synced_stops_the_next_process(
+    storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it can see there is not known to be durable."""
+    storage.put_if_absent(commit(1), b"x")
+    fail(monkeypatch, "fsync", in_pack)
+    with pytest.raises(StorageUnavailable):
+        LocalStorage(root, packs=True)
+
+
+def test_a_pack_goes_with_its_last_object(storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    per_pack = packs.PACK_BYTES // (packs.OBJECT_BYTES_MAX + 4096)
+    data = bytes(packs.OBJECT_BYTES_MAX)
+    number = 0
+    while len(packs_of(root)) < 3:
+        storage.put_if_absent(commit(number), data)
+        number += 1
+        assert number < 4 * per_pack
+    first = packs_of(root)
+    for each in range(number):
+        storage.delete(commit(each))
+    assert len(packs_of(root)) < len(first)
+    assert not list(storage.list(""))
+    again = LocalStorage(root, packs=True)
+    assert not list(again.list(""))
+    assert not packs_of(root)
+
+
+def test_without_room_commits_are_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packs, "FREE_PACKS_MIN", 10**9)
+    storage = LocalStorage(root, packs=True)
+    for number in range(40):
+        assert storage.put_if_absent(commit(number), b"x") is Put.WRITTEN
+    assert not packs_of(root)
+
+
+class Packed(RuleBasedStateMachine):
+    """Against a dict: puts, deletions, and processes that follow one another, with a reader that stays."""
+
+    numbers = st.integers(0, 30)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Path(os.environ["PYTEST_PACKS_ROOT"]) / os.urandom(6).hex()
+        self.storage = always_packed(self.root)
+        self.reader = ReadOnlyLocalStorage(self.root)
+        self.model: dict[str, bytes] = {}
+        self.used: set[str] = set()
+
+    @rule(number=numbers, epoch=st.integers(1, 2), data=st.binary(max_size=6000))
+    def put(self, number: int, epoch: int, data: bytes) -> None:
+        name = commit(number, epoch)
+        if name in self.model:
+            expected = Put.MINE if self.model[name] == data else Put.ANOTHER
+            assert self.storage.put_if_absent(name, data) is expected
+        elif name not in self.used:  # a name is used once, as the log does
+            assert self.storage.put_if_absent(name, data) is Put.WRITTEN
+            self.model[name] = data
+            self.used.add(name)
+
+    @rule(number=numbers, epoch=st.integers(1, 2))
+    def delete(self, number: int, epoch: int) -> None:
+        self.storage.delete(commit(number, epoch))
+        self.model.pop(commit(number, epoch), None)
+
+    @rule()
+    def next_process(self) -> None:
+        self.storage = always_packed(self.root)
+
+    @invariant()
+    def all_is_there(self) -> None:
+        assert list(self.storage.list("")) == sorted(self.model)
+        for name, data in self.model.items():
+            assert self.storage.get(name) == self.reader.get(name) == data
+            assert self.reader.size(name) == len(data)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_PACKS_ROOT", str(tmp_path))
+    monkeypatch.setattr(packs, "PACK_BYTES", 1 << 20)
+
+
+Packed.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+test_packs_are_a_dict = Packed.TestCase
