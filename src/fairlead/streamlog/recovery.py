@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.storage.interface import Storage
-from fairlead.streamlog import checkpoint, effects, format, reader, snapshot
+from fairlead.streamlog import checkpoint, effects, format, lasting, snapshot
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
 from fairlead.streamlog.rows import Row
@@ -25,9 +25,10 @@ def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) 
         raise Damaged(manifest.checkpoint.name if manifest.checkpoint else manifest.prefix, why)
     merged_end = manifest.merged_end
     merged = [item for item in manifest.objects(from_commit, end) if item.segment]
-    for columns in reader.replay(storage, merged, from_commit):
-        for row in columns.rows():
-            _replay(state, row, columns.name or manifest.prefix)
+    try:
+        lasting.replay_segments(storage, state, merged, from_commit)
+    except CorruptBatch as error:
+        raise Damaged(manifest.prefix, str(error)) from error
     for commit in range(merged_end, end):
         name = manifest.commit_name(commit)
         rows = list(format.read_whole(storage.get(name), name).rows())
