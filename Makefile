@@ -54,10 +54,12 @@ interop: setup java
 	$(BIN)/python -m tests.interop.table
 
 bench: ROUNDS ?= 3
+bench: POINT ?= *
+bench: SYSTEM ?= *
 bench: setup java
 	scripts/bench-setup
 	$(BIN)/python -m pip install --quiet --group bench
-	$(BIN)/python -m benchmarks --rounds $(ROUNDS) --case "$(CASE)"
+	$(BIN)/python -m benchmarks --rounds $(ROUNDS) --case "$(CASE)" --point "$(POINT)" --system "$(SYSTEM)"
 	$(BIN)/python -m benchmarks.charts
 
 bench-quick: setup java

@@ -1,6 +1,7 @@
 """The bench: Fairlead beside Apache Kafka and MirrorMaker 2 on this machine.
 
-    python -m benchmarks [--case NAME,NAME] [--rounds 3] [--fresh] [--quick] [--out .make/bench]
+    python -m benchmarks [--case NAME,NAME] [--point PATTERN,PATTERN] [--system NAME,NAME] [--rounds 3]
+                         [--fresh] [--quick] [--out .make/bench]
 
 What is stored in the out folder is not measured again, so it can be ended and started at any time; `--fresh` forgets
 the runs of the chosen cases. `--quick` measures Fairlead alone at small points, each time anew, and compares nothing.
@@ -13,6 +14,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from benchmarks.case import Case
@@ -35,6 +37,8 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] | None = 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("--case", default="", help="names, separated by commas; all without it")
+    parser.add_argument("--point", default="*", help="patterns such as 1KB-*, separated by commas")
+    parser.add_argument("--system", default="*", help="patterns such as mirrormaker*, separated by commas")
     parser.add_argument("--rounds", type=int, help="of every case that is repeated at all")
     parser.add_argument("--fresh", action="store_true", help="forget the stored runs of the chosen cases")
     parser.add_argument("--quick", action="store_true", help="Fairlead alone, small")
@@ -61,9 +65,18 @@ def _whole(cases: Sequence[Case], chosen: argparse.Namespace) -> list[Run]:
     store = Store(chosen.out / RUNS)
     if chosen.fresh:
         store.forget({case.name for case in cases})
-    bad = run_all(plan(cases, chosen.rounds), store, chosen.out, _say)
+    planned = [
+        each
+        for each in plan(cases, chosen.rounds)
+        if _matches(each.point.name, chosen.point) and _matches(each.system, chosen.system)
+    ]
+    bad = run_all(planned, store, chosen.out, _say)
     print("\n" + write_report(store.runs, chosen.out))
     return bad
+
+
+def _matches(name: str, patterns: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns.split(","))
 
 
 def _say(line: str) -> None:
