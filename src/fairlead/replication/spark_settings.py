@@ -35,7 +35,7 @@ logger.aborted.level = off
 class SparkSettings:
     """What a site may choose."""
 
-    memory_mb: int = 1024
+    memory_mb: int = 512
     python: str = ""
     """Interpreter of the workers; empty: the one of this process."""
 
