@@ -15,10 +15,11 @@ from fairlead.streamlog import format
 from fairlead.streamlog.frames import Frame, FrameTopic
 from fairlead.streamlog.frames_codec import encode_frame_columns
 from fairlead.streamlog.reader import SlicePart, read_slices
+from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import LogObject
 from tests.replication.fakes import DESTINATION, LINK, RUN, SOURCE
 from tests.streamlog.test_reader import Log
-from tests.support.rows import batch_row
+from tests.support.rows import batch_row, control_row
 
 ALL = dict.fromkeys(range(16), 0)
 
@@ -60,11 +61,17 @@ def test_it_has_the_same_bytes_in_the_same_parts(seed: int, frame_bytes: int, si
 
 
 def test_control_rows_are_always_carried() -> None:
-    """Their checksum is that of the whole object, so an object that has some is read whole."""
-    log = Log(3)
-    for part in parts_of(log, 10**9, 0):
-        if part.referred is not None:
-            assert not any(part.referred.objects[place].control for place in set(part.referred.object.tolist()))
+    """Only who has read the whole object knows that their checksum fits; the parts behind them are referred to."""
+    rows = [control_row(Kind.TOPIC, b"topic", topic=1, commit=0)]
+    rows += [batch_row(1, place, commit=place + 1, row=0, value=b"x" * 100) for place in range(9)]
+    storage = MemoryStorage()
+    for row in rows:
+        storage.put_if_absent(f"{row.commit}", format.encode([row]))
+    objects = [LogObject(f"{commit}", commit, commit + 1, False) for commit in range(10)]
+    first, *others = read_slices(storage, objects, ALL, frame_bytes=1, refer_bytes=0)
+    assert first.referred is None
+    assert len(others) == 9
+    assert all(part.referred is not None for part in others)
 
 
 def test_little_is_carried_as_it_is() -> None:

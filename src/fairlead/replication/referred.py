@@ -28,7 +28,7 @@ from fairlead.streamlog.frames_codec import encode_frame_head, sealed, sealed_by
 from fairlead.streamlog.reader import Located, ranges
 
 REFER_BYTES: Final = 256 * 1024
-"""With so much to read of a slice its frames are referred to; smaller ones are carried whole, for their latency."""
+"""A frame with so much in it is referred to; smaller ones are carried whole, for their latency."""
 _LENGTHS: Final = struct.Struct("<III")
 
 

@@ -57,11 +57,6 @@ class Located:
     def take(self, places: NDArray[Any] | slice) -> Located:
         return Located(self.columns.take(places), self.objects, self.object[places])
 
-    @property
-    def on_storage(self) -> bool:
-        """No batch of these rows is in memory."""
-        return all(self.objects[place].data is None for place in np.unique(self.object).tolist())
-
 
 @dataclass(frozen=True, slots=True)
 class SlicePart:
@@ -102,7 +97,7 @@ def read_slices(
 ) -> Iterator[SlicePart]:
     """Rows of these slices, each from its own commit on, in parts near `frame_bytes`.
 
-    Where a slice has `refer_bytes` or more to read its batches are not loaded but referred to; None loads all.
+    A part of `refer_bytes` or more is not loaded but referred to, unless it has control rows; None loads all.
 
     Parts of a slice come in commit order and touch: each begins where the one before ended. When the iterator ends,
     every slice has been read to the end of `objects`; a slice without a row has no part. A commit is never cut, so a
@@ -168,17 +163,21 @@ class _SliceReader:
         places = np.flatnonzero(wanted)
         for number in np.unique(slices[places]).tolist():
             of_slice = _in_order(found.take(places[slices[places] == number]))
-            if self._refers(of_slice):
-                for cut in _cuts(of_slice.columns, self._frame_bytes):
-                    referred = of_slice.take(cut)
-                    yield self._part(number, referred.columns, referred)
-            else:
-                for part in _parts(self._storage, of_slice, self._frame_bytes):
-                    yield self._part(number, part)
+            if self._refer_bytes is None:
+                for columns in _parts(self._storage, of_slice, self._frame_bytes):
+                    yield self._part(number, columns)
+                continue
+            for cut in _cuts(of_slice.columns, self._frame_bytes):
+                part = of_slice.take(cut)
+                if self._refers(part.columns):
+                    yield self._part(number, part.columns, part)
+                else:
+                    yield self._part(number, load(self._storage, part))
 
-    def _refers(self, found: Located) -> bool:
+    def _refers(self, columns: Columns) -> bool:
+        """Large parts without control rows: of those the reader alone has seen the object's checksum."""
         wanted = self._refer_bytes
-        return wanted is not None and found.columns.batch_bytes() >= wanted and found.on_storage
+        return wanted is not None and columns.batch_bytes() >= wanted and bool(np.all(columns.kind == Kind.BATCH))
 
     def _part(self, number: int, columns: Columns, referred: Located | None = None) -> SlicePart:
         from_commit = self._next[number]
