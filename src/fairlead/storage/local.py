@@ -179,6 +179,15 @@ class LocalStorage:
         except OSError as error:
             raise self._unavailable("read", name, error) from error
 
+    def release(self, name: str) -> None:
+        """Let the kernel use the pages of a file for others; of what lies in a pack nothing is done."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self._path(name), os.O_RDONLY)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+
     def put_if_absent(self, name: str, data: Buffer | Sequence[Buffer]) -> Put:
         """Store the object durably, unless the name is taken.
 
