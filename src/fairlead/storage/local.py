@@ -22,7 +22,7 @@ from typing import Final
 from typing_extensions import Buffer
 
 from fairlead.model.errors import Busy, Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
-from fairlead.storage import names
+from fairlead.storage import direct, names
 from fairlead.storage.interface import Put
 from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackWriter, Place
 
@@ -122,14 +122,27 @@ class LocalStorage:
         descriptor = self._open_object(name, None if place is None else place.path)
         try:
             if place is None:
-                wanted = os.fstat(descriptor).st_size if length is None else length
-                return self._pread(descriptor, name, start, wanted)
+                size = os.fstat(descriptor).st_size
+                return self._read_file(descriptor, name, size, start, size if length is None else length)
             wanted = place.length if length is None else length
             if start + wanted > place.length:
-                raise Damaged(name, f"ends at {place.length} bytes, {start + wanted} were expected")
+                raise _cut_short(name, place.length, start + wanted)
             return self._pread(descriptor, name, place.start + start, wanted)
         finally:
             os.close(descriptor)
+
+    def _read_file(self, descriptor: int, name: str, size: int, start: int, length: int) -> bytes:
+        """From a large file past the page cache, else through it."""
+        large = size >= direct.OBJECT_BYTES_MIN and length >= direct.READ_BYTES_MIN
+        if not (large and direct.enable(descriptor)):
+            return self._pread(descriptor, name, start, length)
+        try:
+            data = direct.read(descriptor, start, length)
+        except OSError as error:
+            raise self._unavailable("read", name, error) from error
+        if len(data) < length:
+            raise _cut_short(name, start + len(data), start + length)
+        return data
 
     def _placed(self, name: str) -> Place | None:
         """Where the object lies in a pack; None if it is a file, or not there."""
@@ -161,7 +174,7 @@ class LocalStorage:
             while len(data) < length:
                 more = os.pread(descriptor, length - len(data), start + len(data))
                 if not more:
-                    raise Damaged(name, f"ends at {start + len(data)} bytes, {start + length} were expected")
+                    raise _cut_short(name, start + len(data), start + length)
                 data += more
         except OSError as error:
             raise self._unavailable("read", name, error) from error
@@ -238,7 +251,10 @@ class LocalStorage:
     def _write(temporary: str, parts: list[memoryview]) -> None:
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         try:
-            _write_all(descriptor, parts)
+            if sum(part.nbytes for part in parts) >= direct.OBJECT_BYTES_MIN and direct.enable(descriptor):
+                direct.write(descriptor, parts)
+            else:
+                _write_all(descriptor, parts)
             os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
@@ -408,6 +424,10 @@ def lock_directory(root: Path) -> DirectoryLock:
         os.close(descriptor)
         raise StorageUnavailable(f"data directory {root}: cannot lock it: {_why(error)}") from error
     return DirectoryLock(descriptor)
+
+
+def _cut_short(name: str, end: int, expected: int) -> Damaged:
+    return Damaged(name, f"ends at {end} bytes, {expected} were expected")
 
 
 def _parts(data: Buffer | Sequence[Buffer]) -> list[memoryview]:

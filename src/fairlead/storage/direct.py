@@ -1,0 +1,106 @@
+"""Large reads and writes past the page cache, by `O_DIRECT`.
+
+A log is written once, merged once and mostly read at its tail, which the server keeps in memory itself. Through the
+page cache every byte of a large commit would be copied once more, into pages that push others out and that hardly
+anyone reads. The device wants whole blocks at whole blocks' places from memory that is aligned, so bytes pass through a
+buffer that each thread keeps.
+
+Where the file system refuses (`EINVAL`, such as an older tmpfs) everything is read and written as ever.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+OBJECT_BYTES_MIN: Final = 256 * 1024
+"""Smaller objects are written and read through the page cache."""
+READ_BYTES_MIN: Final = 32 * 1024
+"""Smaller reads go through the page cache too, which reads ahead."""
+_BLOCK: Final = 4096
+_BUFFER_BYTES: Final = 4 * 1024 * 1024
+_FLAG: Final = getattr(os, "O_DIRECT", 0)
+
+
+class _Buffer(threading.local):
+    """Aligned memory of a thread, made when it is first needed."""
+
+    _memory: mmap.mmap | None = None
+
+    def get(self) -> NDArray[np.uint8]:
+        """All of it, as bytes."""
+        if self._memory is None:
+            self._memory = mmap.mmap(-1, _BUFFER_BYTES)
+        return np.frombuffer(self._memory, np.uint8)
+
+
+_BUFFER: Final = _Buffer()
+
+
+def enable(descriptor: int) -> bool:
+    """Let reads and writes of an open file pass the page cache; False if the file system knows no such thing."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | _FLAG)
+    except OSError:
+        return False
+    return bool(_FLAG)
+
+
+def write(descriptor: int, parts: Sequence[memoryview]) -> None:
+    """Write a new file that is `enable`d. Not durable before `fdatasync`.
+
+    Raises:
+        OSError
+    """
+    buffer = _BUFFER.get()
+    held = total = 0
+    for part in parts:
+        data = np.frombuffer(part, np.uint8)
+        total += len(data)
+        while len(data):
+            count = min(len(data), _BUFFER_BYTES - held)
+            np.copyto(buffer[held : held + count], data[:count])
+            held, data = held + count, data[count:]
+            if held == _BUFFER_BYTES:
+                _write_out(descriptor, buffer)
+                held = 0
+    if held:
+        padded = held + -held % _BLOCK
+        buffer[held:padded] = 0
+        _write_out(descriptor, buffer[:padded])
+    if total % _BLOCK:
+        os.truncate(descriptor, total)
+
+
+def _write_out(descriptor: int, data: NDArray[np.uint8]) -> None:
+    view = memoryview(data.data)
+    while view.nbytes:
+        view = view[os.write(descriptor, view) :]
+
+
+def read(descriptor: int, start: int, length: int) -> bytes:
+    """Bytes [start, start + length) of a file that is `enable`d, fewer at the end of the file.
+
+    Raises:
+        OSError
+    """
+    buffer = _BUFFER.get()
+    pieces: list[bytes] = []
+    position, end = start, start + length
+    while position < end:
+        low = position - position % _BLOCK
+        wanted = min(end - low + -(end - low) % _BLOCK, _BUFFER_BYTES)
+        found = os.preadv(descriptor, [memoryview(buffer[:wanted])], low)
+        piece = buffer[position - low : min(found, end - low)].tobytes()
+        if not piece:
+            break
+        pieces.append(piece)
+        position += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
