@@ -80,7 +80,7 @@ def write(descriptor: int, parts: Sequence[memoryview]) -> None:
 
 
 def _write_out(descriptor: int, data: NDArray[np.uint8]) -> None:
-    view = memoryview(data.data)
+    view = data.data
     while view.nbytes:
         view = view[os.write(descriptor, view) :]
 
@@ -97,7 +97,7 @@ def read(descriptor: int, start: int, length: int) -> bytes:
     while position < end:
         low = position - position % _BLOCK
         wanted = min(end - low + -(end - low) % _BLOCK, _BUFFER_BYTES)
-        found = os.preadv(descriptor, [memoryview(buffer[:wanted])], low)
+        found = os.preadv(descriptor, [buffer[:wanted].data], low)
         piece = buffer[position - low : min(found, end - low)].tobytes()
         if not piece:
             break
