@@ -251,8 +251,19 @@ class Poll:
         for one, result in zip(cold, results, strict=True):
             self._room_bytes += one.max_bytes
             self._put(one.entry, one.place, result)
+            self._read_ahead(one, result)
         for entry in {one.entry: None for one in cold}:
             self._settle(entry)
+
+    def _read_ahead(self, one: _Cold, result: Fetched | Exception) -> None:
+        """Whoever was answered from the disk will mostly go on there."""
+        found = one.entry.found
+        if isinstance(result, Exception) or found is None:
+            return
+        partition = one.entry.asked.partitions[one.place].partition
+        job = found.shard.log.ahead(found.topic.number, partition, result, one.max_bytes)
+        if job is not None:
+            self._readers.submit(job)
 
     def _put(self, entry: _Entry, place: int, result: Fetched | Exception) -> None:
         partition = entry.asked.partitions[place].partition

@@ -7,9 +7,10 @@ stops the log, which says so by name.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,13 +25,14 @@ from fairlead.model.errors import (
     UnknownTopic,
 )
 from fairlead.model.names import SLICES
-from fairlead.protocol.batch import check, empty_batch, first_at_or_after
+from fairlead.protocol.batch import check, empty_batch, first_at_or_after, read_header
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import format
 from fairlead.streamlog.draft import NotLoaded, RowKey, Stored, stored
 from fairlead.streamlog.format import Columns
 from fairlead.streamlog.index import Entry, Tail, first_at
 from fairlead.streamlog.manifest import Manifest
+from fairlead.streamlog.read_ahead import ReadAhead
 from fairlead.streamlog.state import ShardState
 from fairlead.streamlog.values import PartitionState
 
@@ -94,6 +96,7 @@ class LogReader:
         self._columns: OrderedDict[str, _Indexed] = OrderedDict()
         self._columns_bytes = 0
         self._stored: OrderedDict[RowKey, Stored | None] = OrderedDict()
+        self._ahead = ReadAhead(self._read_on)
 
     # From memory
 
@@ -147,11 +150,27 @@ class LogReader:
             return found
         self._log.check_running()
         state = self._state(number, partition)
+        ahead = within(self._ahead.take((number, partition, offset)), max_bytes)
+        if ahead:
+            return Fetched(ahead, state.end, state.start)
         try:
             return Fetched(self._from_disk(number, partition, offset, max_bytes, state), state.end, state.start)
         except (Damaged, StorageUnavailable) as error:
             self._log.stop(error)
             raise
+
+    def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
+        """A job that reads what a consumer of these batches, which came from the disk, will ask for next."""
+        if not fetched.batches:
+            return None
+        next_offset = read_header(fetched.batches[-1]).last_offset + 1
+        if next_offset >= fetched.high_watermark:
+            return None
+        return self._ahead.plan((number, partition, next_offset), max_bytes)
+
+    def _read_on(self, number: int, partition: int, offset: int, max_bytes: int) -> list[bytes | memoryview]:
+        state = self._state(number, partition)
+        return self._from_disk(number, partition, offset, max_bytes, state)
 
     def _from_disk(
         self, number: int, partition: int, offset: int, max_bytes: int, state: PartitionState
@@ -319,6 +338,14 @@ class LogReader:
             return (epoch, state.end) if epoch == state.epoch and epoch >= 0 else (-1, -1)
         floor = [e for e, _ in state.history if e <= epoch]
         return (floor[-1] if floor else epoch), later
+
+
+def within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes | memoryview]:
+    """As many as fit, the first one in any case."""
+    ends = itertools.accumulate(map(len, batches))
+    return [
+        batch for place, (batch, end) in enumerate(zip(batches, ends, strict=True)) if end <= max_bytes or not place
+    ]
 
 
 def _weight(indexed: _Indexed) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fairlead.model.names import SLICES
 from fairlead.streamlog.fetch import Fetched, LogReader
@@ -99,6 +99,10 @@ class LogViews:
             Damaged, StorageUnavailable: the log stops.
         """
         return self.reader.fetch(number, partition, offset, max_bytes)
+
+    def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
+        """A job that reads, blocking, what will be asked for after an answer of `fetch`; None if that is not needed."""
+        return self.reader.ahead(number, partition, fetched, max_bytes)
 
     def offset_for_time(self, number: int, partition: int, timestamp_ms: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with at least that time; None if there is none. Blocking.
