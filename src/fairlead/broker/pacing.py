@@ -15,13 +15,17 @@ class Pace:
     The machine's own clock is read, not the one that tests hand in: what is measured is the work of this process.
     """
 
-    __slots__ = ("_until",)
+    __slots__ = ("_rest_seconds", "_slice_seconds", "_until")
 
-    def __init__(self) -> None:
-        self._until = perf_counter() + SLICE_SECONDS
+    def __init__(self, slice_seconds: float = SLICE_SECONDS, rest_seconds: float = 0) -> None:
+        """With `rest_seconds` others have the loop for themselves that long after each slice: what takes several turns,
+        as a produce does, then goes through in one."""
+        self._slice_seconds = slice_seconds
+        self._rest_seconds = rest_seconds
+        self._until = perf_counter() + slice_seconds
 
     async def turn(self) -> None:
-        """Let others go on, if this request has worked for `SLICE_SECONDS`."""
+        """Let others go on, if this request has worked for a slice."""
         if perf_counter() >= self._until:
-            await asyncio.sleep(0)
-            self._until = perf_counter() + SLICE_SECONDS
+            await asyncio.sleep(self._rest_seconds)
+            self._until = perf_counter() + self._slice_seconds

@@ -15,8 +15,11 @@ from fairlead.cluster.stream import Stream
 from fairlead.protocol.metadata import topic as pack_topic
 from fairlead.streamlog.shard import Shard
 
-RUN = 512
+RUN = 256
 """Topic numbers packed together."""
+_SLICE_SECONDS = 0.002
+_REST_SECONDS = 0.002
+"""A million topics take seconds to pack the first time; half of these are for others."""
 _LAYOUTS = (0, 1, 5, 7, 8, 9, 10)
 """Versions of Metadata that changed how a topic is packed; 11 to 13 pack it as 10."""
 _LAYOUTS_KEPT = 2
@@ -42,7 +45,7 @@ class PackedTopics:
     async def all(self, stream: Stream, version: int) -> tuple[int, list[bytes]]:
         """How many topics the stream has, and their packed bytes in pieces, as they were at some moment each."""
         layout = max(layout for layout in _LAYOUTS if layout <= version)
-        pace = Pace()
+        pace = Pace(_SLICE_SECONDS, _REST_SECONDS)
         count = 0
         pieces: list[bytes] = []
         for shard in stream.shards:

@@ -12,8 +12,9 @@ from pathlib import Path
 TASK_FAILURES_MAX = 4
 """A task that dies (a killed Python process) is tried again this often before the query ends."""
 
-_FRUGAL = "-XX:G1PeriodicGCInterval=30000 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
-"""A heap that a large copy has made grow is given back when the links are quiet again."""
+_FRUGAL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
+"""The JVM plans and carries small rows: no collector of many threads and no second compiler, whose work and memory
+would be more than what they save here."""
 
 LOG4J = """\
 rootLogger.level = error
