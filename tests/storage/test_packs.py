@@ -136,6 +136,21 @@ def test_a_reader_sees_what_was_put_after_it_was_opened(storage: LocalStorage, r
     assert list(reader.list("")) == [commit(number) for number in range(5)]
 
 
+def test_a_reader_forgets_packs_that_are_gone(storage: LocalStorage, root: Path) -> None:
+    """It lives long, and must not keep a place for each commit that there ever was."""
+    reader = ReadOnlyLocalStorage(root)
+    for number in range(10):
+        storage.put_if_absent(commit(number), b"x")
+        assert reader.get(commit(number)) == b"x"
+    for pack in packs_of(root):
+        pack.unlink()
+    with pytest.raises(Missing):
+        reader.get(commit(99))
+    assert not list(reader.list(""))
+    with pytest.raises(Missing):
+        reader.get(commit(3))
+
+
 def test_a_torn_record_is_none(storage: LocalStorage, root: Path) -> None:
     """The machine stopped in the middle of a put that nobody was answered."""
     storage.put_if_absent(commit(1), b"durable")

@@ -103,6 +103,12 @@ class _Commits:
             there = self._there()
             self._rows, self._count, self._gone = there, len(there), 0
 
+    def drop(self, pack: int) -> None:
+        """Forget all that lay in a pack."""
+        rows = self._there()
+        self._rows = rows[rows["pack"] != pack]
+        self._count, self._gone = len(self._rows), 0
+
     def numbers(self) -> list[int]:
         """All, in order."""
         found: list[int] = self._there()["number"].tolist()
@@ -159,7 +165,7 @@ class PackIndex:
         return iter(sorted(name for name in found if name.startswith(prefix)))
 
     def refresh(self) -> None:
-        """Look for packs and records that others have added.
+        """Look for packs and records that others have added, and forget the packs that they have removed.
 
         Raises:
             OSError
@@ -169,9 +175,21 @@ class PackIndex:
                 there = sorted(os.listdir(self.folder))
             except FileNotFoundError:
                 there = []
-            for file in there:
-                if file.endswith(".pack"):
-                    self._read_on(self._pack_of(os.path.join(self.folder, file)))
+            paths = [os.path.join(self.folder, file) for file in there if file.endswith(".pack")]
+            for path in paths:
+                self._read_on(self._pack_of(path))
+            for path in self._known.keys() - set(paths):
+                self._drop(self._known[path])
+
+    def _drop(self, number: int) -> None:
+        pack = self._packs[number]
+        if pack.gone:
+            return
+        pack.gone = True
+        for folder, commits in list(self._commits.items()):
+            commits.drop(number)
+            if not len(commits):
+                del self._commits[folder]
 
     def _pack_of(self, path: str) -> int:
         if path not in self._known:
