@@ -6,13 +6,11 @@ of its JVM and its tasks (`MB/s with start` has it). Fairlead's replicator alrea
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 
 from benchmarks.case import HOME, Case, Figures, Point
-from benchmarks.cases.replicas import MakePair, carry, check, numbered
-from benchmarks.load import launch
+from benchmarks.cases.replicas import MakePair, copy_what_is_there
 from benchmarks.systems import pair_fairlead, pair_mirrormaker
 
 TOPICS = 100
@@ -21,24 +19,8 @@ RECORD_BYTES = 1000
 
 def measure(make_pair: MakePair, folder: Path, point: Point) -> Figures:
     """Fill, carry, check."""
-    topics, records = int(point.settings["topics"]), int(point.settings["records"])
-    with make_pair(folder) as pair:
-        pair.source.create_topics(topics)
-        launch.run(
-            "producer",
-            {
-                "bootstrap": pair.source.bootstrap,
-                "topics": numbered(pair.source.topic, topics),
-                "records": records,
-                "record_bytes": RECORD_BYTES,
-                "compression": point.settings["compression"],
-            },
-        )
-        os.sync()  # Kafka leaves it to the kernel: what it has yet to write is not to slow the copy
-        figures = carry(pair, topics, records, RECORD_BYTES, point.settings["limit seconds"])
-        if figures["arrived part"] == 1:
-            check(pair, topics, records, RECORD_BYTES)
-        return figures
+    load = {"compression": point.settings["compression"]}
+    return copy_what_is_there(make_pair, folder, point, "producer", RECORD_BYTES, load)
 
 
 def _point(name: str, gigabytes: float, compression: str, systems: tuple[str, ...] = ()) -> Point:

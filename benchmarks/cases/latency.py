@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.case import Case, Point
 from benchmarks.cases.common import Figures, Settings, check, on, together, topics
+from benchmarks.load.latency import as_figures
 from benchmarks.load.launch import start
 from benchmarks.systems import System
 
@@ -27,15 +28,9 @@ def measure(system: System, settings: Settings) -> Figures:
     client = start("open_loop", {**load, "rate": rate, "seconds": seconds, "warm_records": warm})
     (found,), server = together(system, [client])
     check(system, names, settings, rate * seconds)
-    taken = found["acknowledged"]
-    return {
-        "p50 ms": taken["p50_ms"],
-        "p99 ms": taken["p99_ms"],
-        "p99.9 ms": taken["p99_9_ms"],
-        "max ms": taken["max_ms"],
+    return as_figures(found["acknowledged"]) | {
         "client late p99 ms": found["late"]["p99_ms"],
         "server cpu %": 100 * server / found["seconds"],
-        "histogram": taken["histogram"],
     }
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tests.support.sites import wait_until
 
-from benchmarks.case import CheckFailed, Figures
+from benchmarks.case import CheckFailed, Figures, Point
 from benchmarks.load import launch
 from benchmarks.load.raw import Connection
 from benchmarks.systems import Pair, cpu_seconds, rss_bytes
@@ -102,6 +104,23 @@ def carry(pair: Pair, topics: int, records: int, record_bytes: int, limit_second
         done = Look.take(pair, found)
         starting.result()
     return _figures(pair, command, empty, done, records, record_bytes)
+
+
+def copy_what_is_there(
+    make_pair: MakePair, folder: Path, point: Point, program: str, record_bytes: int, load: Mapping[str, Any]
+) -> Figures:
+    """A source that a load program has filled gets its replica; what has arrived whole is checked."""
+    topics, records = int(point.settings["topics"]), int(point.settings["records"])
+    with make_pair(folder) as pair:
+        pair.source.create_topics(topics)
+        names = numbered(pair.source.topic, topics)
+        filled = {"bootstrap": pair.source.bootstrap, "topics": names, "records": records, "record_bytes": record_bytes}
+        launch.run(program, {**filled, **load})
+        os.sync()  # Kafka leaves it to the kernel: what it has yet to write is not to slow the copy
+        figures = carry(pair, topics, records, record_bytes, point.settings["limit seconds"])
+        if figures["arrived part"] == 1:
+            check(pair, topics, records, record_bytes)
+        return figures
 
 
 def _check(pair: Pair) -> None:

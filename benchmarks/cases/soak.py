@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import statistics
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -24,11 +23,13 @@ from benchmarks.case import Case, CheckFailed, Figures, Point
 from benchmarks.load.launch import Client, start
 from benchmarks.systems import fairlead, io_bytes, rss_bytes
 from benchmarks.systems.fairlead import Fairlead
+from benchmarks.systems.processes import Looks
 
 TOPICS = 100
 CHECKED = 10
 BATCH_RECORDS = 100
 QUARTERS = 4
+LOOK_SECONDS = 0.5
 
 
 def measure(folder: Path, point: Point) -> Figures:
@@ -44,7 +45,7 @@ def measure(folder: Path, point: Point) -> Figures:
         for client in (reader, *writers):
             stack.callback(client.close)
             client.wait_ready()
-        watch = stack.enter_context(Watch(system, folder))
+        watch = stack.enter_context(Looks(partial(_look, system, folder), LOOK_SECONDS))
         written = io_bytes(system.pids).written
         reader.open_gate()
         edges, found = [time.monotonic()], []
@@ -55,7 +56,7 @@ def measure(folder: Path, point: Point) -> Figures:
         written = io_bytes(system.pids).written - written
         reader.figures(settings["ttl_seconds"])
         _check_ends(system, settings["records"])
-        return _figures(found, watch.quarters(edges), written)
+        return _figures(found, _quarters(watch.samples[:], edges), written)
 
 
 def _reader(system: Fairlead, settings: Any) -> Client:
@@ -105,42 +106,17 @@ class Look(NamedTuple):
     disk_bytes: int
 
 
-class Watch:
-    """Looks at memory and files each second, in a thread."""
+def _look(system: Fairlead, folder: Path) -> Look:
+    count, size = _files(folder)
+    return Look(time.monotonic(), rss_bytes(system.pids), count, size)
 
-    def __init__(self, system: Fairlead, folder: Path) -> None:
-        self._system = system
-        self._folder = folder
-        self._looks: list[Look] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._look()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._over.wait(0.5):
-            self._look()
-
-    def _look(self) -> None:
-        count, size = _files(self._folder)
-        self._looks.append(Look(time.monotonic(), rss_bytes(self._system.pids), count, size))
-
-    def quarters(self, edges: Sequence[float]) -> list[list[Look]]:
-        """The looks of each part of the run; one that was too short for any has the last before its end."""
-        looks = self._looks[:]
-        return [
-            [look for look in looks if begin <= look.at < end] or [look for look in looks if look.at < end][-1:]
-            for begin, end in pairwise(edges)
-        ]
+def _quarters(looks: Sequence[Look], edges: Sequence[float]) -> list[list[Look]]:
+    """The looks of each part of the run; one that was too short for any has the last before its end."""
+    return [
+        [look for look in looks if begin <= look.at < end] or [look for look in looks if look.at < end][-1:]
+        for begin, end in pairwise(edges)
+    ]
 
 
 def _files(folder: Path) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.case import HOME, Case, Figures, Point
 from benchmarks.cases.replicas import MakePair, numbered, replicate_first
 from benchmarks.load import launch
+from benchmarks.load.latency import as_figures
 from benchmarks.systems import Pair, Sampler, pair_fairlead, pair_mirrormaker
 
 TOPICS = 10
@@ -50,17 +51,11 @@ def listen(pair: Pair, rate: float, seconds: float, warm_seconds: float, produce
             "producer": producer,
         },
     )
-    consumed = found["consumed"]
-    return {
-        "p50 ms": consumed["p50_ms"],
-        "p99 ms": consumed["p99_ms"],
-        "p99.9 ms": consumed["p99_9_ms"],
-        "max ms": consumed["max_ms"],
+    return as_figures(found["consumed"]) | {
         "acknowledged p50 ms": found["acknowledged"]["p50_ms"],
         "acknowledged p99 ms": found["acknowledged"]["p99_ms"],
         "client late p99 ms": found["late"]["p99_ms"],
         "records": found["records"],
-        "histogram": consumed["histogram"],
     }
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from tests.support.sites import descendants
 
@@ -103,8 +103,38 @@ def _read(pids: Iterable[int], name: str) -> Iterator[str]:
         yield text
 
 
-class Sampler:
-    """Looks at processes again and again in a thread, while the `with` block runs; the first and last look are exact.
+T = TypeVar("T")
+
+
+class Looks(Generic[T]):
+    """Looks again and again in a thread, while the `with` block runs; the first look and the last are exact."""
+
+    def __init__(self, look: Callable[[], T], every_seconds: float) -> None:
+        self.samples: list[T] = []
+        self._look = look
+        self._every_seconds = every_seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.samples.append(self._look())
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.samples.append(self._look())
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_seconds):
+            self.samples.append(self._look())
+
+
+class Sampler(Looks[Sample]):
+    """Looks at processes.
 
     A look costs some milliseconds a gigabyte of memory: the kernel walks the page tables.
     """
@@ -115,24 +145,11 @@ class Sampler:
         every_seconds: float = 1.0,
         memory: Callable[[Iterable[int]], int] = rss_bytes,
     ) -> None:
-        self.samples: list[Sample] = []
-        self._pids = pids
-        self._every_seconds = every_seconds
-        self._memory = memory
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        def look() -> Sample:
+            known = tuple(pids())
+            return Sample(time.monotonic(), cpu_seconds(known), memory(known))
 
-    def __enter__(self) -> Self:
-        self._look()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._look()
+        super().__init__(look, every_seconds)
 
     @property
     def seconds(self) -> float:
@@ -147,11 +164,3 @@ class Sampler:
     @property
     def memory_bytes_max(self) -> int:
         return max(sample.memory_bytes for sample in self.samples)
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._every_seconds):
-            self._look()
-
-    def _look(self) -> None:
-        pids = tuple(self._pids())
-        self.samples.append(Sample(time.monotonic(), cpu_seconds(pids), self._memory(pids)))

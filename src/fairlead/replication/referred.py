@@ -25,7 +25,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.format import Columns
 from fairlead.streamlog.frames import Frame
 from fairlead.streamlog.frames_codec import encode_frame_head, sealed, sealed_bytes
-from fairlead.streamlog.reader import Located, ranges
+from fairlead.streamlog.reader import Located, stretches
 
 REFER_BYTES: Final = 256 * 1024
 """A frame with so much in it is referred to; smaller ones are carried whole, for their latency."""
@@ -63,22 +63,18 @@ class ReferredFrame:
 
     def _batches(self, storage: Storage) -> list[Buffer]:
         """The batches in order, neighbours as one piece. Each stretch of an object is read once."""
-        stretches: list[memoryview] = []
-        of_row = np.empty(len(self.size), np.int64)
-        start = np.empty(len(self.size), np.int64)
-        for place, name in enumerate(self.names):
-            rows = np.flatnonzero(self.object == place)
-            lows, highs = ranges(self.position[rows], self.position[rows] + self.size[rows])
-            stretch = np.searchsorted(lows, self.position[rows], side="right") - 1
-            of_row[rows] = len(stretches) + stretch
-            start[rows] = self.position[rows] - lows[stretch]
-            for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
-                stretches.append(memoryview(storage.get_range(name, low, high - low)))
+        read, of_row, start = stretches(
+            lambda place, low, high: storage.get_range(self.names[place], low, high - low),
+            self.object,
+            self.position,
+            self.position + self.size,
+        )
+        views = [memoryview(stretch) for stretch in read]
         end = start + self.size
         breaks = np.flatnonzero((end[:-1] != start[1:]) | (of_row[:-1] != of_row[1:]))
         firsts, lasts = np.concatenate(([0], breaks + 1)), np.concatenate((breaks, [len(end) - 1]))
         pieces = zip(of_row[firsts].tolist(), start[firsts].tolist(), end[lasts].tolist(), strict=True)
-        return [stretches[stretch][low:high] for stretch, low, high in pieces]
+        return [views[stretch][low:high] for stretch, low, high in pieces]
 
     def to_bytes(self) -> bytes:
         """As Spark carries it."""

@@ -44,10 +44,6 @@ class Storage(Protocol):
         """Length of the object in bytes, None if there is no such object."""
         ...
 
-    def release(self, name: str) -> None:
-        """A hint: the object's bytes will hardly be read again, so the system need not keep them in memory."""
-        ...
-
     def put_if_absent(self, name: str, data: Buffer | Sequence[Buffer]) -> Put:
         """Store the object durably, unless the name is taken. A sequence of buffers is stored one after the other."""
         ...

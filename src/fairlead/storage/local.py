@@ -22,7 +22,7 @@ from typing import Final
 from typing_extensions import Buffer
 
 from fairlead.model.errors import Busy, Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
-from fairlead.storage import direct, names
+from fairlead.storage import direct, files, names
 from fairlead.storage.interface import Put
 from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackWriter, Place
 
@@ -90,7 +90,7 @@ class LocalStorage:
         try:
             os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
             self._probe_link(made, linked)
-            _fsync_directory(self._root)
+            files.sync_directory(self._root)
         except OSError as error:
             raise StorageUnavailable(f"data directory {self._root} cannot be written: {_why(error)}") from error
         finally:
@@ -192,15 +192,6 @@ class LocalStorage:
         except OSError as error:
             raise self._unavailable("read", name, error) from error
 
-    def release(self, name: str) -> None:
-        """Let the kernel use the pages of a file for others; of what lies in a pack nothing is done."""
-        with contextlib.suppress(OSError):
-            descriptor = os.open(self._path(name), os.O_RDONLY)
-            try:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)
-
     def put_if_absent(self, name: str, data: Buffer | Sequence[Buffer]) -> Put:
         """Store the object durably, unless the name is taken.
 
@@ -300,7 +291,7 @@ class LocalStorage:
         if directory in self._failed:
             return False
         try:
-            _fsync_directory(directory)
+            files.sync_directory(directory)
         except OSError:
             self._failed.add(directory)
             return False
@@ -359,8 +350,7 @@ class LocalStorage:
 
     def free_bytes(self) -> int:
         """Free space for this user on the file system of the root."""
-        found = os.statvfs(self._root)
-        return found.f_bavail * found.f_frsize
+        return files.free_bytes(self._root)
 
     def total_bytes(self) -> int:
         """Size of the file system of the root."""
@@ -447,14 +437,6 @@ def _write_all(descriptor: int, parts: list[memoryview]) -> None:
             place += 1
         if written:
             waiting[place] = waiting[place][written:]
-
-
-def _fsync_directory(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _why(error: OSError) -> str:

@@ -135,9 +135,6 @@ class MemoryStorage:
             found = self._objects.get(name)
             return None if found is None else len(found)
 
-    def release(self, name: str) -> None:
-        """Nothing to do."""
-
     def put_if_absent(self, name: str, data: Buffer | Sequence[Buffer]) -> Put:
         content = b"".join(data) if isinstance(data, list | tuple) else bytes(data)  # type: ignore[arg-type]
         with self._called("put", name) as outcome:

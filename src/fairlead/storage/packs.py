@@ -27,6 +27,8 @@ import crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from fairlead.storage import files
+
 FOLDER: Final = ".packs"
 PACK_BYTES: Final = 16 * 1024 * 1024
 OBJECT_BYTES_MAX: Final = 64 * 1024
@@ -291,7 +293,7 @@ class PackIndex:
             for pack in self._packs:
                 self._remove_if_empty(pack)
                 if not pack.gone:
-                    _sync(pack.path)
+                    files.sync(pack.path)
 
 
 class PackWriter:
@@ -315,8 +317,8 @@ class PackWriter:
         if taken is None:
             return None
         number, descriptor, end = taken
-        head = _head(name, parts)
-        size = _padded(len(head) + sum(part.nbytes for part in parts))
+        length = sum(part.nbytes for part in parts)
+        head = _head(name, parts, length)
         try:
             _pwrite_all(descriptor, [memoryview(head), *parts], end)
             os.fdatasync(descriptor)
@@ -324,8 +326,8 @@ class PackWriter:
             self.failed.add(name)
             self._done(number)
             return False
-        self._index.note(number, name, end + len(head), sum(part.nbytes for part in parts))
-        self._give_back(number, descriptor, end + size)
+        self._index.note(number, name, end + len(head), length)
+        self._give_back(number, descriptor, end + _padded(len(head) + length))
         return True
 
     def _take(self) -> tuple[int, int, int] | None:
@@ -355,7 +357,7 @@ class PackWriter:
         path = os.path.join(self._index.folder, f"{os.getpid()}-{os.urandom(6).hex()}.pack")
         try:
             with suppress(OSError):
-                if _free_bytes(os.path.dirname(self._index.folder)) < FREE_PACKS_MIN * PACK_BYTES:
+                if files.free_bytes(os.path.dirname(self._index.folder)) < FREE_PACKS_MIN * PACK_BYTES:
                     return
                 descriptor = _new_pack(path)
                 number = self._index.begin(path, descriptor)
@@ -384,9 +386,8 @@ def _split(name: str) -> tuple[str, int]:
     return folder, int(number) if number.isdigit() else -1
 
 
-def _head(name: str, parts: Sequence[memoryview]) -> bytes:
+def _head(name: str, parts: Sequence[memoryview], length: int) -> bytes:
     encoded = name.encode()
-    length = sum(part.nbytes for part in parts)
     checksum = crc32c.crc32c(encoded)
     for part in parts:
         checksum = crc32c.crc32c(part, checksum)
@@ -449,23 +450,10 @@ def _new_pack(path: str) -> int:
             _pwrite_all(descriptor, [memoryview(zeros)], start)
         os.fsync(descriptor)
         for each in (folder, os.path.dirname(folder)):
-            _sync(each)
+            files.sync_directory(each)
     except OSError:
         os.close(descriptor)
         with suppress(OSError):
             os.unlink(path)
         raise
     return descriptor
-
-
-def _free_bytes(path: str) -> int:
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

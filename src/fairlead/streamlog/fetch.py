@@ -150,7 +150,7 @@ class LogReader:
             return found
         self._log.check_running()
         state = self._state(number, partition)
-        ahead = within(self._ahead.take((number, partition, offset)), max_bytes)
+        ahead = _within(self._ahead.take((number, partition, offset)), max_bytes)
         if ahead:
             return Fetched(ahead, state.end, state.start)
         try:
@@ -340,7 +340,7 @@ class LogReader:
         return (floor[-1] if floor else epoch), later
 
 
-def within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes | memoryview]:
+def _within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes | memoryview]:
     """As many as fit, the first one in any case."""
     ends = itertools.accumulate(map(len, batches))
     return [

@@ -80,10 +80,7 @@ class _Merge:
         """A commit as a whole: its rows go to many places, and reading them one by one costs three times as much."""
         if item.segment:
             return open_object(self.storage, item)
-        columns = format.read_whole(self.storage.get(item.name), item.name)
-        # Who reads these rows from now on reads the segment, whose pages should not come on top of these.
-        self.storage.release(item.name)
-        return columns
+        return format.read_whole(self.storage.get(item.name), item.name)
 
     def _merge(self, rows: Located) -> Merged:
         try:

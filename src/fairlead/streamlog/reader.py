@@ -11,7 +11,7 @@ Raises everywhere: `Missing` (ask the server again), `Damaged`, `StorageUnavaila
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -163,10 +163,6 @@ class _SliceReader:
         places = np.flatnonzero(wanted)
         for number in np.unique(slices[places]).tolist():
             of_slice = _in_order(found.take(places[slices[places] == number]))
-            if self._refer_bytes is None:
-                for columns in _parts(self._storage, of_slice, self._frame_bytes):
-                    yield self._part(number, columns)
-                continue
             for cut in _cuts(of_slice.columns, self._frame_bytes):
                 part = of_slice.take(cut)
                 if self._refers(part.columns):
@@ -265,22 +261,38 @@ def load(storage: Storage, found: Located) -> Columns:
         return replace(found.columns, data=only.data, data_position=only.data_position)
     if all(source.data is not None for source in found.objects):
         return _gather(found)
+    columns = found.columns
+    pieces, of_row, start = stretches(
+        lambda place, low, high: _bytes(storage, found.objects[place], low, high),
+        found.object,
+        columns.position,
+        columns.position + columns.size,
+    )
+    lengths = np.array([len(piece) for piece in pieces], np.int64)
+    position = (np.cumsum(lengths) - lengths)[of_row] + start
+    return replace(columns, name="", position=position, data=memoryview(b"".join(pieces)), data_position=0)
+
+
+def stretches(
+    read: Callable[[int, int, int], bytes | memoryview],
+    object: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> tuple[list[bytes | memoryview], NDArray[np.int64], NDArray[np.int64]]:
+    """What rows at [start, end) of these objects need, each stretch of an object read once, small holes included.
+
+    `read` gives the bytes [low, high) of an object. Returned are the stretches, and for each row which one it lies in,
+    and where.
+    """
     pieces: list[bytes | memoryview] = []
-    position = np.empty(len(found.columns), np.int64)
-    length = 0
-    for place in np.unique(found.object).tolist():
-        rows = np.flatnonzero(found.object == place)
-        starts = found.columns.position[rows]
-        lows, highs = ranges(starts, starts + found.columns.size[rows])
-        pieces += [
-            _bytes(storage, found.objects[place], low, high)
-            for low, high in zip(lows.tolist(), highs.tolist(), strict=True)
-        ]
-        ends = length + np.cumsum(highs - lows)
-        of_row = np.searchsorted(lows, starts, side="right") - 1
-        position[rows] = starts - highs[of_row] + ends[of_row]
-        length = int(ends[-1])
-    return replace(found.columns, name="", position=position, data=memoryview(b"".join(pieces)), data_position=0)
+    of_row, start = np.empty(len(object), np.int64), np.empty(len(object), np.int64)
+    for place in np.unique(object).tolist():
+        rows = np.flatnonzero(object == place)
+        lows, highs = _ranges(starts[rows], ends[rows])
+        found = np.searchsorted(lows, starts[rows], side="right") - 1
+        of_row[rows], start[rows] = len(pieces) + found, starts[rows] - lows[found]
+        pieces += [read(place, low, high) for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
+    return pieces, of_row, start
 
 
 def _gather(found: Located) -> Columns:
@@ -301,7 +313,7 @@ def _bytes(storage: Storage, source: Columns, low: int, high: int) -> bytes | me
     return storage.get_range(source.name, low, high - low)
 
 
-def ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Byte ranges [low, high) that cover all [start, end), in order, small holes included."""
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], ends[order]
