@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import signal
 import subprocess
@@ -11,12 +12,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from fairlead.gateway.messages import LinksActive, to_json
 from fairlead.model.settings import Settings
+from fairlead.replication import task_rounds
 from fairlead.replication.control_client import RECONNECT_SECONDS
 from fairlead.replication.replicator import Wanted, first_line, options_from
+from fairlead.replication.spark import home_of_jars
 from fairlead.replication.spark_settings import SparkSettings, spark_configuration
 from tests.support.sites import command_of, descendants
 
@@ -165,6 +169,31 @@ def test_spark_gets_every_setting_that_long_rounds_need(tmp_path: Path) -> None:
     assert int(found["spark.buffer.size"]) < 4096
     assert found["spark.speculation"] == "false"
     assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
+    assert importlib.util.find_spec(found["spark.python.daemon.module"]) is not None
+
+
+def test_sparks_home_lacks_only_the_zip(tmp_path: Path) -> None:
+    """Else every Python process compiles PySpark anew."""
+    home = home_of_jars(tmp_path)
+    assert (home / "bin" / "spark-submit").is_file()
+    assert list((home / "jars").glob("spark-sql_*.jar"))
+    assert not (home / "python").exists()
+
+
+def test_planning_processes_do_not_load_what_tasks_need() -> None:
+    """Spark keeps five of them; what they unpickle is the format."""
+    program = "import sys, fairlead.replication.link_format; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"pyarrow", "numpy", "websockets", "fairlead.replication.task_rounds"} & set(loaded)
+
+
+@pytest.mark.parametrize(("until", "left"), [(1_000.0, 10.0), (4.0, 5.0), (7.0, 7.0)])
+def test_rounds_end_together_whatever_the_clocks_say(
+    until: float, left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the moment that the driver names, if its clock can be that of the task."""
+    monkeypatch.setattr(task_rounds.time, "time", lambda: 0.0)
+    assert task_rounds.seconds_left(until, 10.0) == left
 
 
 def test_the_reason_of_a_dead_query_is_one_line() -> None:

@@ -4,6 +4,7 @@ In: grants of the source server (which link, which slices, from which commit) an
 Out: frames posted to the replicas' gateways; what was read, applied, refused or dropped, told to the source server.
 
     link_source  →  Spark  →  link_sink        the Data Source shells, format `fairlead.link`
+      task_rounds               task_rounds    one round of a task, beside Spark's thread
       reader_task               sink_task      asyncio programs that know nothing of Spark
 
 Always true: nobody here decides a position, an offset or a grant; all state is the server's and the gateways', so any

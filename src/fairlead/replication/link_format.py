@@ -9,12 +9,13 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from fairlead.replication.link_rows import SPARK_SCHEMA
 from fairlead.replication.link_sink import LinkBatchWriter, LinkStreamWriter
 from fairlead.replication.link_source import LinkBatchReader, LinkStreamReader
 from fairlead.replication.options import LinkOptions
 
 FORMAT = "fairlead.link"
+SPARK_SCHEMA = "address string, shard int, slice int, size long, referred boolean, frame binary"
+"""What the columns are, says `link_rows`, which Spark's planning processes need not load."""
 
 
 class LinkDataSource(DataSource):

@@ -20,7 +20,6 @@ from fairlead.gateway.messages import ApplyHello, Place
 from fairlead.gateway.wire_json import from_object, to_object
 from fairlead.streamlog.values import Run
 
-SPARK_SCHEMA = "address string, shard int, slice int, size long, referred boolean, frame binary"
 ARROW_SCHEMA = pa.schema(
     [
         pa.field("address", pa.string()),
@@ -31,7 +30,7 @@ ARROW_SCHEMA = pa.schema(
         pa.field("frame", pa.binary()),
     ]
 )
-"""What PySpark makes of `SPARK_SCHEMA`; it compares them field by field."""
+"""What PySpark makes of `link_format.SPARK_SCHEMA`; it compares them field by field."""
 
 _COPIED_BYTES_MAX = 64 * 1024
 """Below it copying is cheaper than wrapping."""

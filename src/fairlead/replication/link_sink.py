@@ -1,26 +1,23 @@
 """The Spark side of the sink: format `fairlead.link`, for writing.
 
 `write` runs in a Python process of the executor, once per task and round, with an iterator that yields rows as the
-reader of the same task hands them on; all else is `sink_task`. Nothing is committed through Spark: what a destination
-has recorded is the only progress there is, so a round may be lost or repeated at any moment without harm.
+reader of the same task hands them on; all else is `task_rounds` and `sink_task`. Nothing is committed through Spark:
+what a destination has recorded is the only progress there is, so a round may be lost or repeated at any moment without
+harm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from fairlead.replication.apply_connection import SinkSettings
-from fairlead.replication.link_rows import from_batch
 from fairlead.replication.options import LinkOptions
-from fairlead.replication.sink_task import SinkTask
-from fairlead.replication.task_thread import TaskThread, worker_name
 
-_GRACE_SECONDS = 0.3
-"""What is in flight when a round ends is given this long; it is bounded by the window, not by the queue."""
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class LinkStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Post frames until the reader of this task ends; never fails because a destination does."""
-        return carry(self._options, iterator, _GRACE_SECONDS)
+        return _carry(self._options, iterator)
 
 
 class LinkBatchWriter(DataSourceArrowWriter):
@@ -50,20 +47,10 @@ class LinkBatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Post frames until the reader of this task ends, which is after their answers."""
-        return carry(self._options, iterator, _GRACE_SECONDS)
+        return _carry(self._options, iterator)
 
 
-def carry(options: LinkOptions, batches: Iterator[pa.RecordBatch], grace_seconds: float) -> Carried:
-    """Hand every frame to a sink task as it comes."""
-    sink = SinkTask(options.server, worker_name(), SinkSettings(window_bytes=options.window_bytes))
-    thread = TaskThread("sink", sink.run)
-    frames = size_bytes = 0
-    try:
-        for batch in batches:
-            for frame in from_batch(batch):
-                frames, size_bytes = frames + 1, size_bytes + frame.size_bytes
-                thread.call(sink.offer, frame)
-        thread.wait(sink.finish(grace_seconds))
-    finally:
-        thread.stop()
-    return Carried(frames, size_bytes)
+def _carry(options: LinkOptions, batches: Iterator[pa.RecordBatch]) -> Carried:
+    from fairlead.replication import task_rounds  # only tasks need it, and not the processes that plan
+
+    return Carried(*task_rounds.write(options, batches))

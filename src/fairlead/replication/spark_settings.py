@@ -12,9 +12,12 @@ from pathlib import Path
 TASK_FAILURES_MAX = 4
 """A task that dies (a killed Python process) is tried again this often before the query ends."""
 
-_FRUGAL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
+_FRUGAL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn32m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
 """The JVM plans and carries small rows: no collector of many threads and no second compiler, whose work and memory
-would be more than what they save here."""
+would be more than what they save here; and what is new and soon garbage goes round in little memory."""
+
+_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Writes the few bytes of a round's number without starting processes for it; nothing relies on the checkpoint."""
 
 LOG4J = """\
 rootLogger.level = error
@@ -41,6 +44,20 @@ class SparkSettings:
     """Interpreter of the workers; empty: the one of this process."""
 
 
+def spark_environment(settings: SparkSettings) -> dict[str, str]:
+    """Environment variables of the JVM and, through it, of all Python processes."""
+    interpreter = {"PYSPARK_PYTHON": settings.python} if settings.python else {}
+    return interpreter | {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        # Spark asks this interpreter which data sources are installed, and keeps two processes for it: ours is made
+        # known by the session, and where this names nothing Spark does not ask. No process runs by it.
+        "PYSPARK_DRIVER_PYTHON": "none",
+        # Memory of threads that do nothing here.
+        "OPENBLAS_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",
+    }
+
+
 def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> dict[str, str]:
     """Every setting of the session. `folder` takes Spark's temporary files and is removed by the caller."""
     return {
@@ -48,6 +65,7 @@ def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> 
         "spark.master": f"local[{workers + 2},{TASK_FAILURES_MAX}]",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
         "spark.buffer.size": "512",
+        "spark.python.daemon.module": "fairlead.replication.worker_daemon",
         "spark.speculation": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -59,6 +77,8 @@ def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> 
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
         "spark.task.maxFailures": str(TASK_FAILURES_MAX),
     }
