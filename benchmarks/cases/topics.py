@@ -104,6 +104,8 @@ def _measure(system: System, point: Point) -> tuple[dict[str, Any], int]:
         found, more = _spread(system, min(topics, SPREAD_TOPICS), settings["spread_records"])
         figures |= found
         records += more
+    # What was written is merged, which a shard looks for every 10 s, and whom that delays is not Metadata's doing.
+    _settle(system, settings["idle_seconds"])
     asked = run("raw_metadata", _client(system) | {"topic": NAME.format(0), "producer": TICKS}, _CLIENT_SECONDS)
     figures |= {
         "metadata delay ms": max(asked["versions"]["max_ms"], asked["produced"]["max_ms"]),
@@ -158,10 +160,10 @@ def _check(system: System, name: str, topics: int, records: int) -> dict[str, An
     return run("raw_consume", _client(system) | more, _CLIENT_SECONDS)
 
 
-def _settle(system: System) -> None:
-    """Return when the server hardly works any more."""
+def _settle(system: System, rest_seconds: float = _REST_SECONDS) -> None:
+    """Return when the server has hardly worked for so long."""
     deadline = time.monotonic() + _SETTLE_SECONDS
-    while _cores(system.pids, _REST_SECONDS) > _REST_CORES and time.monotonic() < deadline:
+    while _cores(system.pids, rest_seconds) > _REST_CORES and time.monotonic() < deadline:
         pass
 
 

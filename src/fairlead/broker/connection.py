@@ -17,6 +17,7 @@ import structlog
 
 from fairlead.broker.context import ConnectionInfo
 from fairlead.broker.dispatch import PRODUCE, Header, Part
+from fairlead.broker.pacing import Pace
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.framing import Framing
@@ -31,6 +32,8 @@ _WAITING_MAX = 256
 """Whole requests that may wait before reading stops."""
 _WRITE_BYTES = 256 * 1024
 """Written before the client's pace is asked for."""
+_WRITE_SLICE_SECONDS = 0.002
+"""A client that takes its answer as fast as it is written never pauses the writing: 60 MB would go in one turn."""
 
 
 class _Running(NamedTuple):
@@ -224,6 +227,7 @@ class Connection(asyncio.BufferedProtocol):
                 answer.close()  # type: ignore[attr-defined]
 
     async def _send(self, parts: Sequence[Part]) -> None:
+        pace = Pace(_WRITE_SLICE_SECONDS)
         for piece in _pieces(parts):
             if self._transport is None:
                 return
@@ -231,6 +235,7 @@ class Connection(asyncio.BufferedProtocol):
             self.service.traffic.sent_bytes += len(piece)
             if self._paused_writing:
                 await self._wait_until_writable()
+            await pace.turn()
 
     async def _wait_until_writable(self) -> None:
         self._writable = self._loop.create_future()
