@@ -159,6 +159,7 @@ def test_what_expires_while_it_is_read_is_not_served_as_a_gap(monkeypatch: pytes
     merged(log)
     log.ttl_ms = TTL_MS
     clock.pass_ms(10 * TTL_MS)
+    log.recent.close()
     read = log.reader._from_disk
 
     def expired_meanwhile(*arguments: Any) -> Any:

@@ -239,8 +239,11 @@ def replicated(source: ShardLog, replica: ShardLog, *, link: bytes = b"l" * 16, 
 
 
 def values_at(log: ShardLog, number: int, partition: int = 0, offset: int | None = None) -> dict[int, bytes | None]:
-    """Every record of a partition that can be fetched, by offset."""
-    return {offset: value for offset, value, _ in _records(log, number, partition, offset)}
+    """Every record of a partition that can be fetched, by offset: from memory, and the same from the disk."""
+    found = {offset: value for offset, value, _ in _records(log, number, partition, offset)}
+    log.recent.close()
+    assert found == {offset: value for offset, value, _ in _records(log, number, partition, offset)}
+    return found
 
 
 def _records(

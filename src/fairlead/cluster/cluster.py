@@ -25,6 +25,7 @@ from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog.draft import Draft
 from fairlead.streamlog.entries import delete_entry, put_entry
+from fairlead.streamlog.recent import RecentBatches
 from fairlead.streamlog.shard import Shard
 
 DEFAULT_STREAM = "/default"
@@ -73,6 +74,7 @@ class Cluster:
         randomness: Randomness,
         executor: Executor,
         meta: Shard,
+        recent: RecentBatches,
     ) -> None:
         self.name = name
         self.id = id
@@ -85,6 +87,7 @@ class Cluster:
         self.urls: tuple[str, ...] = ()
         """This cluster's own HTTP addresses, set by the server once it listens."""
         self.meta = meta
+        self._recent = recent
         self.links = Links(meta)
         self.links.listen(self._note_upstreams)
         self._streams: dict[str, Stream] = {}
@@ -115,6 +118,7 @@ class Cluster:
         """
         loop = asyncio.get_running_loop()
         cluster_id = await loop.run_in_executor(executor, identify, storage, name, randomness)
+        recent = RecentBatches(settings)
         meta = await Shard.open(
             storage,
             names.META,
@@ -123,6 +127,7 @@ class Cluster:
             randomness=randomness,
             executor=executor,
             settings=settings,
+            recent=recent,
         )
         cluster = cls(
             name=name,
@@ -133,6 +138,7 @@ class Cluster:
             randomness=randomness,
             executor=executor,
             meta=meta,
+            recent=recent,
         )
         await cluster._open_streams()
         return cluster
@@ -312,6 +318,7 @@ class Cluster:
             randomness=self.randomness,
             executor=self.executor,
             settings=self.settings,
+            recent=self._recent,
         )
 
     def _apply(self, stream: Stream, record: StreamRecord) -> None:

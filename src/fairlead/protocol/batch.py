@@ -146,9 +146,16 @@ def _crc_of(batch: bytes | bytearray | memoryview) -> int:
     return int(crc32c.crc32c(memoryview(batch)[CRC_FROM:]))
 
 
-def set_offset(batch: bytes | bytearray | memoryview, base_offset: int, leader_epoch: int) -> bytes:
-    """A copy of the batch at its offset; both fields lie outside the CRC."""
+def set_offset(batch: bytes | bytearray | memoryview, base_offset: int, leader_epoch: int) -> bytes | memoryview:
+    """The batch at its offset; both fields lie outside the CRC.
+
+    The same memory, if it is a memoryview that may be written and most of what it keeps alive, else a copy: batches are
+    held for long, and a small one must not hold a large request.
+    """
     prefix = _PREFIX.pack(base_offset, len(batch) - LENGTH_END, leader_epoch)
+    if isinstance(batch, memoryview) and not batch.readonly and 2 * len(batch) > memoryview(batch.obj).nbytes:
+        batch[:MAGIC_AT] = prefix
+        return batch
     return b"".join((prefix, memoryview(batch)[MAGIC_AT:]))
 
 

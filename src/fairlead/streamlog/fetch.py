@@ -1,4 +1,4 @@
-"""Reading batches of a partition: from memory at the tail, from commits and segments on disk before it.
+"""Reading batches of a partition: the newest from memory, those before from commits and segments on disk.
 
 A gap in the offsets is served as an empty batch, as Kafka's log cleaner leaves them, so that consumers pass it also at
 the end of a partition. What comes from disk is checked by its CRC before it is handed out; an I/O or checksum error
@@ -33,6 +33,7 @@ from fairlead.streamlog.format import Columns
 from fairlead.streamlog.index import Entry, Tail, first_at
 from fairlead.streamlog.manifest import Manifest
 from fairlead.streamlog.read_ahead import ReadAhead
+from fairlead.streamlog.recent import LogBatches
 from fairlead.streamlog.state import ShardState
 from fairlead.streamlog.values import PartitionState
 
@@ -49,6 +50,7 @@ class AnnouncedLog(Protocol):
     manifest: Manifest
     state: ShardState
     tail: Tail
+    recent: LogBatches
 
     def check_running(self) -> None: ...
     def stop(self, error: BaseException) -> None: ...
@@ -113,24 +115,20 @@ class LogReader:
     def _from_cache(
         self, number: int, partition: int, offset: int, max_bytes: int, epoch: int
     ) -> list[bytes | memoryview]:
-        tail = self._log.tail
-        entries = tail.entries(number, partition)
-        place = first_at(entries, offset)
+        rows, place = self._log.recent.find(number, partition, offset)
         batches: list[bytes | memoryview] = []
         room = max_bytes
-        while place < len(entries):
-            entry = entries[place]
-            if entry.base_offset > offset:
-                if entry.previous_end > offset:
+        for at in range(place, len(rows)):
+            row = rows[at]
+            if row.base_offset > offset:
+                if row.previous_end > offset:
                     break
-                batches.append(empty_batch(offset, entry.base_offset - 1, epoch))
-            row = tail.row(entry)
-            if row is None or (batches and entry.size > room):
+                batches.append(empty_batch(offset, row.base_offset - 1, epoch))
+            if batches and len(row.batch) > room:
                 break
             batches.append(row.batch)
-            room -= entry.size
-            offset = entry.last_offset + 1
-            place += 1
+            room -= len(row.batch)
+            offset = row.last_offset + 1
         return batches
 
     def _state(self, number: int, partition: int) -> PartitionState:
@@ -261,16 +259,11 @@ class LogReader:
         key = (number, partition, offset)
         if offset < self._log.state.partition(number, partition).start:
             return None
-        tail = self._log.tail
-        entries = tail.entries(number, partition)
-        place = first_at(entries, offset)
-        if place < len(entries):
-            entry = entries[place]
-            if entry.base_offset <= offset:
-                row = tail.row(entry)
-                if row is not None:
-                    return stored(row)
-            elif entry.previous_end <= offset:
+        rows, place = self._log.recent.find(*key)
+        if place < len(rows):
+            if rows[place].base_offset <= offset:
+                return stored(rows[place])
+            if rows[place].previous_end <= offset:
                 return None
         if key in self._stored:
             return self._stored[key]

@@ -1,14 +1,14 @@
-"""Where the batches of the commits that wait for merging are, and the bytes of the newest ones.
+"""Where the batches of the commits that wait for merging are.
 
-Per partition a list of entries in offset order; per commit the rows, as long as they fit the cache, so that consumers
-at the tail need no disk. Work is constant per batch: one entry at its announcement, its removal after merging.
+Per partition a list of entries in offset order. Work is constant per batch: one entry at its announcement, its removal
+after merging.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fairlead.model.names import SLICES
@@ -49,22 +49,15 @@ class CommitStats(NamedTuple):
     keys: tuple[PartitionKey, ...]
 
 
-CACHED_ROW_BYTES = 600
-"""What a cached row takes besides its batch: the tuple, its numbers, the objects around the bytes."""
-
-
 class Tail:
-    """Index and cache of the announced commits above the merged ones. Changed on one thread, read by any."""
+    """Index of the announced commits above the merged ones. Changed on one thread, read by any."""
 
-    def __init__(self, cache_bytes: int) -> None:
-        self._cache_bytes = cache_bytes
-        self._cached_bytes = 0
-        self._cached: dict[int, tuple[Row, ...]] = {}
+    def __init__(self) -> None:
         self._entries: dict[PartitionKey, list[Entry]] = {}
         self.commits: deque[CommitStats] = deque()
         """Unmerged commits in order; a commit number that was never used is not in it."""
 
-    def add(self, commit: int, rows: Sequence[Row], *, cache: bool) -> CommitStats:
+    def add(self, commit: int, rows: Sequence[Row]) -> CommitStats:
         """Take in an announced commit."""
         stats = _stats(commit, rows)
         for row in rows:
@@ -76,29 +69,13 @@ class Tail:
                 else:
                     entries.append(entry)
         self.commits.append(stats)
-        # Control rows are never fetched, and a million of them keep the garbage collector busy.
-        if cache and stats.keys:
-            self._cache(commit, rows)
         return stats
-
-    def _cache(self, commit: int, rows: Iterable[Row]) -> None:
-        self._cached[commit] = held = tuple(rows)
-        self._cached_bytes += _held_bytes(held)
-        while self._cached_bytes > self._cache_bytes and len(self._cached) > 1:
-            oldest = next(iter(self._cached))
-            self._drop_cached(oldest)
-
-    def _drop_cached(self, commit: int) -> None:
-        rows = self._cached.pop(commit, None)
-        if rows is not None:
-            self._cached_bytes -= _held_bytes(rows)
 
     def forget(self, below_commit: int) -> None:
         """Drop the commits that segments stand for now."""
         keys: set[PartitionKey] = set()
         while self.commits and self.commits[0].commit < below_commit:
             stats = self.commits.popleft()
-            self._drop_cached(stats.commit)
             keys.update(stats.keys)
         for key in keys:
             self._forget_entries(key, below_commit)
@@ -121,11 +98,6 @@ class Tail:
         """Batches and their bytes by partition. Any thread may ask."""
         return [(key, (len(found), sum(entry.size for entry in found))) for key, found in list(self._entries.items())]
 
-    def row(self, entry: Entry) -> Row | None:
-        """The row of an entry, if it is cached."""
-        rows = self._cached.get(entry.commit)
-        return None if rows is None else rows[entry.place]
-
 
 def first_at(entries: Sequence[Entry], offset: int) -> int:
     """Place of the first entry that ends at or after the offset."""
@@ -134,10 +106,6 @@ def first_at(entries: Sequence[Entry], offset: int) -> int:
 
 def _commit_of(entry: Entry) -> int:
     return entry.commit
-
-
-def _held_bytes(rows: Sequence[Row]) -> int:
-    return sum(len(row.batch) for row in rows) + CACHED_ROW_BYTES * len(rows)
 
 
 def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:

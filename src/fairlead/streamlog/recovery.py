@@ -35,7 +35,7 @@ def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) 
         if commit >= from_commit:
             for row in rows:
                 _replay(state, row, name)
-        tail.add(commit, rows, cache=False)
+        tail.add(commit, rows)
     return state, end
 
 

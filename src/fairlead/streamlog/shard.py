@@ -18,6 +18,7 @@ from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.draft import Request
 from fairlead.streamlog.merging import Merger, merger_of
+from fairlead.streamlog.recent import RecentBatches
 from fairlead.streamlog.state import ShardState
 from fairlead.streamlog.writer import Announcement, Sealed, ShardLog
 
@@ -117,13 +118,20 @@ class Shard:
         randomness: Randomness,
         executor: Executor,
         settings: Settings | None = None,
+        recent: RecentBatches | None = None,
         on_stop: Callable[[FairleadError], None] | None = None,
     ) -> Shard:
         """Open the log on a thread. Raises what `ShardLog.open` raises."""
 
         def opened() -> ShardLog:
             return ShardLog.open(
-                storage, prefix, stream_id=stream_id, clock=clock, randomness=randomness, settings=settings
+                storage,
+                prefix,
+                stream_id=stream_id,
+                clock=clock,
+                randomness=randomness,
+                settings=settings,
+                recent=recent,
             )
 
         log = await asyncio.get_running_loop().run_in_executor(executor, opened)
@@ -335,6 +343,7 @@ class Shard:
         self._room.set()
         while self._writing is not None:
             await asyncio.wait([self._writing])
+        self.log.recent.close()
         if checkpoint and self.log.stopped is None:
             await self._leave_checkpoint()
 

@@ -28,6 +28,7 @@ from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
 from fairlead.streamlog.merge_job import MergeJob, MergeResult
 from fairlead.streamlog.merge_policy import unreferenced
+from fairlead.streamlog.recent import LogBatches, RecentBatches
 from fairlead.streamlog.retention import ExpiryGuard
 from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
 from fairlead.streamlog.sealed import Announcement, Answer, Pending, Sealed
@@ -40,7 +41,6 @@ from fairlead.streamlog.views import LogViews
 __all__ = ["Announcement", "Answer", "Pending", "Sealed", "ShardLog"]
 
 T = TypeVar("T")
-CACHE_BYTES_PER_SHARD_MAX = 64 * 1024 * 1024
 COMMIT_ROWS_MAX = 2000
 """A commit is closed at so many rows: evaluating it holds the loop, which serves everybody else."""
 SPACE_CHECK_MS = 1000
@@ -69,6 +69,7 @@ class ShardLog(LogViews):
         state: ShardState,
         tail: Tail,
         end: int,
+        recent: LogBatches,
         *,
         clock: Clock,
         randomness: Randomness,
@@ -79,6 +80,7 @@ class ShardLog(LogViews):
         self.manifest = manifest
         self.state = state
         self.tail = tail
+        self.recent = recent
         self.end = self.news_end = end
         self.stopped: FairleadError | None = None
         self.on_stop: Callable[[FairleadError], None] | None = None
@@ -108,8 +110,9 @@ class ShardLog(LogViews):
         clock: Clock,
         randomness: Randomness,
         settings: Settings | None = None,
+        recent: RecentBatches | None = None,
     ) -> ShardLog:
-        """Claim the shard, find its end and rebuild its state. Blocking.
+        """Claim the shard, find its end and rebuild its state. Blocking. `recent` is shared by all logs of a process.
 
         Raises:
             Damaged: an object that counts cannot be read.
@@ -121,9 +124,12 @@ class ShardLog(LogViews):
         epoch = opening.claim(storage, prefix, randomness)
         manifest = opening.next_manifest(storage, prefix, epoch)
         opening.put_manifest(storage, manifest, epoch)
-        tail = Tail(min(settings.cache_bytes, CACHE_BYTES_PER_SHARD_MAX))
+        tail = Tail()
         state, end = recovery.recover(storage, manifest, stream_id, tail)
-        log = cls(storage, manifest, state, tail, end, clock=clock, randomness=randomness, settings=settings)
+        recent = recent or RecentBatches(settings)
+        log = cls(
+            storage, manifest, state, tail, end, recent.of_log(), clock=clock, randomness=randomness, settings=settings
+        )
         log.upkeep.replace_later(unreferenced(storage, manifest))
         return log
 
@@ -194,7 +200,8 @@ class ShardLog(LogViews):
         controlled = _moved_by_control_rows(state, sealed.rows)
         for row in sealed.rows:
             effects.replay(state, row)
-        stats = self.tail.add(sealed.commit, sealed.rows, cache=True)
+        stats = self.tail.add(sealed.commit, sealed.rows)
+        self.recent.add(sealed.commit, sealed.rows)
         self.end = sealed.commit + 1
         self._sealed = None
         non_local = _non_local(sealed.rows)

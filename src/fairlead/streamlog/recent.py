@@ -1,0 +1,150 @@
+"""The newest record batches of a process in memory, for consumers at the tail and those that come soon after.
+
+Logs write past the page cache (decision 13), so what Kafka leaves to the kernel is done here. All logs share one limit
+and the oldest commit of any of them leaves first; a batch stays when its commit is merged. A log's `LogBatches` is
+changed on threads of its own choice, one at a time, and read by any: a list is appended to or replaced, never cut.
+
+Kept: of a partition, batches in offset order; each is one that was announced. A batch that was left out shows as a gap
+between `last_offset` of one and `previous_end` of the next, and the log is read instead.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fairlead.model.settings import Settings
+from fairlead.streamlog.rows import Kind, Row
+
+ROW_BYTES: Final = 600
+"""What a row takes besides its batch: the tuple, its numbers, the objects around the bytes."""
+ROWS_MAX: Final = 200_000
+"""Rows held at most: small ones are worth less than what they cost the garbage collector."""
+_SPARE: Final = 16
+"""One part in so many is freed at once, since each partition's list is copied for it."""
+
+_MEMORY_PART: Final = 8
+_CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+
+PartitionKey = tuple[int, int]
+"""(topic number, partition)."""
+
+
+class _Held(NamedTuple):
+    """A commit of a log."""
+
+    log: LogBatches
+    commit: int
+    keys: Sequence[PartitionKey]
+    rows: int
+    size_bytes: int
+
+
+class RecentBatches:
+    """Of all logs of a process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit_bytes = settings.cache_bytes or _memory_bytes() // _MEMORY_PART
+        self._rows = 0
+        self._bytes = 0
+        self._order: deque[_Held] = deque()
+        self._lock = threading.Lock()
+
+    @property
+    def size_bytes(self) -> int:
+        """What is held, with what Python needs for it."""
+        return self._bytes
+
+    def of_log(self) -> LogBatches:
+        """A place for one more log."""
+        return LogBatches(self)
+
+    def _add(self, held: _Held) -> None:
+        self._order.append(held)
+        self._rows += held.rows
+        self._bytes += held.size_bytes
+        if self._bytes > self._limit_bytes or self._rows > ROWS_MAX:
+            self._free(self._limit_bytes - self._limit_bytes // _SPARE, ROWS_MAX - ROWS_MAX // _SPARE)
+
+    def _free(self, to_bytes: int, to_rows: int) -> None:
+        below: dict[LogBatches, dict[PartitionKey, int]] = {}
+        while self._order and (self._bytes > to_bytes or self._rows > to_rows):
+            oldest = self._order.popleft()
+            self._rows -= oldest.rows
+            self._bytes -= oldest.size_bytes
+            keys = below.setdefault(oldest.log, {})
+            keys.update(dict.fromkeys(oldest.keys, oldest.commit + 1))
+        for log, keys in below.items():
+            log._forget(keys)
+
+    def _close(self, log: LogBatches) -> None:
+        kept = deque(held for held in self._order if held.log is not log)
+        self._rows = sum(held.rows for held in kept)
+        self._bytes = sum(held.size_bytes for held in kept)
+        self._order = kept
+
+
+class LogBatches:
+    """Of one log; made by `RecentBatches.of_log`, ended by `close`."""
+
+    def __init__(self, shared: RecentBatches) -> None:
+        self._shared = shared
+        self._rows: dict[PartitionKey, list[Row]] = {}
+
+    def add(self, commit: int, rows: Sequence[Row]) -> None:
+        """Take in the batches of an announced commit. Control rows are never fetched."""
+        batches = [row for row in rows if row.kind == Kind.BATCH]
+        if not batches:
+            return
+        size_bytes = sum(len(row.batch) for row in batches) + ROW_BYTES * len(batches)
+        with self._shared._lock:
+            keys: dict[PartitionKey, None] = {}
+            for row in batches:
+                key = row.topic, row.partition
+                keys[key] = None
+                self._rows.setdefault(key, []).append(row)
+            self._shared._add(_Held(self, commit, tuple(keys), len(batches), size_bytes))
+
+    def find(self, number: int, partition: int, offset: int) -> tuple[Sequence[Row], int]:
+        """Batches of a partition in offset order, and the place of the first that ends at or after `offset`, which is
+        their number if there is none. The list may grow while it is read."""
+        rows = self._rows.get((number, partition), ())
+        return rows, bisect_left(rows, offset, key=_last_offset)
+
+    def close(self) -> None:
+        """Let everything go."""
+        with self._shared._lock:
+            self._shared._close(self)
+            self._rows = {}
+
+    def _forget(self, below: dict[PartitionKey, int]) -> None:
+        """Drop, of each partition, the commits below one."""
+        for key, commit in below.items():
+            rows = self._rows[key]
+            kept = rows[bisect_left(rows, commit, key=_commit) :]
+            if kept:
+                self._rows[key] = kept
+            else:
+                del self._rows[key]
+
+
+def _last_offset(row: Row) -> int:
+    return row.last_offset
+
+
+def _commit(row: Row) -> int:
+    return row.commit
+
+
+def _memory_bytes() -> int:
+    """What this process may use: the machine's memory, or its container's part of it."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(memory, int(_CGROUP_LIMIT.read_text()))
+    except (OSError, ValueError):  # no cgroup of version 2, or its limit is "max"
+        return memory
