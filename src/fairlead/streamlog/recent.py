@@ -25,8 +25,8 @@ ROW_BYTES: Final = 600
 """What a row takes besides its batch: the tuple, its numbers, the objects around the bytes."""
 ROWS_MAX: Final = 200_000
 """Rows held at most: small ones are worth less than what they cost the garbage collector."""
-_SPARE: Final = 16
-"""One part in so many is freed at once, since each partition's list is copied for it."""
+_SPARE: Final = 128
+"""One part in so many is freed at once: a copy of lists for each commit would be slow, a pause for many be felt."""
 
 _MEMORY_PART: Final = 8
 _CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
