@@ -101,7 +101,7 @@ def test_frames_of_every_size_arrive_and_may_follow_the_request_at_once(
 async def _send_all(wire: Any, sizes: list[int]) -> None:
     for size in sizes:
         third = size // 3
-        await wire.send_frame([b"\7" * third, bytearray(b"\7" * third), memoryview(b"\7" * (size - 2 * third))])
+        await wire.send_frames([[b"\7" * third, bytearray(b"\7" * third), memoryview(b"\7" * (size - 2 * third))]])
 
 
 @LOOPS

@@ -95,6 +95,38 @@ async def test_new_commits_gather_while_the_socket_is_busy(sf: Site) -> None:
     assert not announce.reset
 
 
+async def test_commits_of_a_busy_log_gather_into_one_announcement(sf: Site) -> None:
+    """The first after a pause is said at once; those that follow it closely are said together."""
+    port = ReaderPort(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=0.3)
+    port.grant(grant_of(sf, 3))
+    await said(port)
+    await sf.write(SHIPS, "a", b"x")
+    port.moved(key_of(sf))
+    (first,) = await said(port)
+    assert [each.first for each in first.objects] == [3]
+    for _ in range(5):
+        await sf.write(SHIPS, "a", b"x")
+        port.moved(key_of(sf))
+    (second,) = await said(port)
+    assert [each.first for each in second.objects] == [4, 5, 6, 7, 8]
+
+
+async def test_what_else_is_to_be_said_does_not_wait_for_commits_to_gather(sf: Site) -> None:
+    """A withdrawal is said at once, however lately a commit was announced."""
+    port = ReaderPort(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=3600)
+    port.grant(grant_of(sf, 3))
+    await said(port)
+    await sf.write(SHIPS, "a", b"x")
+    port.moved(key_of(sf))
+    await said(port)
+    await sf.write(SHIPS, "a", b"x")
+    port.moved(key_of(sf))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(port.outgoing(), 0.05)
+    port.withdraw(1, None, "paused")
+    assert Withdraw(1, "paused") in await said(port)
+
+
 async def test_a_shard_is_followed_only_while_it_is_granted(sf: Site) -> None:
     """After the last grant has ended nothing is said about it."""
     port = ReaderPort(sf.cluster, ReaderHello("w", 1))

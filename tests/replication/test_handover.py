@@ -17,6 +17,15 @@ async def test_items_come_out_in_order() -> None:
     assert [handover.take(0) for _ in range(4)] == [0, 1, 2, None]
 
 
+async def test_what_waits_is_taken_together_within_a_bound() -> None:
+    """The first item in any case, those behind it as long as they fit, in their order."""
+    handover: Handover[int] = Handover(1000)
+    for size_bytes in (50, 5, 5, 1, 100):
+        await handover.put(size_bytes, size_bytes)
+    assert [handover.take_some(0, 10) for _ in range(4)] == [[50], [5, 5], [1], [100]]
+    assert handover.take_some(0, 10) == []
+
+
 async def test_putting_waits_for_room() -> None:
     """Beyond the bound `put` waits until something is taken; one item always fits."""
     handover: Handover[int] = Handover(10)

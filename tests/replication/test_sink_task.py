@@ -63,6 +63,17 @@ async def test_no_more_than_the_window_is_in_flight() -> None:
             await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 5)
 
 
+async def test_frames_that_come_together_are_sent_together_within_the_window() -> None:
+    """Small and large ones mixed all arrive once, in order, though few fit into the window at a time."""
+    data = [bytes([number]) * (30_000 if number % 3 else 90_000) for number in range(30)]
+    async with fake_control() as control, fake_gateway(window_bytes=200_000) as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(*(link_frame(each, gateway.url) for each in data))
+            await control.until(lambda: sum(p.frames for p in control.all(Progress)) == len(data))
+        assert gateway.frames == data
+
+
 async def test_a_frame_that_is_referred_to_is_read_and_sent(tmp_path: Path) -> None:
     """Its bytes at the gateway are those of the frame, whichever objects they came from."""
     LocalStorage(tmp_path).put_if_absent("one", b"..first....")

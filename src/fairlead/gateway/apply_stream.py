@@ -148,22 +148,24 @@ class ApplyStream(asyncio.BufferedProtocol):
     # ------------------------------------------------------------ out
 
     async def send_text(self, text: str) -> None:
-        """Send a JSON message as a whole, though the caller may be cancelled meanwhile. Raises as `send_frame`."""
+        """Send a JSON message as a whole, though the caller may be cancelled meanwhile. Raises as `send_frames`."""
         payload = text.encode()
         await self._until_writable()
         self._write([memoryview(header_of(MessageKind.JSON, len(payload)) + payload)])
         await self._until_writable()
 
-    async def send_frame(self, parts: Sequence[Buffer]) -> None:
-        """Send a frame whose bytes are these parts, and return when the kernel has them: until then they must not be
-        changed. One at a time.
+    async def send_frames(self, frames: Sequence[Sequence[Buffer]]) -> None:
+        """Send frames, each of whose bytes are some parts, and return when the kernel has them: until then they must
+        not be changed. One call at a time.
 
         Raises:
             Disconnected: the other side is gone.
         """
-        views = [memoryview(part).cast("B") for part in parts]
-        header = memoryview(header_of(MessageKind.FRAME, sum(map(len, views))))
-        for chunk in chunks([header, *views]):
+        views: list[memoryview] = []
+        for parts in frames:
+            frame = [memoryview(part).cast("B") for part in parts]
+            views += [memoryview(header_of(MessageKind.FRAME, sum(map(len, frame)))), *frame]
+        for chunk in chunks(views):
             await self._until_writable()
             self._write(chunk)
         await self._until_writable()

@@ -7,6 +7,7 @@ A shard is followed only as long as the reader holds a grant of it.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from fairlead.gateway.messages import (
 from fairlead.streamlog.shard import Shard
 
 OBJECTS_PER_MESSAGE_MAX = 2000
+ANNOUNCE_INTERVAL_SECONDS = 0.008
+"""Between two announcements of a busy log, so that commits gather; a lone commit after a pause is announced at once."""
 
 ShardKey = tuple[bytes, int]
 """(id of the source stream, shard)."""
@@ -45,7 +48,9 @@ class _Name:
 class ReaderPort:
     """One connected reader task."""
 
-    def __init__(self, cluster: Cluster, hello: ReaderHello) -> None:
+    def __init__(
+        self, cluster: Cluster, hello: ReaderHello, announce_interval_seconds: float = ANNOUNCE_INTERVAL_SECONDS
+    ) -> None:
         self.worker = hello.worker
         self.slots = hello.slots
         self._cluster = cluster
@@ -54,6 +59,9 @@ class ReaderPort:
         self._named: dict[ShardKey, int] = {}
         self._users: Counter[ShardKey] = Counter()
         self._news = asyncio.Event()
+        self._interval = announce_interval_seconds
+        self._announced_at = -math.inf
+        self._due: asyncio.TimerHandle | None = None
 
     def grant(self, message: Grant) -> None:
         """Give a grant, then the objects from its lowest position on."""
@@ -86,10 +94,20 @@ class ReaderPort:
             self._moved.discard(key)
 
     def moved(self, key: ShardKey) -> None:
-        """A shard has a new end; said as soon as the socket is free."""
-        if key in self._users:
-            self._moved.add(key)
+        """A shard has a new end; said as soon as the socket is free, and the last time was long enough ago."""
+        if key not in self._users:
+            return
+        self._moved.add(key)
+        loop = asyncio.get_running_loop()
+        wait_seconds = self._announced_at + self._interval - loop.time()
+        if wait_seconds <= 0:
             self._news.set()
+        elif self._due is None:
+            self._due = loop.call_later(wait_seconds, self._announce_due)
+
+    def _announce_due(self) -> None:
+        self._due = None
+        self._news.set()
 
     def list_again(self, asked: ListObjects) -> None:
         """Answer a reader that met a missing object."""
@@ -124,6 +142,8 @@ class ReaderPort:
             message = self._waiting.popleft()
             messages.extend(self._announce(message.key, message.first) if isinstance(message, _Name) else [message])
         moved, self._moved = self._moved, set()
+        if moved:
+            self._announced_at = asyncio.get_running_loop().time()
         for key in moved:
             messages.extend(self._announce(key, None))
         return messages

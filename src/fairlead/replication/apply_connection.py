@@ -30,6 +30,8 @@ from fairlead.replication.link_rows import Address, LinkFrame
 from fairlead.replication.referred import pieces_of
 
 _WATCH_SECONDS = 0.5
+TOGETHER_BYTES_MAX = 64 * 1024
+"""Frames that are handed to the socket together, so that they share a packet here and a commit there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +153,24 @@ class ApplyConnection:
     async def _post(self, wire: ApplyWire) -> None:
         while True:
             self._changed.clear()
-            while self._waiting and self._fits(self._waiting[0]):
-                frame = self._waiting.popleft()
-                self._sent.append(frame)
-                self._sent_bytes += frame.size_bytes
-                await wire.send_frame(await pieces_of(frame))
+            while together := self._next():
+                await wire.send_frames([await pieces_of(frame) for frame in together])
             await self._changed.wait()
+
+    def _next(self) -> list[LinkFrame]:
+        """The frames that are sent next: what waits, as far as it fits into the window, a few small ones at once. They
+        count as in flight from now on."""
+        found: list[LinkFrame] = []
+        size_bytes = 0
+        while self._waiting and self._fits(self._waiting[0]):
+            size_bytes += self._waiting[0].size_bytes
+            if found and size_bytes > TOGETHER_BYTES_MAX:
+                break
+            frame = self._waiting.popleft()
+            found.append(frame)
+            self._sent.append(frame)
+            self._sent_bytes += frame.size_bytes
+        return found
 
     def _fits(self, frame: LinkFrame) -> bool:
         """One frame may always be in flight, however large it is."""

@@ -31,10 +31,10 @@ class ApplyWire:
         """Send a message of `messages.py`."""
         await self._send(self._stream.send_text(to_json(message)))
 
-    async def send_frame(self, parts: Sequence[Buffer]) -> None:
-        """Send a frame whose bytes are these parts one after the other, none of them joined; returns when the kernel
-        has them, and until then they must not be changed. One frame at a time."""
-        await self._send(self._stream.send_frame(parts))
+    async def send_frames(self, frames: Sequence[Sequence[Buffer]]) -> None:
+        """Send frames, each of whose bytes are some parts one after the other; returns when the kernel has them, and
+        until then they must not be changed. One call at a time."""
+        await self._send(self._stream.send_frames(frames))
 
     async def _send(self, sending: Any) -> None:
         try:

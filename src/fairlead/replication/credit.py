@@ -35,7 +35,7 @@ class Credit:
 
     async def take(self, size_bytes: int) -> None:
         """Wait for room for one more frame, and use it. One frame always fits, however large."""
-        while not self._fits(size_bytes):
+        while not self.has_room(size_bytes):
             self._room.clear()
             await self._room.wait()
         self._handed = (self._handed[0] + 1, self._handed[1] + size_bytes)
@@ -45,7 +45,8 @@ class Credit:
         self._answered = (frames, size_bytes)
         self._room.set()
 
-    def _fits(self, size_bytes: int) -> bool:
+    def has_room(self, size_bytes: int) -> bool:
+        """One more frame may be handed on."""
         frames = self._handed[0] - self._answered[0]
         waiting = self._handed[1] - self._answered[1]
         return frames <= 0 or (frames < self._frames_max and waiting + size_bytes <= self._bytes_max())

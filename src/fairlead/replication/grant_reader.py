@@ -8,7 +8,8 @@ the announced end is read, and a stretch without rows is covered by the next fra
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -35,16 +36,19 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.format import Columns
 from fairlead.streamlog.frames import Frame, FrameTopic, Repair
 from fairlead.streamlog.frames_codec import encode_frame, encode_frame_columns
+from fairlead.streamlog.reader import ROW_BYTES, Route, SlicePart, read_partition, read_slices
 from fairlead.streamlog.reader import Located as LocatedRows
-from fairlead.streamlog.reader import Route, SlicePart, read_partition, read_slices
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import EpochRange
+from fairlead.streamlog.values import EpochRange, LogObject
 
 MISSED_PAUSE_SECONDS_MAX = 5.0
 """Damage is the server's to report and an operator's to mend; a reader looks again now and then."""
 
-READ_INTERVAL_SECONDS = 0.02
-"""Between two reads of a busy log, so that commits gather; a lone commit after a pause is read at once."""
+READ_INTERVAL_SECONDS_MAX = 0.02
+"""Between the beginnings of two reads of a busy log no more is waited for, so that commits gather."""
+
+READ_AT_ONCE_BYTES = 256 * 1024
+"""Parts of a log that are fetched from the thread that reads them together, and their small frames handed on so."""
 
 HandOn = Callable[[LinkFrame], Awaitable[None]]
 T = TypeVar("T")
@@ -61,14 +65,42 @@ class FrameLimits:
     """An empty frame is sent after so much of the log without a row of the slice."""
 
 
+class Pace:
+    """How often a busy log is read. Between two reads passes as much time as the first one took, so a log is read often
+    where that is cheap, and commits gather where it is not because the machine is busy; but a read never begins later
+    than `interval_max` after the one before on account of this. After a rest a lone commit is read at once.
+    """
+
+    def __init__(self, clock: Callable[[], float], interval_max: float = READ_INTERVAL_SECONDS_MAX) -> None:
+        self._clock = clock
+        self._interval_max = interval_max
+        self._began = self._next = clock()
+
+    def wait_seconds(self) -> float:
+        """Until a read may begin."""
+        return max(self._next - self._clock(), 0)
+
+    def begin(self) -> None:
+        """A read begins."""
+        self._began = self._clock()
+
+    def end(self) -> None:
+        """It has ended."""
+        took = self._clock() - self._began
+        self._next = self._began + min(2 * took, self._interval_max)
+
+
 class _Framer:
-    """Makes frames of one grant and hands them on."""
+    """Makes frames of one grant and hands them on: small ones that are made one after the other together, so that they
+    pass through Spark in one row and share a commit at the destination."""
 
     def __init__(self, grant: Grant | RepairGrant, view: LogView, credit: Credit, hand_on: HandOn) -> None:
         self._grant = grant
         self._view = view
         self._credit = credit
         self._hand_on = hand_on
+        self._ready: list[LinkFrame] = []
+        self._ready_bytes = 0
         hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
         self._address = Address(hello, grant.destination).to_json()
 
@@ -80,7 +112,8 @@ class _Framer:
         rows: Columns | LocatedRows | None,
         repair: Repair | None = None,
     ) -> None:
-        """Hand a frame on when the destination has room: with these rows (None: no rows), or with where they lie."""
+        """Make a frame, when the destination has room, with these rows (None: no rows) or with where they lie. It is
+        handed on with the next `flush`, if not before."""
         topics = {} if repair is None else await self._view.names([repair.number])
         if rows is not None:
             rows, named = await self._named(rows)
@@ -108,8 +141,20 @@ class _Framer:
             await self._hand(slice_, data, len(data))
 
     async def _hand(self, slice_: int, data: bytes, size_bytes: int, *, referred: bool = False) -> None:
+        if not self._credit.has_room(size_bytes):
+            # What the destination has not got it cannot answer.
+            await self.flush()
         await self._credit.take(size_bytes)
-        await self._hand_on(LinkFrame(self._address, self._grant.shard, slice_, data, size_bytes, referred))
+        self._ready.append(LinkFrame(self._address, self._grant.shard, slice_, data, size_bytes, referred))
+        self._ready_bytes += size_bytes
+        if self._ready_bytes >= READ_AT_ONCE_BYTES:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Hand on what is ready."""
+        ready, self._ready, self._ready_bytes = self._ready, [], 0
+        for frame in ready:
+            await self._hand_on(frame)
 
     async def _named(self, rows: Columns | LocatedRows) -> tuple[Columns | LocatedRows, dict[int, FrameTopic]]:
         """The topics of the rows. Rows of topics that are gone are left out: their tombstone, which names the topic
@@ -143,12 +188,14 @@ class GrantReader:
         self._storage = storage
         self._send = send
         self._limits = limits
+        self._pace = Pace(time.monotonic)
         self._framer = _Framer(grant, view, credit, hand_on)
         self._route = route_of(grant)
         self._scanned = dict(grant.slices)
         self._framed = dict(grant.slices)
         self._emitted: dict[int, int] = {}
         self._unframed_bytes = dict.fromkeys(grant.slices, 0)
+        self._read_bytes = 0
         self._reported: ReadReport | None = None
         self._misses = _Misses()
 
@@ -172,18 +219,17 @@ class GrantReader:
 
     async def run(self) -> None:
         """Read and hand on. Raises StorageUnavailable if the storage fails."""
-        clock = asyncio.get_running_loop().time
-        next_read = clock()
         while not self._finished():
             await self._view.beyond(self.scanned_to)
-            await asyncio.sleep(max(next_read - clock(), 0))
-            next_read = clock() + READ_INTERVAL_SECONDS
+            await asyncio.sleep(self._pace.wait_seconds())
+            self._pace.begin()
             try:
                 await self._read_to(self._target())
                 self._misses = _Misses()
             except Damaged as error:
                 await self._misses.pause(error)
                 await self._view.list_again(self.scanned_to)
+            self._pace.end()
         await self._send(self.report() or ReadReport(self.grant.grant, dict(self._scanned), dict(self._emitted)))
         await self._send(Done(self.grant.grant))
 
@@ -196,7 +242,20 @@ class GrantReader:
 
     async def _read_to(self, target: int) -> None:
         objects = await self._view.objects(self.scanned_to, target)
-        parts = read_slices(
+        async for parts in in_thread(self._parts(objects), lambda part: size_of(part.columns)):
+            for part in parts:
+                await self._part(part)
+            await self._framer.flush()
+        for slice_ in self._scanned:
+            self._scanned[slice_] = max(self._scanned[slice_], target)
+            self._unframed_bytes[slice_] += self._read_bytes
+            if self._unframed_bytes[slice_] >= self._limits.position_bytes and self._framed[slice_] < target:
+                await self._frame(slice_, target, None)
+        await self._framer.flush()
+
+    def _parts(self, objects: Sequence[LogObject]) -> Iterator[SlicePart]:
+        """Used in a thread."""
+        yield from read_slices(
             self._storage,
             objects,
             self._scanned,
@@ -204,14 +263,7 @@ class GrantReader:
             frame_bytes=self._limits.frame_bytes,
             refer_bytes=REFER_BYTES,
         )
-        async for part in in_thread(parts):
-            await self._part(part)
-        size_bytes = await asyncio.to_thread(lambda: sum(self._storage.size(known.name) or 0 for known in objects))
-        for slice_ in self._scanned:
-            self._scanned[slice_] = max(self._scanned[slice_], target)
-            self._unframed_bytes[slice_] += size_bytes
-            if self._unframed_bytes[slice_] >= self._limits.position_bytes and self._framed[slice_] < target:
-                await self._frame(slice_, target, None)
+        self._read_bytes = sum(self._storage.size(known.name) or 0 for known in objects)
 
     async def _part(self, part: SlicePart) -> None:
         await self._frame(part.slice, part.to_commit, part.columns if part.referred is None else part.referred)
@@ -300,9 +352,10 @@ class RepairReader:
             route=route_of(self.grant),
             frame_bytes=self._limits.frame_bytes,
         )
-        async for columns in in_thread(parts):
-            end = max(end, end_told(columns))
-            await self._frame(wanted, located.end, end, columns, last=False)
+        async for found in in_thread(parts, size_of):
+            for columns in found:
+                end = max(end, end_told(columns))
+                await self._frame(wanted, located.end, end, columns, last=False)
         return end
 
     async def _frame(
@@ -310,6 +363,12 @@ class RepairReader:
     ) -> None:
         repair = Repair(wanted.number, wanted.partition, read_to, last, end)
         await self._framer.send(wanted.number & 15, read_to, read_to, columns, repair)
+        await self._framer.flush()
+
+
+def size_of(columns: Columns) -> int:
+    """About so many bytes are in a frame of these rows."""
+    return columns.batch_bytes() + ROW_BYTES * len(columns)
 
 
 def end_told(columns: Columns) -> int:
@@ -343,10 +402,28 @@ def topics_told(columns: Columns) -> dict[int, FrameTopic]:
     return told
 
 
-async def in_thread(items: Iterator[T]) -> AsyncIterator[T]:
-    """The items of an iterator that blocks, each fetched in a thread."""
-    while True:
-        found = await asyncio.to_thread(lambda: next(items, None))
-        if found is None:
-            return
-        yield found
+async def in_thread(items: Iterator[T], size_of: Callable[[T], int]) -> AsyncIterator[list[T]]:
+    """The items of an iterator that blocks, fetched in a thread: some `READ_AT_ONCE_BYTES` each time, for a change of
+    threads costs more than a small item. What came before an error is given before it is raised."""
+    ended = False
+    while not ended:
+        found, ended, error = await asyncio.to_thread(_some, items, size_of)
+        if found:
+            yield found
+        if error is not None:
+            raise error
+
+
+def _some(items: Iterator[T], size_of: Callable[[T], int]) -> tuple[list[T], bool, Exception | None]:
+    """The next items; whether there are no more; why."""
+    found: list[T] = []
+    size_bytes = 0
+    try:
+        for item in items:
+            found.append(item)
+            size_bytes += size_of(item)
+            if size_bytes >= READ_AT_ONCE_BYTES:
+                return found, False, None
+    except Exception as error:
+        return found, True, error
+    return found, True, None

@@ -43,7 +43,8 @@ class Handover(Generic[T]):
                 return False
             self._items.append((item, size_bytes))
             self._bytes += size_bytes
-            self._changed.notify()
+            if len(self._items) == 1:  # else whoever takes has been told and has not come yet
+                self._changed.notify()
             return True
 
     def close(self) -> None:
@@ -55,18 +56,27 @@ class Handover(Generic[T]):
 
     def take(self, timeout_seconds: float) -> T | None:
         """The next item; None if none came in time, or none will come (see `ended`)."""
+        return next(iter(self.take_some(timeout_seconds, 0)), None)
+
+    def take_some(self, timeout_seconds: float, bytes_max: int) -> list[T]:
+        """The next item, and what waits behind it as long as all together are within `bytes_max`; empty if none came in
+        time, or none will come."""
         until = time.monotonic() + timeout_seconds
         with self._changed:
             while not self._items and not self._closed:
                 left = until - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     break
-            if not self._items:
-                return None
-            item, size_bytes = self._items.popleft()
-            self._bytes -= size_bytes
-            self._wake()
-            return item
+            found: list[T] = []
+            taken_bytes = 0
+            while self._items and (not found or taken_bytes + self._items[0][1] <= bytes_max):
+                item, size_bytes = self._items.popleft()
+                found.append(item)
+                taken_bytes += size_bytes
+            self._bytes -= taken_bytes
+            if found:
+                self._wake()
+            return found
 
     @property
     def ended(self) -> bool:

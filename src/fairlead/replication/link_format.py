@@ -14,7 +14,7 @@ from fairlead.replication.link_source import LinkBatchReader, LinkStreamReader
 from fairlead.replication.options import LinkOptions
 
 FORMAT = "fairlead.link"
-SPARK_SCHEMA = "address string, shard int, slice int, size long, referred boolean, frame binary"
+SPARK_SCHEMA = "address string, contents binary, frames binary"
 """What the columns are, says `link_rows`, which Spark's planning processes need not load."""
 
 

@@ -1,17 +1,20 @@
-"""The rows that Spark carries from the reader to the sink: a frame each, or filler.
+"""The rows that Spark carries from the reader to the sink: frames of one destination, or filler.
 
 `address` is the JSON of an `Address`: what the sink must know to reach the destination, the same text for all frames of
-a grant. `frame` is the frame's bytes, which nobody opens on the way, or with `referred` those of a `ReferredFrame`, for
-the sink to read; `size` is the length of the frame as it is sent, in bytes. Filler rows have an empty address: Spark
-hands a row on only when later bytes push it, so the source sends two of them after its last ready frame
-(why-the-rules, F9).
+a grant. `frames` are the bytes of some frames one after the other, which nobody opens on the way, a large one by
+itself; where one is `referred`, those of a `ReferredFrame`, for the sink to read. `contents` says of each frame in turn
+shard (int32), slice (int32), length of the frame as it is sent (int64), its bytes in this row (int64) and whether it is
+referred (uint8), little endian. Filler rows have an empty address: Spark hands a row on only when later bytes push it,
+so the source sends two of them after its last ready frame (why-the-rules, F9).
 """
 
 from __future__ import annotations
 
 import json
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import pyarrow as pa
 from typing_extensions import Buffer
@@ -23,19 +26,19 @@ from fairlead.streamlog.values import Run
 ARROW_SCHEMA = pa.schema(
     [
         pa.field("address", pa.string()),
-        pa.field("shard", pa.int32()),
-        pa.field("slice", pa.int32()),
-        pa.field("size", pa.int64()),
-        pa.field("referred", pa.bool_()),
-        pa.field("frame", pa.binary()),
+        pa.field("contents", pa.binary()),
+        pa.field("frames", pa.binary()),
     ]
 )
 """What PySpark makes of `link_format.SPARK_SCHEMA`; it compares them field by field."""
 
-_COPIED_BYTES_MAX = 64 * 1024
-"""Below it copying is cheaper than wrapping."""
+COPIED_BYTES_MAX = 64 * 1024
+"""Below it copying is cheaper than wrapping; so many bytes of small frames share a row."""
+_ENTRY = struct.Struct("<iiqq?")
 FILLERS = 2
-FILLER_BYTES = 4096
+FILLER_BYTES = 66_000
+"""More than a segment of TCP on the loopback interface: a full one is sent at once, less waits until what was sent
+before is acknowledged, up to 40 ms. Spark sets no TCP_NODELAY on the sockets of its Python processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,41 +81,47 @@ def parse_address(text: str) -> Address:
     return from_object(Address, json.loads(text))
 
 
-def to_batch(frame: LinkFrame) -> pa.RecordBatch:
-    """The frame as an Arrow batch of one row; the bytes of a large one are not copied."""
-    column = _column(frame)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([frame.address], pa.string()),
-            pa.array([frame.shard], pa.int32()),
-            pa.array([frame.slice], pa.int32()),
-            pa.array([frame.size_bytes], pa.int64()),
-            pa.array([frame.referred], pa.bool_()),
-            column,
-        ],
-        schema=ARROW_SCHEMA,
+def to_batch(frames: Sequence[LinkFrame]) -> pa.RecordBatch:
+    """Frames of one address as an Arrow batch of one row; the bytes of a large one, which is alone, are not copied."""
+    sizes = [memoryview(frame.data).nbytes for frame in frames]
+    contents = b"".join(
+        _ENTRY.pack(frame.shard, frame.slice, frame.size_bytes, size, frame.referred)
+        for frame, size in zip(frames, sizes, strict=True)
     )
+    return _batch(frames[0].address, contents, _joined(frames, sum(sizes)))
 
 
-def _column(frame: LinkFrame) -> pa.Array:
-    size_bytes = memoryview(frame.data).nbytes
-    if size_bytes < _COPIED_BYTES_MAX:
-        return pa.array([frame.data], pa.binary())
+def _batch(address: str, contents: bytes, frames: pa.Array) -> pa.RecordBatch:
+    columns = [pa.array([address], pa.string()), pa.array([contents], pa.binary()), frames]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+def _joined(frames: Sequence[LinkFrame], size_bytes: int) -> pa.Array:
+    if len(frames) > 1 or size_bytes < COPIED_BYTES_MAX:
+        return pa.array([b"".join([frame.data for frame in frames])], pa.binary())
     offsets = pa.array([0, size_bytes], pa.int32()).buffers()[1]
-    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(frame.data)])
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(frames[0].data)])
 
 
+@cache
 def filler_batch() -> pa.RecordBatch:
     """A row that the sink drops."""
-    return to_batch(LinkFrame("", 0, 0, bytes(FILLER_BYTES), FILLER_BYTES))
+    return _batch("", b"", pa.array([bytes(FILLER_BYTES)], pa.binary()))
 
 
 def from_batch(batch: pa.RecordBatch) -> list[LinkFrame]:
     """The frames of a batch that came out of Spark, fillers left out; their data are views of the batch."""
-    names = ("address", "shard", "slice", "size", "referred")
-    rows = zip(*(batch.column(name).to_pylist() for name in names), batch.column("frame"), strict=True)
+    rows = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), batch.column(2), strict=True)
     return [
-        LinkFrame(address, shard, slice_, memoryview(frame.as_buffer()), size_bytes, referred)
-        for address, shard, slice_, size_bytes, referred, frame in rows
+        frame
+        for address, contents, frames in rows
         if address
+        for frame in _frames(address, contents, memoryview(frames.as_buffer()))
     ]
+
+
+def _frames(address: str, contents: bytes, frames: memoryview) -> Iterator[LinkFrame]:
+    start = 0
+    for shard, slice_, size_bytes, length, referred in _ENTRY.iter_unpack(contents):
+        yield LinkFrame(address, shard, slice_, frames[start : start + length], size_bytes, referred)
+        start += length

@@ -58,8 +58,12 @@ class SinkTask:
 
     # ------------------------------------------------------------ frames
 
-    def offer(self, frame: LinkFrame) -> None:
-        """Take a frame for its destination, or drop it if its run has failed or was withdrawn."""
+    def offer(self, *frames: LinkFrame) -> None:
+        """Take frames for their destination, or drop those whose run has failed or was withdrawn."""
+        for frame in frames:
+            self._offer(frame)
+
+    def _offer(self, frame: LinkFrame) -> None:
         address = parse_address(frame.address)
         dropped = self._dropped.get(address.link)
         if dropped is not None and not dropped < address.run:

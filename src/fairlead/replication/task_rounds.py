@@ -12,12 +12,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from itertools import groupby
 
 import pyarrow as pa
 
 from fairlead.replication.apply_connection import SinkSettings
 from fairlead.replication.handover import Handover
-from fairlead.replication.link_rows import FILLERS, LinkFrame, filler_batch, from_batch, to_batch
+from fairlead.replication.link_rows import COPIED_BYTES_MAX, FILLERS, LinkFrame, filler_batch, from_batch, to_batch
 from fairlead.replication.options import LinkOptions
 from fairlead.replication.reader_task import ReaderSettings, ReaderTask
 from fairlead.replication.sink_task import SinkTask
@@ -59,9 +60,9 @@ def _until_over(handover: Handover[LinkFrame], seconds: float | None) -> Iterato
         left = deadline - time.monotonic()
         if left <= 0:
             return
-        frame = handover.take(min(left, _LOOK_SECONDS) if pushed else 0)
-        if frame is not None:
-            yield to_batch(frame)
+        frames = handover.take_some(min(left, _LOOK_SECONDS) if pushed else 0, COPIED_BYTES_MAX)
+        if frames:
+            yield from (to_batch(list(row)) for _, row in groupby(frames, lambda frame: frame.address))
             pushed = False
         elif not pushed:
             yield from (filler_batch() for _ in range(FILLERS))
@@ -75,9 +76,10 @@ def write(options: LinkOptions, batches: Iterator[pa.RecordBatch]) -> tuple[int,
     frames = size_bytes = 0
     try:
         for batch in batches:
-            for frame in from_batch(batch):
-                frames, size_bytes = frames + 1, size_bytes + frame.size_bytes
-                thread.call(sink.offer, frame)
+            found = from_batch(batch)
+            if found:
+                thread.call(sink.offer, *found)
+            frames, size_bytes = frames + len(found), size_bytes + sum(frame.size_bytes for frame in found)
         thread.wait(sink.finish(_GRACE_SECONDS))
     finally:
         thread.stop()
