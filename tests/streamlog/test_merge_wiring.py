@@ -19,10 +19,11 @@ from tests.streamlog.world import (
 )
 
 from fairlead.model.errors import Damaged, OffsetOutOfRange
+from fairlead.model.names import SLICES
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog import merge_run, recovery, snapshot, upkeep
+from fairlead.streamlog import index, merge_run, recovery, snapshot, upkeep
 from fairlead.streamlog.cursors import commit_cursor
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
@@ -311,3 +312,34 @@ def copied(storage: Storage) -> MemoryStorage:
 def state_of(log: ShardLog) -> Any:
     tables, meta = snapshot.dump(log.state)
     return {name: list(table) for name, table in tables.items()}, meta
+
+
+def test_a_merged_commit_counts_once_while_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forgetting takes turns with everybody else: between its steps what waits, lies where and can be read is the
+    same."""
+    monkeypatch.setattr(index, "FORGOTTEN_AT_ONCE", 1)
+    clock = FakeClock()
+    log = fresh(clock=clock, settings=QUICK)
+    number = made(log, partitions=4).number
+    for value in range(12):
+        produced(log, number, b"%d" % value, partition=value % 4)
+    log.recent.close()
+
+    def seen() -> object:
+        slice = number % SLICES
+        pending = log.pending({slice: 0})[slice]
+        named = {at for item in log.locate(number, 1, 0) for at in range(item.first, item.end)}
+        size = {key: found.logical_bytes for key, found in log.sizes.all().items()}
+        return pending.records, named, size, [values_at(log, number, partition) for partition in range(4)]
+
+    before = seen()
+    job = log.plan_merge()
+    assert job is not None
+    log.upkeep.finish(log.upkeep.prepare(merge_run.run(log.storage, SeededRandomness(next(SEEDS)), job)))
+    steps = 0
+    assert seen() == before
+    for _ in log.upkeep.forget():
+        steps += 1
+        assert seen() == before
+    assert steps > 4
+    assert not log.tail.commits

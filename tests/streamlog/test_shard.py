@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -169,8 +169,8 @@ async def test_a_shard_merges_in_the_background(executor: ThreadPoolExecutor, tm
 
 
 def _noting(method, event: asyncio.Event):  # type: ignore[no-untyped-def]
-    def noting(*args: int) -> None:
-        method(*args)
+    def noting(*args: int) -> Iterator[None]:
+        yield from method(*args)
         event.set()
 
     return noting

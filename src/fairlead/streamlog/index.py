@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fairlead.model.names import SLICES
@@ -49,6 +49,10 @@ class CommitStats(NamedTuple):
     keys: tuple[PartitionKey, ...]
 
 
+FORGOTTEN_AT_ONCE = 1000
+"""Partitions, and those of one commit more, in a step of forgetting."""
+
+
 class Tail:
     """Index of the announced commits above the merged ones. Changed on one thread, read by any."""
 
@@ -71,14 +75,20 @@ class Tail:
         self.commits.append(stats)
         return stats
 
-    def forget(self, below_commit: int) -> None:
-        """Drop the commits that segments stand for now."""
-        keys: set[PartitionKey] = set()
+    def forget(self, below_commit: int) -> Iterator[None]:
+        """Drop the commits that segments stand for now, in steps of some milliseconds: there may be a million
+        partitions. Until the last step some commits are in both places, so whoever looks at both skips here what is
+        below the manifest's `merged_end`."""
         while self.commits and self.commits[0].commit < below_commit:
-            stats = self.commits.popleft()
-            keys.update(stats.keys)
-        for key in keys:
-            self._forget_entries(key, below_commit)
+            keys: set[PartitionKey] = set()
+            last = below_commit
+            while self.commits and self.commits[0].commit < below_commit and len(keys) < FORGOTTEN_AT_ONCE:
+                stats = self.commits.popleft()
+                keys.update(stats.keys)
+                last = stats.commit
+            for key in keys:
+                self._forget_entries(key, last + 1)
+            yield
 
     def _forget_entries(self, key: PartitionKey, below_commit: int) -> None:
         entries = self._entries.get(key)
@@ -94,9 +104,9 @@ class Tail:
         """Entries of a partition in offset order. The list may grow while it is read."""
         return self._entries.get((number, partition), ())
 
-    def sizes(self) -> list[tuple[PartitionKey, tuple[int, int]]]:
-        """Batches and their bytes by partition. Any thread may ask."""
-        return [(key, (len(found), sum(entry.size for entry in found))) for key, found in list(self._entries.items())]
+    def all(self) -> list[tuple[PartitionKey, Sequence[Entry]]]:
+        """The entries of every partition. Any thread may ask."""
+        return list(self._entries.items())
 
 
 def first_at(entries: Sequence[Entry], offset: int) -> int:

@@ -28,6 +28,7 @@ BUSY_COMMITS = 50_000
 SEAL_ON_THREAD_BYTES = 1024 * 1024
 """With so much in the queue requests are evaluated on a thread, so that the loop serves others meanwhile."""
 Listener = Callable[[Announcement], None]
+_LAST = object()
 
 
 class _Waiting(NamedTuple):
@@ -320,7 +321,12 @@ class Shard:
         for key in moved:
             for watch in list(self._watches.get(key, ())):
                 watch.notify()
-        return True
+        steps = upkeep.forget()
+        while True:
+            async with self._evaluating:
+                if next(steps, _LAST) is _LAST:
+                    return True
+            await asyncio.sleep(0)
 
     async def _sweep(self) -> None:
         upkeep = self.log.upkeep

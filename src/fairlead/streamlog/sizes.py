@@ -5,7 +5,7 @@ A segment is counted once, when somebody first asks, and remembered as two array
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.format import read_columns
-from fairlead.streamlog.index import PartitionKey, Tail
+from fairlead.streamlog.index import Entry, PartitionKey, Tail
 from fairlead.streamlog.manifest import Manifest
 from fairlead.streamlog.reader import ROW_BYTES
 from fairlead.streamlog.rows import Kind
@@ -63,8 +63,9 @@ class Sizes:
         Raises:
             Damaged, StorageUnavailable
         """
-        tail = self._log.tail.sizes()
+        entries = self._log.tail.all()  # before the manifest, so that a batch is in one of the two
         manifest = self._log.manifest
+        tail = [(key, _waiting(found, manifest.merged_end)) for key, found in entries]
         names = [segment.name for segment in manifest.segments if segment.kind == "data"]
         self._counted = {name: self._counted.get(name) or _count(self._log.storage, name) for name in names}
         found: dict[PartitionKey, Size] = {}
@@ -78,6 +79,11 @@ class Sizes:
             columns = (numbers, partitions, counted.rows, counted.bytes)
             for number, partition, rows, size_bytes in zip(*(column.tolist() for column in columns), strict=True):
                 yield (number, partition), (rows, size_bytes)
+
+
+def _waiting(entries: Sequence[Entry], from_commit: int) -> tuple[int, int]:
+    sizes = [entry.size for entry in entries if entry.commit >= from_commit]
+    return len(sizes), sum(sizes)
 
 
 def _count(storage: Storage, name: str) -> _Counted:

@@ -12,6 +12,7 @@ At a clean stop `checkpoint` puts the state as it is in memory, so that the next
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -140,7 +141,7 @@ class Upkeep:
         return Prepared(manifest, starts, merge_policy.replaced(log.manifest, manifest, result))
 
     def finish(self, prepared: Prepared) -> list[tuple[int, int]]:
-        """Let a prepared manifest rule; partitions whose start may have moved."""
+        """Let a prepared manifest rule; partitions whose start may have moved. Then `forget` what it has merged."""
         log = self._log
         if prepared.manifest.checkpoint != log.manifest.checkpoint:
             self._checkpoint_at_ms = log.clock.monotonic_ms()
@@ -148,9 +149,12 @@ class Upkeep:
         for row in prepared.starts:
             effects.replay(log.state, row._replace(appended_at=0))
         log.manifest = prepared.manifest
-        log.tail.forget(prepared.manifest.merged_end)
         self.replace_later(prepared.replaced)
         return [(row.topic, row.partition) for row in prepared.starts]
+
+    def forget(self) -> Iterator[None]:
+        """Drop merged commits from the index, in steps; all of them before inputs are deleted."""
+        return self._log.tail.forget(self._log.manifest.merged_end)
 
     def checkpoint(self, randomness: Randomness) -> None:
         """Put a checkpoint of the state at the log's end if a start would have to replay many rows. Blocking; nothing

@@ -62,7 +62,7 @@ class LogViews:
                     if segment.end > from_commit and counts.rows:
                         found[slice].add(counts.records, counts.bytes, segment.oldest_at, segment.newest_at)
         for stats in reversed(self.tail.commits):
-            if stats.commit < lowest:
+            if stats.commit < max(lowest, self.manifest.merged_end):
                 break
             for slice, records, size_bytes in stats.slices:
                 if slice in found and stats.commit >= from_commits[slice]:

@@ -270,6 +270,8 @@ class ShardLog(LogViews):
             self.stop(error)
             raise
         self.upkeep.finish(prepared)
+        for _ in self.upkeep.forget():
+            pass
 
     @property
     def space_is_short(self) -> bool:
