@@ -65,6 +65,16 @@ def test_a_new_grant_forgets_what_the_reader_before_it_scanned() -> None:
     assert state.effective((0, 3)) == 50
 
 
+def test_an_empty_stretch_stays_done_over_grants() -> None:
+    """Until frames of the new grant are on the way."""
+    state = link()
+    state.advance(0, {3: 50})
+    state.unread(0, {3: 100})
+    assert (state.start_of(0)[3], state.effective((0, 3))) == (50, 100)
+    state.read(0, ReadReport(1, {3: 120}, {3: 110}))
+    assert state.effective((0, 3)) == 50
+
+
 def test_a_rescan_is_another_link_for_the_destination() -> None:
     """So it has no positions there, and frames from the beginning are taken."""
     state = link()

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fairlead.gateway.messages import (
     Announce,
     Credit,
@@ -26,6 +28,7 @@ from fairlead.gateway.messages import (
     TopicsWanted,
     Withdraw,
 )
+from fairlead.replication import grant_reader
 from fairlead.replication.grant_reader import epoch_id_of
 from fairlead.replication.handover import Handover
 from fairlead.replication.link_rows import LinkFrame, parse_address
@@ -166,6 +169,37 @@ async def test_frames_of_a_slice_touch(tmp_path: Path) -> None:
             (second,) = await taken.frames(1)
     assert first.to_commit == second.from_commit == 1
     assert second.to_commit == 4
+
+
+async def test_what_an_earlier_grant_found_empty_is_not_read_again(tmp_path: Path) -> None:
+    """Reading begins where the grant says, with the objects from there on; the frame where the destination stands."""
+    site = Site(tmp_path)
+    site.commit(row(0, 2, 0))
+    site.commit(row(1, 1, 0))
+    start = site.server(site.grant({1: 0}, read_from={1: 1}), site.announce(site.objects[1:], reset=True))
+    async with fake_control(start) as control:
+        taken = Taken(control)
+        async with running(taken.task.run()):
+            (frame,) = await taken.frames(1)
+    assert (frame.from_commit, frame.to_commit) == (0, 2)
+    assert control.all(ListObjects) == []
+
+
+async def test_a_position_far_behind_is_brought_up_by_an_empty_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart of the server would have all of it read again."""
+    monkeypatch.setattr(grant_reader, "POSITION_COMMITS", 1)
+    site = Site(tmp_path)
+    for number in range(4):
+        site.commit(row(number, 2, number))
+    start = site.server(site.grant({1: 0, 3: 2}, read_from={1: 3, 3: 3}), site.announce(site.objects[3:], reset=True))
+    async with fake_control(start) as control:
+        taken = Taken(control)
+        async with running(taken.task.run()):
+            (frame,) = await taken.frames(1)
+            await taken.nothing()
+    assert (frame.slice, frame.from_commit, frame.to_commit, len(frame.rows)) == (1, 0, 4, 0)
 
 
 def test_a_position_names_the_writer_epoch_of_the_last_commit_before_it() -> None:

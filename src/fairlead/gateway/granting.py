@@ -107,6 +107,7 @@ class Granting:
 
     def _grant(self, port: ReaderPort, link: LinkState, stream: Stream, shard: int, slices: dict[int, int]) -> None:
         log = stream.shards[shard].log
+        read_from = {each: max(start, link.effective((shard, each))) for each, start in slices.items()}
         grant = Grant(
             grant=next(self._numbers),
             link=link.wire_id,
@@ -122,11 +123,12 @@ class Granting:
             end=log.end,
             until=_until(link, shard),
             link_created_at=link.record.created_at,
+            read_from=read_from,
         )
         held = Held(grant.grant, link.record.id, grant.run, (stream.id, shard), frozenset(slices), port)
         self.table.add(held)
         self.given += 1
-        link.unread(shard, slices)
+        link.unread(shard, read_from)
         port.grant(grant)
 
     def _give_repair(

@@ -118,9 +118,9 @@ class LinkState:
         for each, commit in report.slices.items():
             self.scanned[shard, each] = (commit, report.emitted.get(each, 0))
 
-    def unread(self, shard: int, slices: Mapping[int, int]) -> None:
+    def unread(self, shard: int, read_from: Mapping[int, int]) -> None:
         """A new grant begins: what an earlier reader scanned and had not yet delivered counts no more."""
-        for each, start in slices.items():
+        for each, start in read_from.items():
             self.scanned[shard, each] = (start, 0)
 
     def advance(self, shard: int, slices: Mapping[int, int]) -> None:
@@ -135,10 +135,10 @@ class LinkState:
             self.scanned.pop(key, None)
 
     def start_of(self, shard: int) -> dict[int, int]:
-        """By slice, where to begin reading a shard.
+        """By slice, where the frames of a grant begin: what the destination has recorded.
 
-        Where the destination has recorded nothing after an empty stretch, it is read again: it costs a look at the
-        columns, and needs no memory that a restart would lose.
+        It records nothing of a stretch in which there is nothing to send. What is known of that (`effective`) a restart
+        forgets: then the stretch is read again, which costs a look at the columns.
         """
         return {each: self.positions.get((shard, each), 0) for each in range(SLICES)}
 

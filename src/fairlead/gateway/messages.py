@@ -124,6 +124,13 @@ class Grant:
     """A link that ends (copystream): commits below this one only."""
     link_created_at: int | None = None
     """When the link was made, milliseconds since 1970; goes into its frames."""
+    read_from: Mapping[int, int] = field(default_factory=dict)
+    """By slice, the commit below which an earlier grant has found nothing more to send; frames begin at `slices`."""
+
+    @property
+    def lowest(self) -> int:
+        """Commits from here on are read."""
+        return min(self.read_from.get(each, start) for each, start in self.slices.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,11 +64,11 @@ class ReaderPort:
         self._due: asyncio.TimerHandle | None = None
 
     def grant(self, message: Grant) -> None:
-        """Give a grant, then the objects from its lowest position on."""
+        """Give a grant, then the objects from where it is read."""
         key = (message.source.stream, message.shard)
         self._users[key] += 1
         self._put(message)
-        self._put(_Name(key, min(message.slices.values())))
+        self._put(_Name(key, message.lowest))
 
     def repair(self, message: RepairGrant) -> None:
         """Give a repair; its reader asks for objects with Locate."""

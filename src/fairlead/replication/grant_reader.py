@@ -50,6 +50,10 @@ READ_INTERVAL_SECONDS_MAX = 0.02
 READ_AT_ONCE_BYTES = 256 * 1024
 """Parts of a log that are fetched from the thread that reads them together, and their small frames handed on so."""
 
+POSITION_COMMITS = 10_000
+"""A grant sends an empty frame for a slice whose recorded position lies so far behind where it is read from: so much is
+read again after a restart of the server."""
+
 HandOn = Callable[[LinkFrame], Awaitable[None]]
 T = TypeVar("T")
 
@@ -191,11 +195,14 @@ class GrantReader:
         self._pace = Pace(time.monotonic)
         self._framer = _Framer(grant, view, credit, hand_on)
         self._route = route_of(grant)
-        self._scanned = dict(grant.slices)
+        self._scanned = {**grant.slices, **grant.read_from}
         self._framed = dict(grant.slices)
         self._emitted: dict[int, int] = {}
-        self._unframed_bytes = dict.fromkeys(grant.slices, 0)
         self._read_bytes = 0
+        self._unframed_bytes = {
+            each: limits.position_bytes if self._scanned[each] - start > POSITION_COMMITS else 0
+            for each, start in grant.slices.items()
+        }
         self._reported: ReadReport | None = None
         self._misses = _Misses()
 
