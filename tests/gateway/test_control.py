@@ -28,7 +28,7 @@ from fairlead.gateway.messages import (
     to_json,
 )
 from fairlead.gateway.reader_port import ReaderPort
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import LogObject, Run
 from tests.gateway.rig import Site, Worker, until
 
 SHIPS = "/ships"
@@ -146,6 +146,22 @@ async def test_a_long_list_of_objects_is_said_in_parts(sf: Site, monkeypatch: py
     port.grant(grant_of(sf, 0))
     _, *parts = await said(port)
     assert [(part.end, part.reset, len(part.objects)) for part in parts] == [(2, True, 2), (3, False, 1)]
+
+
+async def test_a_list_that_is_cut_within_a_merged_run_allows_reading_up_to_the_run(
+    sf: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may be named by several objects: a reader that wakes between two messages would leave out the others."""
+    monkeypatch.setattr(reader_port, "OBJECTS_PER_MESSAGE_MAX", 1)
+    log = sf.cluster.stream(SHIPS).shards[0].log
+    run = [LogObject(name, 1, 3, segment=True) for name in ("control", "data", "data-2")]
+    objects = [LogObject("first", 0, 1, segment=True), *run]
+    monkeypatch.setattr(type(log), "objects", lambda *_: objects)
+    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    port.grant(grant_of(sf, 0))
+    _, *parts = await said(port)
+    assert [[each.name for each in part.objects] for part in parts] == [["first"], ["control"], ["data"], ["data-2"]]
+    assert [part.end for part in parts] == [1, 1, 1, 3]
 
 
 async def test_a_reader_that_missed_an_object_is_told_again(sf: Site) -> None:

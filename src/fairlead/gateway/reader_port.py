@@ -163,8 +163,9 @@ class ReaderPort:
         self._named[key] = end
         for index in range(0, max(len(objects), 1), OBJECTS_PER_MESSAGE_MAX):
             part = tuple(objects[index : index + OBJECTS_PER_MESSAGE_MAX])
-            last = index + OBJECTS_PER_MESSAGE_MAX >= len(objects)
-            part_end = end if last else part[-1].end
+            # Several objects may stand for one run of commits: it may be read when the last of them is named.
+            following = objects[index + len(part) : index + len(part) + 1]
+            part_end = min(part[-1].end, following[0].first) if following else end
             yield Announce(*key, end=part_end, objects=part, reset=first is not None and index == 0)
 
     def _shard(self, key: ShardKey) -> Shard | None:
