@@ -80,3 +80,23 @@ async def test_a_hole_that_the_server_has_too_is_damage() -> None:
     server.answer(0)
     with pytest.raises(Damaged, match=r"\[1, 8\)"):
         await server.view.objects(1, 8)
+
+
+async def test_a_merged_run_replaces_the_commits_of_it_that_were_known() -> None:
+    """Two commits were merged with a third that was not announced yet: read by both names they would come twice."""
+    server = Server()
+    server.view.announce(Announce(SOURCE, 0, end=3, objects=commits(0, 3), reset=True))
+    run = LogObject("segment", 1, 4, segment=True)
+    server.view.announce(Announce(SOURCE, 0, end=5, objects=(run, *commits(4, 5))))
+    found = await server.view.objects(0, 5)
+    assert [(known.first, known.end) for known in found] == [(0, 1), (1, 4), (4, 5)]
+    assert server.asked == []
+
+
+async def test_a_run_that_is_named_in_two_messages_is_read_whole() -> None:
+    """The second message names more of the same run, and replaces nothing."""
+    server = Server()
+    control, data = (LogObject(name, 0, 4, segment=True) for name in ("control", "data"))
+    server.view.announce(Announce(SOURCE, 0, end=0, objects=(control,), reset=True))
+    server.view.announce(Announce(SOURCE, 0, end=5, objects=(data, *commits(4, 5))))
+    assert await server.view.objects(0, 5) == [control, data, *commits(4, 5)]

@@ -40,15 +40,27 @@ class LogView:
     # ------------------------------------------------------------ what the server says
 
     def announce(self, message: Announce) -> None:
-        """New objects, or with `reset` another list from its first object on."""
+        """New objects, or with `reset` another list from its first object on.
+
+        New objects also replace known ones: commits that were announced may since have been merged with later ones.
+        """
         if message.reset:
             self._lists += 1
-            if message.objects:
-                first = message.objects[0].first
-                self._objects = [known for known in self._objects if known.end <= first]
+        if message.objects:
+            self._replace_from(message.objects[0], whole_run=message.reset)
         self._objects.extend(message.objects)
         self.end = message.end
         self._news.set()
+
+    def _replace_from(self, first: LogObject, *, whole_run: bool) -> None:
+        """Drop what lies where the list that begins with `first` does; objects of its own run only with `whole_run`,
+        for a list may be cut within a run."""
+        if not self._objects or self._objects[-1].end <= first.first:
+            return
+        run = None if whole_run else (first.first, first.end)
+        self._objects = [
+            known for known in self._objects if known.end <= first.first or (known.first, known.end) == run
+        ]
 
     def topics(self, message: Topics) -> None:
         """Answer to the oldest question about topics."""
