@@ -28,12 +28,15 @@ from fairlead.gateway.messages import (
     TopicsWanted,
     Withdraw,
 )
+from fairlead.model.errors import CorruptBatch
 from fairlead.replication import grant_reader
 from fairlead.replication.grant_reader import epoch_id_of
 from fairlead.replication.handover import Handover
 from fairlead.replication.link_rows import LinkFrame, parse_address
+from fairlead.replication.objects import open_directory
 from fairlead.replication.reader_task import ReaderSettings, ReaderTask
 from fairlead.storage import names
+from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog import format, payloads
 from fairlead.streamlog.frames import Frame
@@ -295,6 +298,24 @@ async def test_a_missing_object_is_asked_for_again(tmp_path: Path) -> None:
     assert control.all(ListObjects) == [ListObjects(SOURCE, 0, 0)]
 
 
+@pytest.mark.parametrize("kind", [Kind.TOPIC, Kind.TOPIC_DELETED])
+async def test_a_row_that_cannot_be_read_holds_up_its_own_grant_only(tmp_path: Path, kind: Kind) -> None:
+    """Its reader looks again now and then, as with any damage; the other grants of the task go on."""
+    site = Site(tmp_path)
+    site.commit(row(0, 1, 0, b"no payload", kind=kind), row(0, 2, 0))
+    sound = site.grant({2: 0}, grant=2)
+    start = site.server(site.grant({1: 0}), sound, site.announce(site.objects))
+    async with fake_control(start) as control:
+        taken = Taken(control)
+        async with running(taken.task.run()):
+            (first,) = await taken.frames(1)
+            await control.until(lambda: bool(control.all(ListObjects)))
+            await control.say(site.announce([site.commit(row(1, 2, 1))]))
+            (second,) = await taken.frames(1)
+    assert [found.base_offset for frame in (first, second) for found in frame.rows] == [0, 1]
+    assert len(control.all(ReaderHello)) == 1
+
+
 async def test_a_withdrawn_grant_reads_no_more(tmp_path: Path) -> None:
     """After a withdrawal new commits are not handed on."""
     site = Site(tmp_path)
@@ -395,6 +416,26 @@ async def test_a_lost_connection_begins_anew(tmp_path: Path) -> None:
             await control.sockets[-1].close()
             await taken.frames(1)
             assert len(control.all(ReaderHello)) == 2
+
+
+async def test_a_reader_that_fails_does_not_end_the_task(tmp_path: Path) -> None:
+    """Whatever the error, the task connects again and is granted anew."""
+    site = Site(tmp_path)
+    site.commit(row(0, 1, 0))
+    errors = [CorruptBatch("of no kind that is expected")]
+
+    def open_objects(root: str) -> Storage:
+        if errors:
+            raise errors.pop()
+        return open_directory(root)
+
+    start = site.server(site.grant({1: 0}), site.announce(site.objects))
+    async with fake_control(start) as control:
+        taken = Taken(control)
+        taken.task = ReaderTask(control.url, "w", ReaderSettings(), taken.handover, open_objects)
+        async with running(taken.task.run()):
+            await taken.frames(1)
+    assert len(control.all(ReaderHello)) == 2
 
 
 async def test_once_ends_when_everything_was_answered(tmp_path: Path) -> None:

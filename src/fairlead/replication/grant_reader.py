@@ -26,7 +26,7 @@ from fairlead.gateway.messages import (
     RepairGrant,
     RepairPartition,
 )
-from fairlead.model.errors import Damaged, Missing
+from fairlead.model.errors import CorruptBatch, Damaged, Missing
 from fairlead.replication.credit import Credit
 from fairlead.replication.link_rows import Address, LinkFrame
 from fairlead.replication.log_view import LogView, Send
@@ -164,7 +164,7 @@ class _Framer:
         """The topics of the rows. Rows of topics that are gone are left out: their tombstone, which names the topic
         itself, is further on in the log."""
         columns = rows.columns if isinstance(rows, LocatedRows) else rows
-        self._view.learn(topics_told(columns))
+        self._view.learn(topics_told(columns, f"shard {self._grant.shard} of {self._grant.source.path}"))
         numbers = np.unique(columns.topic)
         topics = await self._view.names(numbers.tolist())
         if len(topics) == len(numbers):
@@ -399,12 +399,19 @@ def epoch_id_of(epochs: tuple[EpochRange, ...], to_commit: int) -> bytes:
     return epochs[0].id
 
 
-def topics_told(columns: Columns) -> dict[int, FrameTopic]:
-    """Topics that the rows themselves name: those of TOPIC and TOPIC_DELETED rows."""
+def topics_told(columns: Columns, where: str) -> dict[int, FrameTopic]:
+    """Topics that the rows themselves name: those of TOPIC and TOPIC_DELETED rows.
+
+    Raises:
+        Damaged: such a row cannot be read; `where` is the log that the message names.
+    """
     told: dict[int, FrameTopic] = {}
     for place in np.flatnonzero(np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))).tolist():
         decode = payloads.decode_topic if columns.kind[place] == Kind.TOPIC else payloads.decode_topic_deleted
-        topic = decode(columns.batch(place))
+        try:
+            topic = decode(columns.batch(place))
+        except CorruptBatch as error:
+            raise Damaged(f"commit {columns.commit[place]} in {where}", str(error)) from error
         told[int(columns.topic[place])] = FrameTopic(topic.incarnation, topic.name)
     return told
 

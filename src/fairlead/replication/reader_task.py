@@ -27,7 +27,7 @@ from fairlead.gateway.messages import (
 from fairlead.gateway.messages import (
     Credit as CreditMessage,
 )
-from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, Unreachable
+from fairlead.model.errors import FairleadError, StorageUnavailable
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
 from fairlead.replication.credit import Credit
 from fairlead.replication.grant_reader import FrameLimits, GrantReader, RepairReader
@@ -99,7 +99,8 @@ class ReaderTask:
             self._handover.close()
 
     async def _connect(self) -> bool:
-        """One conversation with the server; True if all is done (`once`)."""
+        """One conversation with the server; True if all is done (`once`). False if it broke, whichever end failed: the
+        task goes on, for other grants are in its care too."""
         try:
             async with open_control(self._server_url, CONTROL_PATH, READER_HEARS) as control:
                 self._lost = ""
@@ -107,7 +108,7 @@ class ReaderTask:
                 conversation = _Conversation(control, self._settings, self._hand_on, self._open_objects)
                 await conversation.run()
                 return True
-        except (Unreachable, InvalidValue, StorageUnavailable) as error:
+        except FairleadError as error:
             if str(error) != self._lost:
                 log.info("control connection lost", server=self._server_url, error=str(error))
             self._lost = str(error)
