@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from fairlead.gateway.messages import Applied, Error, Failed, Ok, Progress, WithdrawRun, to_json
+from fairlead.model.errors import Unreachable
 from fairlead.replication.apply_connection import SinkSettings
+from fairlead.replication.control_client import Control
 from fairlead.replication.link_rows import LinkFrame
 from fairlead.replication.referred import ReferredFrame
 from fairlead.replication.sink_task import SinkTask
@@ -229,6 +231,42 @@ async def test_what_was_lost_with_the_control_connection_is_made_good() -> None:
             await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 2)
         assert [(failed.link, failed.run) for failed in control.all(Failed)] == [(LINK, RUN)]
         assert gateway.frames == [b"1", b"3"]
+
+
+async def test_a_failure_that_was_told_is_told_again_on_the_next_control_connection() -> None:
+    """The server may have gone before it heard of it; the link would stand still until the round ends."""
+    async with fake_control() as control, fake_gateway(error=Error("not_agreed", "run upstream add")) as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", gateway.url))
+            await control.until(lambda: len(control.all(Failed)) == 1)
+            await control.sockets[-1].close()
+            await control.until(lambda: len(control.all(Failed)) == 2)
+        assert [(failed.link, failed.run, failed.reason) for failed in control.all(Failed)] == [
+            (LINK, RUN, "not_agreed"),
+            (LINK, RUN, "unreachable"),
+        ]
+
+
+async def test_a_failure_that_could_not_be_told_is_told_on_the_next_control_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The connection breaks just when it is said: it comes once, with its own reason."""
+    send, breaking = Control.send, [Unreachable("cut off")]
+
+    async def send_or_break(self: Control, message: object) -> None:
+        if isinstance(message, Failed) and breaking:
+            raise breaking.pop()
+        await send(self, message)
+
+    monkeypatch.setattr(Control, "send", send_or_break)
+    async with fake_control() as control, fake_gateway(error=Error("not_agreed", "run upstream add")) as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", gateway.url))
+            await control.until(lambda: bool(control.all(Failed)))
+        assert len(control.sockets) == 2
+        assert control.all(Failed) == [Failed(LINK, RUN, "not_agreed", "run upstream add")]
 
 
 async def test_a_gateway_that_answers_more_than_was_sent_is_not_believed() -> None:

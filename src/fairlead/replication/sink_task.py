@@ -132,9 +132,15 @@ class SinkTask:
 
     def _lose_touch(self) -> None:
         """Progress that was on its way may be lost: the reader would wait for its credit, and the server for the
-        position, until the round ends. So the source server is told to ask the destination, and to grant anew."""
+        position, until the round ends. So the source server is told to ask the destination, and to grant anew. What it
+        was told of runs that had failed before may be lost too and is said again; it knows which of them still stand.
+        """
+        lost = ("unreachable", "the sink has lost its control connection")
         for link, run in list(self._open):
-            self.failed(Failed(link, run, "unreachable", "the sink has lost its control connection"))
+            self.failed(Failed(link, run, *lost))
+        told = {(event.link, event.run) for event in self._events if isinstance(event, Failed)}
+        self._events.extend(Failed(link, run, *lost) for link, run in self._dropped.items() if (link, run) not in told)
+        self._news.set()
 
     async def _hear(self, control: Control) -> None:
         while True:
