@@ -104,6 +104,21 @@ async def test_a_frame_whose_object_is_gone_fails_its_run(tmp_path: Path) -> Non
         assert gateway.frames == []
 
 
+async def test_an_error_that_nobody_expects_fails_its_run_only() -> None:
+    """What is no frame ends its own connection: the server is told what happened, and other links go on."""
+    async with fake_control() as control, fake_gateway() as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(replace(link_frame(b"no frame", gateway.url, link=OTHER), referred=True))
+            await control.until(lambda: bool(control.all(Failed)))
+            sink.offer(link_frame(b"1", gateway.url))
+            await gateway.until(1)
+        (failed,) = control.all(Failed)
+        assert (failed.link, failed.run, failed.reason) == (OTHER, RUN, "fairlead_error")
+        assert failed.message.startswith("the sink failed (")
+        assert gateway.frames == [b"1"]
+
+
 def referred_link_frame(root: Path, url: str) -> LinkFrame:
     """`first` of the object one, then `second` of two."""
     frame = ReferredFrame(

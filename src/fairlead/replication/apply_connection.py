@@ -13,6 +13,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
+import structlog
+
 from fairlead.gateway.errors import code_of
 from fairlead.gateway.first_of import first_of
 from fairlead.gateway.messages import (
@@ -32,6 +34,8 @@ from fairlead.replication.referred import pieces_of
 _WATCH_SECONDS = 0.5
 TOGETHER_BYTES_MAX = 64 * 1024
 """Frames that are handed to the socket together, so that they share a packet here and a commit there."""
+
+log = structlog.get_logger("fairlead.replication.sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ class ApplyConnection:
         self._changed.set()
 
     async def run(self) -> None:
-        """Connect and post until cancelled or failed; never raises because the other end did something."""
+        """Connect and post until cancelled or failed; whatever goes wrong is told to the listener, and never raised."""
         try:
             await self._run()
         except GatewayRefused as error:
@@ -118,6 +122,11 @@ class ApplyConnection:
         except FairleadError as error:
             # Here, not there: a frame that was referred to could not be read. Its rows are granted anew.
             self._fail(code_of(error), str(error))
+        except Exception as error:
+            # A bug, or bytes that are no frame. The link fails visibly and is tried again; the others notice nothing.
+            log.exception("sink failed", link=self.address.link.hex())
+            bug = FairleadError(f"the sink failed ({type(error).__name__}: {error}); see the replicator's log")
+            self._fail(code_of(bug), str(bug))
 
     async def _run(self) -> None:
         problem: Unreachable | None = None
