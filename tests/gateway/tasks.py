@@ -29,9 +29,8 @@ async def task(
 
     async def carry() -> None:
         while not handover.ended:
-            frame = await asyncio.to_thread(handover.take, 0.05)
-            if frame is not None and keep(frame):
-                sink.offer(frame)
+            frames = await asyncio.to_thread(handover.take_some, 0.05, 0)
+            sink.offer(*filter(keep, frames))
 
     tasks = [asyncio.ensure_future(work) for work in (reader.run(), sink.run(), carry())]
     try:

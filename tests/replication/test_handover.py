@@ -14,7 +14,7 @@ async def test_items_come_out_in_order() -> None:
     handover: Handover[int] = Handover(100)
     for number in range(3):
         await handover.put(number, 10)
-    assert [handover.take(0) for _ in range(4)] == [0, 1, 2, None]
+    assert [handover.take_some(0, 0) for _ in range(4)] == [[0], [1], [2], []]
 
 
 async def test_what_waits_is_taken_together_within_a_bound() -> None:
@@ -33,7 +33,7 @@ async def test_putting_waits_for_room() -> None:
     putting = asyncio.ensure_future(handover.put(2, 5))
     await asyncio.sleep(0)
     assert not putting.done()
-    assert await asyncio.to_thread(handover.take, 1) == 1
+    assert await asyncio.to_thread(handover.take_some, 1, 0) == [1]
     async with asyncio.timeout(5):
         await putting
 
@@ -48,14 +48,14 @@ async def test_closing_wakes_both_sides() -> None:
     async with asyncio.timeout(5):
         await putting
     assert not handover.ended
-    assert handover.take(1) == 1
-    assert handover.take(1) is None
+    assert handover.take_some(1, 0) == [1]
+    assert handover.take_some(1, 0) == []
     assert handover.ended
 
 
 @pytest.mark.parametrize("seconds", [0, 0.05])
 async def test_taking_waits_no_longer_than_asked(seconds: float) -> None:
-    """An empty handover answers None in time."""
+    """An empty handover answers with nothing in time."""
     handover: Handover[int] = Handover(10)
     async with asyncio.timeout(1):
-        assert await asyncio.to_thread(handover.take, seconds) is None
+        assert await asyncio.to_thread(handover.take_some, seconds, 0) == []

@@ -129,15 +129,16 @@ class Taken:
         """The next `count` frames."""
         found = []
         for _ in range(count):
-            frame = await asyncio.to_thread(self.handover.take, 5.0)
-            assert frame is not None, f"only {len(found)} of {count} frames came"
+            taken = await asyncio.to_thread(self.handover.take_some, 5.0, 0)
+            assert taken, f"only {len(found)} of {count} frames came"
+            (frame,) = taken
             assert parse_address(frame.address).link == LINK
             found.append(decode_frame(bytes(frame.data)))
         return found
 
     async def nothing(self, seconds: float = 0.2) -> None:
         """No frame comes for a while."""
-        assert await asyncio.to_thread(self.handover.take, seconds) is None
+        assert await asyncio.to_thread(self.handover.take_some, seconds, 0) == []
 
 
 async def test_rows_come_as_frames_of_their_slices(tmp_path: Path) -> None:

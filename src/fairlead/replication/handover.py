@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Handover(Generic[T]):
-    """`put` and `close` are called on the loop, `take` in one other thread."""
+    """`put` and `close` are called on the loop, `take_some` in one other thread."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -54,13 +54,9 @@ class Handover(Generic[T]):
             self._changed.notify()
             self._wake()
 
-    def take(self, timeout_seconds: float) -> T | None:
-        """The next item; None if none came in time, or none will come (see `ended`)."""
-        return next(iter(self.take_some(timeout_seconds, 0)), None)
-
     def take_some(self, timeout_seconds: float, bytes_max: int) -> list[T]:
         """The next item, and what waits behind it as long as all together are within `bytes_max`; empty if none came in
-        time, or none will come."""
+        time, or none will come (see `ended`)."""
         until = time.monotonic() + timeout_seconds
         with self._changed:
             while not self._items and not self._closed:
