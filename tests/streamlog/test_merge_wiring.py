@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.streamlog.world import (
     SETTINGS,
     FakeClock,
     SeededRandomness,
+    batch_of,
     fresh,
     made,
     opened,
@@ -27,6 +29,7 @@ from fairlead.streamlog import index, merge_run, recovery, snapshot, upkeep
 from fairlead.streamlog.cursors import commit_cursor
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
+from fairlead.streamlog.produce import produce
 from fairlead.streamlog.topics import delete_topic, set_partitions
 from fairlead.streamlog.views import LogViews
 from fairlead.streamlog.writer import ShardLog
@@ -312,6 +315,25 @@ def copied(storage: Storage) -> MemoryStorage:
 def state_of(log: ShardLog) -> Any:
     tables, meta = snapshot.dump(log.state)
     return {name: list(table) for name, table in tables.items()}, meta
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_partition_that_lies_in_several_segments_of_a_run_is_read_in_order(seed: int) -> None:
+    """Whatever names the segments were given: what another one holds is no gap."""
+    settings = replace(QUICK, segment_bytes_max=4000)
+    log = fresh(settings=settings)
+    number = made(log).number
+    log.run(*(partial(produce, number=number, partition=0, batch=batch_of(b"%d" % value)) for value in range(90)))
+    names_given = SeededRandomness(seed)
+    while (job := log.plan_merge()) is not None:
+        log.install(merge_run.run(log.storage, names_given, job))
+    runs = [(segment.first, segment.end) for segment in log.manifest.segments if segment.kind == "data"]
+    assert len(runs) > 2
+    assert len(set(runs)) == 1
+    assert values_at(log, number) == {value: b"%d" % value for value in range(90)}
+    found = log.offset_for_time(number, 0, 0)
+    assert found is not None
+    assert found[0] == 0
 
 
 def test_a_merged_commit_counts_once_while_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,15 @@ from fairlead.cluster.links import Links
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamRecord, StreamSettings, stream_from_json, stream_json
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import AlreadyExists, BadRequest, Damaged, FairleadError, InvalidValue, UnknownStream
+from fairlead.model.errors import (
+    AlreadyExists,
+    BadRequest,
+    Damaged,
+    FairleadError,
+    InvalidValue,
+    UnknownStream,
+    another,
+)
 from fairlead.model.limits import FORMAT_VERSION
 from fairlead.model.names import check_cluster_name, parse_stream_path
 from fairlead.model.settings import Settings
@@ -159,7 +167,7 @@ class Cluster:
         found = self._streams.get(path)
         if found is None:
             if path in self.damaged:
-                raise self.damaged[path]
+                raise another(self.damaged[path])
             raise UnknownStream(f"stream {path} does not exist in cluster {self.name}")
         return found
 

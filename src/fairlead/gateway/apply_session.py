@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import fairlead.streamlog.apply as frames_apply
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.messages import Applied, ApplyHello, Refused, SliceAt
-from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable
+from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, another
 from fairlead.model.names import shard_of
 from fairlead.streamlog.draft import Draft
 from fairlead.streamlog.frames import Frame
@@ -203,13 +203,15 @@ class _Chain:
 
     def _apply(self, draft: Draft, place: int, piece: Frame) -> frames_apply.Applied:
         if not self._stands(draft, place):
-            raise self._failed or StorageUnavailable("an earlier part of the frame was not written; it is sent again")
+            if self._failed is not None:
+                raise another(self._failed)
+            raise StorageUnavailable("an earlier part of the frame was not written; it is sent again")
         if self._refused is not None:
             return self._refused
         try:
             outcome = frames_apply.apply_frame(draft, piece)
         except FairleadError as error:
-            self._failed = error
+            self._failed = another(error)
             raise
         if outcome.refused_position is not None:
             self._refused = outcome

@@ -26,9 +26,22 @@ what to do.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 
 class FairleadError(Exception):
     """Root of all errors that a user can meet."""
+
+
+E = TypeVar("E", bound=FairleadError)
+
+
+def another(error: E) -> E:
+    """The same error for one more caller. One that is kept, or raised again and again, would keep the frames that it
+    passed through alive, with the requests in them."""
+    twin = type(error).__new__(type(error), *error.args)
+    vars(twin).update(vars(error))
+    return twin
 
 
 class TryAgain(FairleadError):

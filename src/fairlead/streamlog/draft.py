@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from fairlead.model.clock import Randomness, SystemRandomness
-from fairlead.model.errors import InvalidValue, StorageFull
+from fairlead.model.errors import InvalidValue, StorageFull, another
 from fairlead.model.limits import CONTROL_ROW_BYTES_MAX
 from fairlead.streamlog import effects, payloads
 from fairlead.streamlog.overlay import Overlay
@@ -111,7 +111,7 @@ class Draft(Overlay):
             StorageFull
         """
         if self._full is not None:
-            raise self._full
+            raise another(self._full)
 
     def add_batch(
         self,

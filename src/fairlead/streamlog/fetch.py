@@ -11,6 +11,7 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -216,15 +217,19 @@ class LogReader:
             yield self._in_commit(entry)
 
     def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[_Piece]:
+        """Runs lie in the order of commits; the segments of a run in that of their names, which says nothing."""
         key = _sort_key(number, partition)
-        for segment in self._log.manifest.segments:
-            if segment.kind != "data" or not segment.slices[number % SLICES].rows:
-                continue
-            columns, keys = self._indexed(segment.name)
-            low, high = np.searchsorted(keys, [key, key + 1])
-            low += np.searchsorted(columns.last_offset[low:high], offset)
-            for place in range(int(low), int(high)):
-                yield _piece(columns, place)
+        wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[number % SLICES].rows)
+        for _, run in itertools.groupby(wanted, lambda segment: (segment.first, segment.end)):
+            stretches: list[tuple[int, Columns, range]] = []
+            for segment in run:
+                columns, keys = self._indexed(segment.name)
+                low, high = np.searchsorted(keys, [key, key + 1])
+                low += np.searchsorted(columns.last_offset[low:high], offset)
+                if low < high:
+                    stretches.append((int(columns.base_offset[low]), columns, range(int(low), int(high))))
+            for _, columns, places in sorted(stretches, key=itemgetter(0)):
+                yield from (_piece(columns, place) for place in places)
 
     def _in_commit(self, entry: Entry) -> _Piece:
         columns, _ = self._indexed(self._log.manifest.commit_name(entry.commit))

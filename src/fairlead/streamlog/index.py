@@ -49,8 +49,8 @@ class CommitStats(NamedTuple):
     keys: tuple[PartitionKey, ...]
 
 
-FORGOTTEN_AT_ONCE = 1000
-"""Partitions, and those of one commit more, in a step of forgetting."""
+FORGOTTEN_AT_ONCE = 2000
+"""Commits and partitions, and those of one commit more, in a step of forgetting."""
 
 
 class Tail:
@@ -75,20 +75,23 @@ class Tail:
         self.commits.append(stats)
         return stats
 
-    def forget(self, below_commit: int) -> Iterator[None]:
-        """Drop the commits that segments stand for now, in steps of some milliseconds: there may be a million
-        partitions. Until the last step some commits are in both places, so whoever looks at both skips here what is
-        below the manifest's `merged_end`."""
+    def forget(self, below_commit: int) -> Iterator[int]:
+        """Drop the commits that segments stand for now, in steps of some milliseconds, each of so many commits.
+
+        Until the last step some commits are in both places, so whoever looks at both skips here what is below the
+        manifest's `merged_end`.
+        """
         while self.commits and self.commits[0].commit < below_commit:
             keys: set[PartitionKey] = set()
-            last = below_commit
-            while self.commits and self.commits[0].commit < below_commit and len(keys) < FORGOTTEN_AT_ONCE:
+            step = 0
+            last = self.commits[0].commit
+            while self.commits and self.commits[0].commit < below_commit and len(keys) + step < FORGOTTEN_AT_ONCE:
                 stats = self.commits.popleft()
                 keys.update(stats.keys)
-                last = stats.commit
+                last, step = stats.commit, step + 1
             for key in keys:
                 self._forget_entries(key, last + 1)
-            yield
+            yield step
 
     def _forget_entries(self, key: PartitionKey, below_commit: int) -> None:
         entries = self._entries.get(key)

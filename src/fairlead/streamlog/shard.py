@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor
 from typing import Any, NamedTuple, TypeVar
 
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced
+from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, another
 from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.draft import Request
@@ -28,7 +28,6 @@ BUSY_COMMITS = 50_000
 SEAL_ON_THREAD_BYTES = 1024 * 1024
 """With so much in the queue requests are evaluated on a thread, so that the loop serves others meanwhile."""
 Listener = Callable[[Announcement], None]
-_LAST = object()
 
 
 class _Waiting(NamedTuple):
@@ -188,7 +187,10 @@ class Shard:
         self._queued_bytes += size_bytes
         if self._writing is None:
             self._writing = self._loop.create_task(self._write_all())
-        return await answer
+        try:
+            return await answer
+        finally:
+            del answer  # an error in it would hold this frame, and so itself and the request
 
     async def _write_all(self) -> None:
         try:
@@ -316,16 +318,24 @@ class Shard:
         result = await merger.run(job)
         upkeep = self.log.upkeep
         prepared = await self._loop.run_in_executor(self._executor, upkeep.prepare, result)
+        async for moved in self._in_turns(upkeep.raise_starts(prepared)):
+            for key in moved:
+                for watch in list(self._watches.get(key, ())):
+                    watch.notify()
         async with self._evaluating:
-            moved = upkeep.finish(prepared)
-        for key in moved:
-            for watch in list(self._watches.get(key, ())):
-                watch.notify()
-        steps = upkeep.forget()
+            upkeep.finish(prepared)
+        async for _ in self._in_turns(upkeep.forget()):
+            pass
+        return True
+
+    async def _in_turns(self, steps: Iterator[T]) -> AsyncIterator[T]:
+        """Steps that change what others see, each while nothing is evaluated on a thread, others' turns in between."""
         while True:
             async with self._evaluating:
-                if next(steps, _LAST) is _LAST:
-                    return True
+                found = next(steps, None)
+            if found is None:
+                return
+            yield found
             await asyncio.sleep(0)
 
     async def _sweep(self) -> None:
@@ -365,6 +375,6 @@ def _resolve(future: asyncio.Future[Any], value: Any, error: Exception | None) -
     if future.done():
         return
     if error is not None:
-        future.set_exception(error)
+        future.set_exception(another(error) if isinstance(error, FairleadError) else error)
     else:
         future.set_result(value)

@@ -35,6 +35,8 @@ from fairlead.streamlog.values import WriterEpoch
 
 CHECKPOINT_ROWS_MIN = 20_000
 """With fewer rows to replay, a third of a second, a clean stop leaves no checkpoint."""
+STARTS_AT_ONCE = 500
+"""Partitions whose start is raised in one go."""
 CONTROL_ROWS_PART = 8
 """So much of the reserve is not for merging: 40 MB of 320, which leaves room for one segment of 256 MB."""
 
@@ -134,25 +136,30 @@ class Upkeep:
         """
         log = self._log
         # A number is never used twice, also where it is not known whether its manifest was written.
-        self._k += 1
-        manifest = replace(merge_policy.new_manifest(log.manifest, result), k=self._k)
+        self._k = k = self._k + 1
+        manifest = replace(merge_policy.new_manifest(log.manifest, result), k=k)
         starts = _starts(log.storage, result.control) if result.starts and result.control else []
         opening.put_manifest(log.storage, manifest, log.epoch)
         return Prepared(manifest, starts, merge_policy.replaced(log.manifest, manifest, result))
 
-    def finish(self, prepared: Prepared) -> list[tuple[int, int]]:
-        """Let a prepared manifest rule; partitions whose start may have moved. Then `forget` what it has merged."""
+    def raise_starts(self, prepared: Prepared) -> Iterator[list[tuple[int, int]]]:
+        """Before `finish`: say of expired partitions where they start now, in steps of some milliseconds; the
+        partitions of each step. A reader on a thread that misses expired rows then finds that they lie below it."""
+        for at in range(0, len(prepared.starts), STARTS_AT_ONCE):
+            step = prepared.starts[at : at + STARTS_AT_ONCE]
+            for row in step:
+                effects.replay(self._log.state, row._replace(appended_at=0))
+            yield [(row.topic, row.partition) for row in step]
+
+    def finish(self, prepared: Prepared) -> None:
+        """Let a prepared manifest rule. Then `forget` what it has merged."""
         log = self._log
         if prepared.manifest.checkpoint != log.manifest.checkpoint:
             self._checkpoint_at_ms = log.clock.monotonic_ms()
-        # The starts first: a reader on a thread that misses expired rows finds that they lie below the start.
-        for row in prepared.starts:
-            effects.replay(log.state, row._replace(appended_at=0))
         log.manifest = prepared.manifest
         self.replace_later(prepared.replaced)
-        return [(row.topic, row.partition) for row in prepared.starts]
 
-    def forget(self) -> Iterator[None]:
+    def forget(self) -> Iterator[int]:
         """Drop merged commits from the index, in steps; all of them before inputs are deleted."""
         return self._log.tail.forget(self._log.manifest.merged_end)
 

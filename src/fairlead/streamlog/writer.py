@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
+from fairlead.model.errors import Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable, another
 from fairlead.model.settings import Settings
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
@@ -156,6 +156,8 @@ class ShardLog(LogViews):
             except NotLoaded as error:
                 missing = error.keys
                 break
+            except FairleadError as error:
+                answers.append(Answer(None, another(error)))
             except Exception as error:
                 answers.append(Answer(None, error))
             if draft.batch_bytes >= self.settings.commit_bytes_max or len(draft.rows) >= COMMIT_ROWS_MAX:
@@ -198,10 +200,11 @@ class ShardLog(LogViews):
             return Announcement(self.end, self.end, (), non_local=False)
         state = self.state
         controlled = _moved_by_control_rows(state, sealed.rows)
-        for row in sealed.rows:
-            effects.replay(state, row)
+        # The batches first: a reader on a thread that finds nothing below the end takes it for a gap.
         stats = self.tail.add(sealed.commit, sealed.rows)
         self.recent.add(sealed.commit, sealed.rows)
+        for row in sealed.rows:
+            effects.replay(state, row)
         self.end = sealed.commit + 1
         self._sealed = None
         non_local = _non_local(sealed.rows)
@@ -249,7 +252,7 @@ class ShardLog(LogViews):
     def check_running(self) -> None:
         """Raises the error that stopped the log, if one did."""
         if self.stopped is not None:
-            raise type(self.stopped)(*self.stopped.args) if isinstance(self.stopped, Closed) else self.stopped
+            raise another(self.stopped)
 
     # Upkeep
 
@@ -269,6 +272,8 @@ class ShardLog(LogViews):
         except (Fenced, Damaged) as error:
             self.stop(error)
             raise
+        for _ in self.upkeep.raise_starts(prepared):
+            pass
         self.upkeep.finish(prepared)
         for _ in self.upkeep.forget():
             pass

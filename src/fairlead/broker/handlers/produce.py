@@ -20,7 +20,7 @@ from fairlead.broker.errors import Refused, code_of, message_of
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.topic_settings import LOG_APPEND_TIME, timestamp_type
 from fairlead.broker.topics import Found
-from fairlead.model.errors import BatchTooLarge, Closed, FairleadError, NotOwner, UnknownPartition
+from fairlead.model.errors import BatchTooLarge, Closed, FairleadError, NotOwner, UnknownPartition, another
 from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, MAGIC, check, magic_of, read_header, stamp_append_time
 from fairlead.protocol.produce import (
     ACKS_NONE,
@@ -169,7 +169,7 @@ def _append(draft: Draft, item: _Item) -> _Outcome:
     try:
         return produce(draft, item.found.topic.number, item.partition, batch)
     except FairleadError as error:
-        return error
+        return another(error)
 
 
 def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionAnswer:
