@@ -9,14 +9,14 @@ import pytest
 from tests.streamlog.test_fetch import placed
 from tests.streamlog.world import fresh, made, produced
 
-from fairlead.streamlog.read_ahead import Batches, Budget, ReadAhead
+from fairlead.streamlog.read_ahead import Batches, ReadAhead, Shared
 
 KEY = (1, 0, 7)
 
 
-def reading(read: Callable[..., Batches], size: int = 100) -> tuple[ReadAhead, Budget]:
-    budget = Budget(size)
-    return ReadAhead(read, budget), budget
+def reading(read: Callable[..., Batches], size: int = 100) -> tuple[ReadAhead, Shared]:
+    shared = Shared(size)
+    return ReadAhead(read, shared), shared
 
 
 @pytest.mark.parametrize("where", ["commits", "segments"])
@@ -50,15 +50,15 @@ def test_nothing_is_read_ahead_of_the_end() -> None:
 
 
 def test_it_is_handed_out_once() -> None:
-    ahead, budget = reading(lambda *_: [b"x"])
+    ahead, shared = reading(lambda *_: [b"x"])
     job = ahead.plan(KEY, 60)
     assert job is not None
     assert ahead.plan(KEY, 60) is None
     job()
-    assert budget.left == 40
+    assert shared.left_bytes == 40
     assert list(ahead.take(KEY)) == [b"x"]
     assert list(ahead.take(KEY)) == []
-    assert budget.left == 100
+    assert shared.left_bytes == 100
 
 
 def test_who_comes_early_waits_for_a_job_that_runs() -> None:
@@ -82,33 +82,33 @@ def test_who_comes_early_waits_for_a_job_that_runs() -> None:
 
 def test_a_job_that_has_not_begun_is_called_off() -> None:
     """Else all threads could wait for jobs that wait for a thread."""
-    ahead, budget = reading(lambda *_: pytest.fail("it was called off"))
+    ahead, shared = reading(lambda *_: pytest.fail("it was called off"))
     job = ahead.plan(KEY, 1)
     assert job is not None
     assert list(ahead.take(KEY)) == []
     job()
-    assert budget.left == 100
+    assert shared.left_bytes == 100
 
 
 def test_what_failed_is_read_again_by_who_asks() -> None:
     def read(*_: int) -> Batches:
         raise ValueError("gone")
 
-    ahead, budget = reading(read)
+    ahead, shared = reading(read)
     job = ahead.plan(KEY, 1)
     assert job is not None
     job()
     assert list(ahead.take(KEY)) == []
-    assert budget.left == 100
+    assert shared.left_bytes == 100
 
 
 def test_what_nobody_came_for_makes_room() -> None:
-    ahead, budget = reading(lambda *_: [b"x"])
+    ahead, shared = reading(lambda *_: [b"x"])
     for offset in range(10):
         job = ahead.plan((1, 0, offset), 40)
         assert job is not None
         job()
-    assert budget.left == 20
+    assert shared.left_bytes == 20
     assert list(ahead.take((1, 0, 0))) == []
     assert list(ahead.take((1, 0, 9))) == [b"x"]
 
@@ -117,3 +117,17 @@ def test_jobs_that_run_keep_their_room() -> None:
     ahead, _ = reading(lambda *_: [b"x"])
     assert ahead.plan((1, 0, 1), 60) is not None
     assert ahead.plan((1, 0, 2), 60) is None
+
+
+def test_what_is_left_behind_in_one_log_makes_room_in_another() -> None:
+    """A consumer that left, in a stream that nobody reads any more."""
+    left, shared = reading(lambda *_: [b"x"])
+    job = left.plan(KEY, 100)
+    assert job is not None
+    job()
+    ahead = ReadAhead(lambda *_: [b"y"], shared)
+    job = ahead.plan(KEY, 100)
+    assert job is not None
+    job()
+    assert list(ahead.take(KEY)) == [b"y"]
+    assert list(left.take(KEY)) == []

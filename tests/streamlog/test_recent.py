@@ -70,6 +70,20 @@ def test_small_batches_are_bounded_by_their_number(monkeypatch: pytest.MonkeyPat
     assert len(found) == 32
 
 
+def test_a_small_part_of_a_large_frame_does_not_keep_it() -> None:
+    """It is copied; what is most of its memory is held as it is, and counts with all of that."""
+    shared = held(10)
+    log = shared.of_log()
+    frame = memoryview(bytes(1000))
+    log.add(0, [row(0, 0)._replace(batch=frame[:100])])
+    assert shared.size_bytes == 100 + ROW_BYTES
+    log.add(1, [row(1, 1)._replace(batch=frame[:300]), row(1, 2)._replace(batch=frame[300:600])])
+    assert shared.size_bytes == 100 + 1000 + 3 * ROW_BYTES
+    rows, _ = log.find(1, 0, 0)
+    assert [len(row.batch) for row in rows] == [100, 300, 300]
+    assert isinstance(rows[0].batch, bytes)
+
+
 def test_control_rows_are_not_held() -> None:
     shared = held(10)
     log = shared.of_log()

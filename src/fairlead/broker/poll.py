@@ -124,8 +124,11 @@ class FetchMemory:
         if self.wake is not None:
             _finish(self.wake)
 
-    def trim(self) -> None:
-        """Forget everything if it is too much to remember."""
+    def settle(self) -> None:
+        """The answer is packed: keep no batches until the next request, and nothing if it is too much to remember."""
+        for entry in self._entries.values():
+            if entry.size_bytes:
+                entry.answers = [PartitionAnswer(one.partition, ErrorCode.none) for one in entry.asked.partitions]
         if len(self._entries) > REMEMBERED_MAX:
             self.close()
 

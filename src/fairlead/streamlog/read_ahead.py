@@ -7,9 +7,10 @@ waiting for them if the disk is not done. It is a hint in every respect: what is
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,59 +24,52 @@ Key = tuple[int, int, int]
 
 
 @dataclass(slots=True)
-class Budget:
-    """Bytes that may be held by all logs together."""
+class Shared:
+    """What all logs hold together, oldest first."""
 
-    left: int = BYTES_MAX
+    left_bytes: int = BYTES_MAX
+    held: OrderedDict[tuple[int, Key], tuple[Future[Batches], int]] = field(default_factory=OrderedDict)
+    """By log and key: the batches, and how many bytes were asked for."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    logs: Iterator[int] = field(default_factory=itertools.count)
 
-    def reserve(self, size_bytes: int) -> bool:
-        """Take so much, if there is so much."""
-        with self.lock:
-            if size_bytes > self.left:
+    def hold(self, key: tuple[int, Key], future: Future[Batches], size_bytes: int) -> bool:
+        """Keep a place for batches, if need be that of the oldest that nobody came for; False if there is none."""
+        while self.left_bytes < size_bytes:
+            oldest = next((key for key, (found, _) in self.held.items() if found.done()), None)
+            if oldest is None:
                 return False
-            self.left -= size_bytes
-            return True
+            self.pop(oldest)
+        self.left_bytes -= size_bytes
+        self.held[key] = future, size_bytes
+        return True
 
-    def release(self, size_bytes: int) -> None:
-        """Give it back."""
-        with self.lock:
-            self.left += size_bytes
+    def pop(self, key: tuple[int, Key]) -> Future[Batches] | None:
+        """Give up a place."""
+        future, size_bytes = self.held.pop(key, (None, 0))
+        self.left_bytes += size_bytes
+        return future
 
 
-_SHARED: Final = Budget()
+_SHARED: Final = Shared()
 
 
 class ReadAhead:
     """Of one log. Any thread may call it."""
 
-    def __init__(self, read: Callable[[int, int, int, int], Batches], budget: Budget = _SHARED) -> None:
+    def __init__(self, read: Callable[[int, int, int, int], Batches], shared: Shared = _SHARED) -> None:
         """`read` gives batches of (number, partition, offset, at most so many bytes), blocking."""
         self._read = read
-        self._budget = budget
-        self._lock = threading.Lock()
-        self._held: OrderedDict[Key, tuple[Future[Batches], int]] = OrderedDict()
+        self._shared = shared
+        self._log = next(shared.logs)
 
     def plan(self, key: Key, max_bytes: int) -> Callable[[], None] | None:
         """The job that reads from there; None if that is under way already, or there is no room for it."""
         future: Future[Batches] = Future()
-        with self._lock:
-            if key in self._held:
+        with self._shared.lock:
+            if (self._log, key) in self._shared.held or not self._shared.hold((self._log, key), future, max_bytes):
                 return None
-            while not self._budget.reserve(max_bytes):
-                if not self._drop_oldest():
-                    return None
-            self._held[key] = (future, max_bytes)
         return lambda: self._run(key, max_bytes, future)
-
-    def _drop_oldest(self) -> bool:
-        """Give up what nobody came for."""
-        for key, (future, size_bytes) in self._held.items():
-            if future.done():
-                del self._held[key]
-                self._budget.release(size_bytes)
-                return True
-        return False
 
     def _run(self, key: Key, max_bytes: int, future: Future[Batches]) -> None:
         if not future.set_running_or_notify_cancel():
@@ -88,11 +82,8 @@ class ReadAhead:
     def take(self, key: Key) -> Batches:
         """The batches from there on, waiting for a job that runs; none if there was no job or it failed. A job that has
         not begun is called off: its thread may be the one that waits here."""
-        with self._lock:
-            future, size_bytes = self._held.pop(key, (None, 0))
-        if future is None:
-            return ()
-        self._budget.release(size_bytes)
-        if future.cancel() or future.exception() is not None:
+        with self._shared.lock:
+            future = self._shared.pop((self._log, key))
+        if future is None or future.cancel() or future.exception() is not None:
             return ()
         return future.result()

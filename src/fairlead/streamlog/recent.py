@@ -10,14 +10,13 @@ between `last_offset` of one and `previous_end` of the next, and the log is read
 
 from __future__ import annotations
 
-import os
 import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from fairlead.model.machine import memory_bytes
 from fairlead.model.settings import Settings
 from fairlead.streamlog.rows import Kind, Row
 
@@ -29,7 +28,6 @@ _SPARE: Final = 128
 """One part in so many is freed at once: a copy of lists for each commit would be slow, a pause for many be felt."""
 
 _MEMORY_PART: Final = 8
-_CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
 PartitionKey = tuple[int, int]
 """(topic number, partition)."""
@@ -39,6 +37,8 @@ class _Held(NamedTuple):
     """A commit of a log."""
 
     log: LogBatches
+    life: object
+    """The log's at that time: after its `close` this is nobody's."""
     commit: int
     keys: Sequence[PartitionKey]
     rows: int
@@ -49,7 +49,7 @@ class RecentBatches:
     """Of all logs of a process."""
 
     def __init__(self, settings: Settings) -> None:
-        self._limit_bytes = settings.cache_bytes or _memory_bytes() // _MEMORY_PART
+        self._limit_bytes = settings.cache_bytes or memory_bytes() // _MEMORY_PART
         self._rows = 0
         self._bytes = 0
         self._order: deque[_Held] = deque()
@@ -64,10 +64,15 @@ class RecentBatches:
         """A place for one more log."""
         return LogBatches(self)
 
+    def _count(self, log: LogBatches, rows: int, size_bytes: int) -> None:
+        self._rows += rows
+        self._bytes += size_bytes
+        log._row_count += rows
+        log._bytes += size_bytes
+
     def _add(self, held: _Held) -> None:
         self._order.append(held)
-        self._rows += held.rows
-        self._bytes += held.size_bytes
+        self._count(held.log, held.rows, held.size_bytes)
         if self._bytes > self._limit_bytes or self._rows > ROWS_MAX:
             self._free(self._limit_bytes - self._limit_bytes // _SPARE, ROWS_MAX - ROWS_MAX // _SPARE)
 
@@ -75,18 +80,11 @@ class RecentBatches:
         below: dict[LogBatches, dict[PartitionKey, int]] = {}
         while self._order and (self._bytes > to_bytes or self._rows > to_rows):
             oldest = self._order.popleft()
-            self._rows -= oldest.rows
-            self._bytes -= oldest.size_bytes
-            keys = below.setdefault(oldest.log, {})
-            keys.update(dict.fromkeys(oldest.keys, oldest.commit + 1))
+            if oldest.life is oldest.log._life:
+                self._count(oldest.log, -oldest.rows, -oldest.size_bytes)
+                below.setdefault(oldest.log, {}).update(dict.fromkeys(oldest.keys, oldest.commit + 1))
         for log, keys in below.items():
             log._forget(keys)
-
-    def _close(self, log: LogBatches) -> None:
-        kept = deque(held for held in self._order if held.log is not log)
-        self._rows = sum(held.rows for held in kept)
-        self._bytes = sum(held.size_bytes for held in kept)
-        self._order = kept
 
 
 class LogBatches:
@@ -95,20 +93,22 @@ class LogBatches:
     def __init__(self, shared: RecentBatches) -> None:
         self._shared = shared
         self._rows: dict[PartitionKey, list[Row]] = {}
+        self._row_count = 0
+        self._bytes = 0
+        self._life = object()
 
     def add(self, commit: int, rows: Sequence[Row]) -> None:
         """Take in the batches of an announced commit. Control rows are never fetched."""
-        batches = [row for row in rows if row.kind == Kind.BATCH]
+        batches = _compact([row for row in rows if row.kind == Kind.BATCH])
         if not batches:
             return
-        size_bytes = sum(len(row.batch) for row in batches) + ROW_BYTES * len(batches)
         with self._shared._lock:
             keys: dict[PartitionKey, None] = {}
             for row in batches:
                 key = row.topic, row.partition
                 keys[key] = None
                 self._rows.setdefault(key, []).append(row)
-            self._shared._add(_Held(self, commit, tuple(keys), len(batches), size_bytes))
+            self._shared._add(_Held(self, self._life, commit, tuple(keys), len(batches), _size_bytes(batches)))
 
     def find(self, number: int, partition: int, offset: int) -> tuple[Sequence[Row], int]:
         """Batches of a partition in offset order, and the place of the first that ends at or after `offset`, which is
@@ -119,7 +119,8 @@ class LogBatches:
     def close(self) -> None:
         """Let everything go."""
         with self._shared._lock:
-            self._shared._close(self)
+            self._shared._count(self, -self._row_count, -self._bytes)
+            self._life = object()
             self._rows = {}
 
     def _forget(self, below: dict[PartitionKey, int]) -> None:
@@ -133,18 +134,31 @@ class LogBatches:
                 del self._rows[key]
 
 
+def _compact(rows: Sequence[Row]) -> list[Row]:
+    """Rows whose batches keep little else alive: one is a view of a whole request or frame, and is copied where less
+    than half of that is ours."""
+    used: dict[int, int] = {}
+    for row in rows:
+        used[id(_memory(row))] = used.get(id(_memory(row)), 0) + len(row.batch)
+    return [
+        row._replace(batch=bytes(row.batch)) if 2 * used[id(_memory(row))] < memoryview(_memory(row)).nbytes else row
+        for row in rows
+    ]
+
+
+def _size_bytes(rows: Sequence[Row]) -> int:
+    memories = {id(_memory(row)): memoryview(_memory(row)).nbytes for row in rows}
+    return sum(memories.values()) + ROW_BYTES * len(rows)
+
+
+def _memory(row: Row) -> Any:
+    """What the batch keeps alive."""
+    return row.batch.obj if isinstance(row.batch, memoryview) else row.batch
+
+
 def _last_offset(row: Row) -> int:
     return row.last_offset
 
 
 def _commit(row: Row) -> int:
     return row.commit
-
-
-def _memory_bytes() -> int:
-    """What this process may use: the machine's memory, or its container's part of it."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(memory, int(_CGROUP_LIMIT.read_text()))
-    except (OSError, ValueError):  # no cgroup of version 2, or its limit is "max"
-        return memory

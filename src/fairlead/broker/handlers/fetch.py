@@ -34,5 +34,5 @@ async def handle(ctx: RequestContext, body: memoryview) -> Answer:
         await poll.read_moved()
     ctx.traffic.fetched_bytes += poll.size_bytes
     answer = write_response(poll.answers(), ctx.version, request.isolation)
-    memory.trim()
+    memory.settle()
     return Packed(answer)
