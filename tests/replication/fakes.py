@@ -41,11 +41,11 @@ def url_of(server: Server) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-def link_frame(data: bytes, *urls: str, slice_: int = 0, run: Run = RUN, link: bytes = LINK) -> LinkFrame:
+def link_frame(data: bytes, *urls: str, shard: int = 0, run: Run = RUN, link: bytes = LINK) -> LinkFrame:
     """A frame on its way to a gateway."""
     hello = ApplyHello(1, link, run, Place("a", "/s", SOURCE), DESTINATION)
     address = Address(hello, Place("b", "/s", DESTINATION, urls)).to_json()
-    return LinkFrame(address, 0, slice_, data, len(data))
+    return LinkFrame(address, shard, data, len(data))
 
 
 @dataclass

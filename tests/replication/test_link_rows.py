@@ -19,18 +19,18 @@ from .fakes import link_frame
 
 def test_a_frame_survives_the_way_into_arrow_and_back() -> None:
     """Address, place and every byte."""
-    frame = link_frame(bytes(range(256)) * 100, "http://one", "http://two", slice_=7)
+    frame = link_frame(bytes(range(256)) * 100, "http://one", "http://two", shard=7)
     (found,) = from_batch(to_batch([frame]))
     assert bytes(memoryview(found.data)) == frame.data
-    assert (found.address, found.shard, found.slice, found.size_bytes) == (frame.address, 0, 7, 25_600)
+    assert (found.address, found.shard, found.size_bytes) == (frame.address, 7, 25_600)
 
 
 def test_frames_that_share_a_row_come_out_as_they_went_in() -> None:
     """Each with its own place, length and bytes, in their order; an empty one and one that is referred to as well."""
     frames = [
-        link_frame(b"one", "http://one", slice_=1),
-        link_frame(b"", "http://one", slice_=2),
-        replace(link_frame(b"three", "http://one", slice_=15), size_bytes=1 << 40, referred=True),
+        link_frame(b"one", "http://one", shard=1),
+        link_frame(b"", "http://one", shard=2),
+        replace(link_frame(b"three", "http://one", shard=15), size_bytes=1 << 40, referred=True),
     ]
     found = from_batch(to_batch(frames))
     assert [replace(frame, data=bytes(memoryview(frame.data))) for frame in found] == frames
@@ -57,7 +57,7 @@ def test_an_address_is_the_same_after_its_text() -> None:
 
 def test_frames_are_plain_values() -> None:
     """Equal fields, equal frames."""
-    assert LinkFrame("a", 0, 1, b"x", 1) == LinkFrame("a", 0, 1, b"x", 1)
+    assert LinkFrame("a", 0, b"x", 1) == LinkFrame("a", 0, b"x", 1)
 
 
 def test_options_survive_as_text() -> None:

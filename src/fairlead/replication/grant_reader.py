@@ -139,17 +139,17 @@ class _Framer:
         )
         if isinstance(rows, LocatedRows):
             referred = refer(grant.data_root, frame, rows)
-            await self._hand(slice_, referred.to_bytes(), referred.size_bytes, referred=True)
+            await self._hand(referred.to_bytes(), referred.size_bytes, referred=True)
         else:
             data = encode_frame(frame) if rows is None else encode_frame_columns(frame, rows)
-            await self._hand(slice_, data, len(data))
+            await self._hand(data, len(data))
 
-    async def _hand(self, slice_: int, data: bytes, size_bytes: int, *, referred: bool = False) -> None:
+    async def _hand(self, data: bytes, size_bytes: int, *, referred: bool = False) -> None:
         if not self._credit.has_room(size_bytes):
             # What the destination has not got it cannot answer.
             await self.flush()
         await self._credit.take(size_bytes)
-        self._ready.append(LinkFrame(self._address, self._grant.shard, slice_, data, size_bytes, referred))
+        self._ready.append(LinkFrame(self._address, self._grant.shard, data, size_bytes, referred))
         self._ready_bytes += size_bytes
         if self._ready_bytes >= READ_AT_ONCE_BYTES:
             await self.flush()

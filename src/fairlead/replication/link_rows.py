@@ -3,7 +3,7 @@
 `address` is the JSON of an `Address`: what the sink must know to reach the destination, the same text for all frames of
 a grant. `frames` are the bytes of some frames one after the other, which nobody opens on the way, a large one by
 itself; where one is `referred`, those of a `ReferredFrame`, for the sink to read. `contents` says of each frame in turn
-shard (int32), slice (int32), length of the frame as it is sent (int64), its bytes in this row (int64) and whether it is
+shard (int32), length of the frame as it is sent (int64), its bytes in this row (int64) and whether it is
 referred (uint8), little endian. Filler rows have an empty address: Spark hands a row on only when later bytes push it,
 so the source sends two of them after its last ready frame (why-the-rules, F9).
 """
@@ -34,7 +34,7 @@ ARROW_SCHEMA = pa.schema(
 
 COPIED_BYTES_MAX = 64 * 1024
 """Below it copying is cheaper than wrapping; so many bytes of small frames share a row."""
-_ENTRY = struct.Struct("<iiqq?")
+_ENTRY = struct.Struct("<iqq?")
 FILLERS = 2
 FILLER_BYTES = 66_000
 """More than a segment of TCP on the loopback interface: a full one is sent at once, less waits until what was sent
@@ -67,7 +67,6 @@ class LinkFrame:
 
     address: str
     shard: int
-    slice: int
     data: Buffer
     """The encoded frame, or with `referred` what says where it is."""
     size_bytes: int
@@ -85,7 +84,7 @@ def to_batch(frames: Sequence[LinkFrame]) -> pa.RecordBatch:
     """Frames of one address as an Arrow batch of one row; the bytes of a large one, which is alone, are not copied."""
     sizes = [memoryview(frame.data).nbytes for frame in frames]
     contents = b"".join(
-        _ENTRY.pack(frame.shard, frame.slice, frame.size_bytes, size, frame.referred)
+        _ENTRY.pack(frame.shard, frame.size_bytes, size, frame.referred)
         for frame, size in zip(frames, sizes, strict=True)
     )
     return _batch(frames[0].address, contents, _joined(frames, sum(sizes)))
@@ -122,6 +121,6 @@ def from_batch(batch: pa.RecordBatch) -> list[LinkFrame]:
 
 def _frames(address: str, contents: bytes, frames: memoryview) -> Iterator[LinkFrame]:
     start = 0
-    for shard, slice_, size_bytes, length, referred in _ENTRY.iter_unpack(contents):
-        yield LinkFrame(address, shard, slice_, frames[start : start + length], size_bytes, referred)
+    for shard, size_bytes, length, referred in _ENTRY.iter_unpack(contents):
+        yield LinkFrame(address, shard, frames[start : start + length], size_bytes, referred)
         start += length
