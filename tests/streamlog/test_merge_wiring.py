@@ -360,8 +360,10 @@ def test_a_merged_commit_counts_once_while_it_is_forgotten(monkeypatch: pytest.M
     log.upkeep.finish(log.upkeep.prepare(merge_run.run(log.storage, SeededRandomness(next(SEEDS)), job)))
     steps = 0
     assert seen() == before
+    merged_bytes = log.size_bytes()
     for _ in log.upkeep.forget():
         steps += 1
         assert seen() == before
+        assert log.size_bytes() == merged_bytes
     assert steps > 4
     assert not log.tail.commits

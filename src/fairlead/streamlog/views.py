@@ -69,6 +69,12 @@ class LogViews:
                     found[slice].add(records, size_bytes, stats.appended_at, stats.appended_at)
         return found
 
+    def size_bytes(self) -> int:
+        """Of segments, and of the batches in commits that wait for merging. On the owner's thread."""
+        merged_end = self.manifest.merged_end
+        waiting = (stats.size_bytes for stats in self.tail.commits if stats.commit >= merged_end)
+        return sum(segment.bytes for segment in self.manifest.segments) + sum(waiting)
+
     def locate(self, number: int, partition: int, offset: int) -> list[LogObject]:
         """Objects that hold what follows `offset` of a partition, control rows included, in order of commits.
 

@@ -127,12 +127,10 @@ def _sizes(stream: Stream) -> dict[str, int]:
     """What the logs hold, replaced and expired rows that no merge has dropped yet included."""
     whole = dict.fromkeys(range(SLICES), 0)
     parts = [part for shard in stream.shards for part in shard.log.pending(whole).values()]
-    segments = [segment for shard in stream.shards for segment in shard.log.manifest.segments]
-    commits = [commit for shard in stream.shards for commit in shard.log.tail.commits]
     return {
         "numrecords": sum(part.records for part in parts),
         "logicalsize": sum(part.bytes for part in parts),
-        "physicalsize": sum(segment.bytes for segment in segments) + sum(commit.size_bytes for commit in commits),
+        "physicalsize": sum(shard.log.size_bytes() for shard in stream.shards),
     }
 
 
