@@ -9,6 +9,7 @@ request end the connection with one line in the log.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import NamedTuple, Protocol, cast
@@ -198,10 +199,10 @@ class Connection(asyncio.BufferedProtocol):
         """Send the answers of what runs, in order, until nothing does."""
         try:
             while self._running:
-                parts = await self._running[0].answer
-                if parts is not None:
-                    await self._send(parts)
-                self._held_bytes -= self._running.popleft().size_bytes
+                answers = [await self._running[0].answer, *self._ready()]
+                await self._send([part for parts in answers for part in parts or ()])
+                for _ in answers:
+                    self._held_bytes -= self._running.popleft().size_bytes
                 self._active_at = self._loop.time()
                 self._start_what_may()
             self._answering = None
@@ -213,6 +214,16 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             log.exception("a request failed for a reason that was not foreseen; client disconnected", client=self.name)
             self.close()
+
+    def _ready(self) -> list[list[Part] | None]:
+        """Answers behind the first one that are there too: a commit answers many requests, and they share a packet."""
+        found: list[list[Part] | None] = []
+        for running in itertools.islice(self._running, 1, None):
+            task = running.answer
+            if not isinstance(task, asyncio.Task) or not task.done() or task.cancelled() or task.exception():
+                break
+            found.append(task.result())
+        return found
 
     def _abandon(self, task: asyncio.Task[None]) -> None:
         """Drop what runs, if answering ended before it did: the connection goes."""

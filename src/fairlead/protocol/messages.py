@@ -11,6 +11,7 @@ so a handler is written once for all versions.
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING
@@ -42,11 +43,13 @@ def api_name(api_key: int) -> str:
     return api_key_map.get(api_key, f"api {api_key}")
 
 
+@functools.cache
 def request_header_flexible(api_key: int, version: int) -> bool:
     """The request's header ends in tagged fields (header version 2)."""
     return _header_flexible(load_request_schema(api_key, version))
 
 
+@functools.cache
 def response_header_flexible(api_key: int, version: int) -> bool:
     """The answer's header ends in tagged fields (header version 1); never for ApiVersions (KIP-511)."""
     return _header_flexible(load_response_schema(api_key, version))
