@@ -149,13 +149,12 @@ def _crc_of(batch: bytes | bytearray | memoryview) -> int:
 def set_offset(batch: bytes | bytearray | memoryview, base_offset: int, leader_epoch: int) -> bytes | memoryview:
     """The batch at its offset; both fields lie outside the CRC.
 
-    The same memory, if it is a memoryview that may be written and most of what it keeps alive, else a copy: batches are
-    held for long, and a small one must not hold a large request.
+    The same memory, if it is a memoryview that may be written, else a copy; in both cases none that can be written.
     """
     prefix = _PREFIX.pack(base_offset, len(batch) - LENGTH_END, leader_epoch)
-    if isinstance(batch, memoryview) and not batch.readonly and 2 * len(batch) > memoryview(batch.obj).nbytes:
+    if isinstance(batch, memoryview) and not batch.readonly:
         batch[:MAGIC_AT] = prefix
-        return batch
+        return batch.toreadonly()
     return b"".join((prefix, memoryview(batch)[MAGIC_AT:]))
 
 
