@@ -82,14 +82,19 @@ async def test_a_grant_is_followed_by_the_objects_from_its_position_on(sf: Site)
     assert (announce.objects[0].first, announce.end) == (1, 3)
 
 
+async def write_and_tell(sf: Site, port: ReaderPort) -> None:
+    """One more commit, and the port hears of it."""
+    await sf.write(SHIPS, "a", b"x")
+    port.moved(key_of(sf))
+
+
 async def test_new_commits_gather_while_the_socket_is_busy(sf: Site) -> None:
     """Five commits, one announcement, only of what was not named before."""
     port = ReaderPort(sf.cluster, ReaderHello("w", 1))
     port.grant(grant_of(sf, 0))
     await said(port)
     for _ in range(5):
-        await sf.write(SHIPS, "a", b"x")
-        port.moved(key_of(sf))
+        await write_and_tell(sf, port)
     (announce,) = await said(port)
     assert [each.first for each in announce.objects] == [3, 4, 5, 6, 7]
     assert not announce.reset
@@ -100,13 +105,11 @@ async def test_commits_of_a_busy_log_gather_into_one_announcement(sf: Site) -> N
     port = ReaderPort(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=0.3)
     port.grant(grant_of(sf, 3))
     await said(port)
-    await sf.write(SHIPS, "a", b"x")
-    port.moved(key_of(sf))
+    await write_and_tell(sf, port)
     (first,) = await said(port)
     assert [each.first for each in first.objects] == [3]
     for _ in range(5):
-        await sf.write(SHIPS, "a", b"x")
-        port.moved(key_of(sf))
+        await write_and_tell(sf, port)
     (second,) = await said(port)
     assert [each.first for each in second.objects] == [4, 5, 6, 7, 8]
 
@@ -116,11 +119,9 @@ async def test_what_else_is_to_be_said_does_not_wait_for_commits_to_gather(sf: S
     port = ReaderPort(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=3600)
     port.grant(grant_of(sf, 3))
     await said(port)
-    await sf.write(SHIPS, "a", b"x")
-    port.moved(key_of(sf))
+    await write_and_tell(sf, port)
     await said(port)
-    await sf.write(SHIPS, "a", b"x")
-    port.moved(key_of(sf))
+    await write_and_tell(sf, port)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(port.outgoing(), 0.05)
     port.withdraw(1, None, "paused")

@@ -128,7 +128,7 @@ class FetchMemory:
         """The answer is packed: keep no batches until the next request, and nothing if it is too much to remember."""
         for entry in self._entries.values():
             if entry.size_bytes:
-                entry.answers = [PartitionAnswer(one.partition, ErrorCode.none) for one in entry.asked.partitions]
+                entry.answers = _blank(entry.asked)
         if len(self._entries) > REMEMBERED_MAX:
             self.close()
 
@@ -140,13 +140,17 @@ class FetchMemory:
         self.moved.clear()
 
 
+def _blank(asked: FetchTopic) -> list[PartitionAnswer]:
+    """Answers in which nothing was found yet."""
+    return [PartitionAnswer(one.partition, ErrorCode.none) for one in asked.partitions]
+
+
 def _new_entry(listener: Listener, asked: FetchTopic) -> _Entry:
     try:
         found = find_topic(listener, asked.name, asked.topic_id)
     except Exception as error:
         return _Entry(asked, None, [PartitionAnswer(one.partition, code_of(error)) for one in asked.partitions])
-    answers = [PartitionAnswer(one.partition, ErrorCode.none) for one in asked.partitions]
-    return _Entry(asked, found, answers, slot=found.shard.state.topic_table.slot[found.topic.number])
+    return _Entry(asked, found, _blank(asked), slot=found.shard.state.topic_table.slot[found.topic.number])
 
 
 def _finish(future: asyncio.Future[None]) -> None:

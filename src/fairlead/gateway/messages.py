@@ -128,9 +128,9 @@ class Grant:
     """By slice, the commit below which an earlier grant has found nothing more to send; frames begin at `slices`."""
 
     @property
-    def lowest(self) -> int:
-        """Commits from here on are read."""
-        return min(self.read_from.get(each, start) for each, start in self.slices.items())
+    def starts(self) -> dict[int, int]:
+        """By slice, the first commit that is read."""
+        return {**self.slices, **self.read_from}
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class ReaderPort:
         key = (message.source.stream, message.shard)
         self._users[key] += 1
         self._put(message)
-        self._put(_Name(key, message.lowest))
+        self._put(_Name(key, min(message.starts.values())))
 
     def repair(self, message: RepairGrant) -> None:
         """Give a repair; its reader asks for objects with Locate."""

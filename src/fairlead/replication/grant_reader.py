@@ -195,7 +195,7 @@ class GrantReader:
         self._pace = Pace(time.monotonic)
         self._framer = _Framer(grant, view, credit, hand_on)
         self._route = route_of(grant)
-        self._scanned = {**grant.slices, **grant.read_from}
+        self._scanned = grant.starts
         self._framed = dict(grant.slices)
         self._emitted: dict[int, int] = {}
         self._read_bytes = 0

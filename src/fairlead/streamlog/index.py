@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
 
 from fairlead.model.names import SLICES
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
@@ -28,6 +29,9 @@ class Entry(NamedTuple):
     place: int
     """Of the row in its commit."""
     size: int
+
+
+C = TypeVar("C", Entry, Row)
 
 
 class SliceStats(NamedTuple):
@@ -90,18 +94,8 @@ class Tail:
                 keys.update(stats.keys)
                 last, step = stats.commit, step + 1
             for key in keys:
-                self._forget_entries(key, last + 1)
+                drop_below(self._entries, key, last + 1)
             yield step
-
-    def _forget_entries(self, key: PartitionKey, below_commit: int) -> None:
-        entries = self._entries.get(key)
-        if entries is None:
-            return
-        kept = entries[bisect_left(entries, below_commit, key=_commit_of) :]
-        if kept:
-            self._entries[key] = kept
-        else:
-            del self._entries[key]
 
     def entries(self, number: int, partition: int) -> Sequence[Entry]:
         """Entries of a partition in offset order. The list may grow while it is read."""
@@ -117,8 +111,16 @@ def first_at(entries: Sequence[Entry], offset: int) -> int:
     return bisect_left(entries, (offset,))
 
 
-def _commit_of(entry: Entry) -> int:
-    return entry.commit
+def drop_below(lists: dict[PartitionKey, list[C]], key: PartitionKey, commit: int) -> None:
+    """Drop what a partition has of the commits below one. Its list is replaced, never cut: others may be reading it."""
+    found = lists.get(key)
+    if found is None:
+        return
+    kept = found[bisect_left(found, commit, key=attrgetter("commit")) :]
+    if kept:
+        lists[key] = kept
+    else:
+        del lists[key]
 
 
 def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from fairlead.model.machine import memory_bytes
 from fairlead.model.settings import Settings
+from fairlead.streamlog.index import PartitionKey, drop_below
 from fairlead.streamlog.rows import Kind, Row
 
 ROW_BYTES: Final = 600
@@ -28,9 +29,6 @@ _SPARE: Final = 128
 """One part in so many is freed at once: a copy of lists for each commit would be slow, a pause for many be felt."""
 
 _MEMORY_PART: Final = 8
-
-PartitionKey = tuple[int, int]
-"""(topic number, partition)."""
 
 
 class _Held(NamedTuple):
@@ -126,12 +124,7 @@ class LogBatches:
     def _forget(self, below: dict[PartitionKey, int]) -> None:
         """Drop, of each partition, the commits below one."""
         for key, commit in below.items():
-            rows = self._rows[key]
-            kept = rows[bisect_left(rows, commit, key=_commit) :]
-            if kept:
-                self._rows[key] = kept
-            else:
-                del self._rows[key]
+            drop_below(self._rows, key, commit)
 
 
 def _compact(rows: Sequence[Row]) -> list[Row]:
@@ -158,7 +151,3 @@ def _memory(row: Row) -> Any:
 
 def _last_offset(row: Row) -> int:
     return row.last_offset
-
-
-def _commit(row: Row) -> int:
-    return row.commit

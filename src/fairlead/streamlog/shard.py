@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from typing import Any, NamedTuple, TypeVar
 
@@ -266,6 +266,11 @@ class Shard:
             for watch in list(watches):
                 watch.notify()
 
+    def _wake(self, partitions: Iterable[tuple[int, int]]) -> None:
+        for key in partitions:
+            for watch in list(self._watches.get(key, ())):
+                watch.notify()
+
     def watch(self, number: int, partition: int, callback: Callable[[], None] | None = None) -> Watch:
         """Be told when a partition moves, by `callback` or by `await watch.wait()`; `close()` it afterwards."""
         watch = Watch(self, (number, partition), callback)
@@ -285,9 +290,7 @@ class Shard:
 
     def _tell(self, announcement: Announcement) -> None:
         if self._watches:
-            for key in announcement.partitions:
-                for watch in list(self._watches.get(key, ())):
-                    watch.notify()
+            self._wake(announcement.partitions)
         if announcement.end > announcement.first:
             for listener in list(self._listeners):
                 listener(announcement)
@@ -319,9 +322,7 @@ class Shard:
         upkeep = self.log.upkeep
         prepared = await self._loop.run_in_executor(self._executor, upkeep.prepare, result)
         async for moved in self._in_turns(upkeep.raise_starts(prepared)):
-            for key in moved:
-                for watch in list(self._watches.get(key, ())):
-                    watch.notify()
+            self._wake(moved)
         async with self._evaluating:
             upkeep.finish(prepared)
         async for _ in self._in_turns(upkeep.forget()):
