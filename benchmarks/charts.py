@@ -35,7 +35,7 @@ NAMES = {
     "mirrormaker": "MirrorMaker 2",
     "mirrormaker-tuned": "tuned MirrorMaker 2",
 }
-COLOURS = {HOME: "#1768ac", "kafka": "#9aa0a6", "mirrormaker": "#9aa0a6"}
+COLOURS = {HOME: "#1768ac", "kafka": "#9aa0a6", "mirrormaker": "#9aa0a6", "client": "#e3d5a3"}
 OTHER_COLOUR = "#5f6368"
 SIZES = ("100B", "1KB", "10KB")
 PERCENTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
@@ -227,6 +227,7 @@ def _bars(axes: Axes, groups: Sequence[Group], label: Callable[[Group, str], str
     """Medians, the least and the most as a thin line, each bar labelled."""
     systems = list(dict.fromkeys(system for group in groups for system in group.spreads))
     width = 0.8 / len(systems)
+    size = 8 if len(systems) <= 3 else 7
     for number_of, system in enumerate(systems):
         at = [place for place, group in enumerate(groups) if system in group.spreads]
         shown = [groups[place].spreads[system] for place in at]
@@ -237,10 +238,10 @@ def _bars(axes: Axes, groups: Sequence[Group], label: Callable[[Group, str], str
         axes.errorbar(x, heights, reach, fmt="none", ecolor="black", elinewidth=0.8)
         for left, place, spread in zip(x, at, shown, strict=True):
             text = label(groups[place], system)
-            axes.annotate(text, (left, spread.high), (0, 3), textcoords="offset points", ha="center", fontsize=8)
+            axes.annotate(text, (left, spread.high), (0, 3), textcoords="offset points", ha="center", fontsize=size)
     axes.set_xticks(range(len(groups)), [group.label for group in groups])
-    axes.set_ylim(0, 1.25 * max(spread.high for group in groups for spread in group.spreads.values()))
-    axes.legend(frameon=False, loc="upper left", ncols=len(systems), fontsize=9)
+    axes.set_ylim(0, 1.3 * max(spread.high for group in groups for spread in group.spreads.values()))
+    axes.legend(frameon=False, loc="upper left", ncols=2, fontsize=9)
 
 
 def _panels(count: int) -> tuple[Figure, list[Axes]]:

@@ -41,9 +41,9 @@ from fairlead.storage.local import LocalStorage, lock_directory
 
 STORAGE_THREADS = 16
 STOP_SECONDS = 3
-GC_THRESHOLDS = (10_000, 5, 1_000)
+GC_THRESHOLDS = (1_000, 5, 10_000)
 """Python's default walks all objects of a busy server three times a second, 100 ms each; what it would find are the
-few rings that exceptions and cancelled tasks leave."""
+few rings that exceptions and cancelled tasks leave. Young objects are looked at in steps of a millisecond or two."""
 
 
 @dataclass(frozen=True, slots=True)

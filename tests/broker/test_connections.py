@@ -331,7 +331,7 @@ def test_a_topic_owned_elsewhere_is_read_only(running_broker):
         topic = Topic(draft.next_number("copy"), "copy", bytes(16), 1, b"o" * 16)
         put_topic(draft, topic, b"o" * 16, b"o" * 16)
 
-    running_broker.call(shard.submit(request))
+    running_broker.submit(shard, request)
     with WireClient(running_broker.address) as client, capture_logs() as logs:
         partition = partition_of(client.exchange(PRODUCE, V_PRODUCE, produce_body("copy", one_record())))
         assert partition.error_code == 44

@@ -19,7 +19,7 @@ def fetch(client, topic, offset, **options):
 
 def watched(broker):
     shard = broker.cluster.stream("/default").shards[0]
-    return broker.do(lambda: sum(map(len, shard._watches.values())))
+    return broker.do(lambda: sum(map(len, shard._watches._of.values())))
 
 
 @pytest.fixture

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
-from collections.abc import Awaitable
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from fairlead.broker.connection import Connection
-from fairlead.broker.dispatch import Header
+from fairlead.broker.dispatch import Begun, Header
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import Busy
+from fairlead.protocol.wire import Malformed
 
 
 class SlowService:
@@ -35,23 +39,34 @@ class SlowService:
     def forget(self, connection: Connection) -> None:
         pass
 
-    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Awaitable[None]]:
+    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Coroutine[Any, Any, None]]:
         return Header(1, 0, 0, ""), self._answer()
 
     async def _answer(self) -> None:
         await self.free.wait()
 
 
+PRODUCE_REQUEST = (8).to_bytes(4, "big") + bytes(8)
+
+
+def connected(service: SlowService, data: bytes) -> tuple[Connection, Mock]:
+    """A connection on which this has arrived, and its transport."""
+    transport = Mock()
+    transport.get_extra_info.return_value = ("127.0.0.1", 1)
+    transport.get_write_buffer_size.return_value = 0
+    transport.is_closing.return_value = False
+    connection = Connection(service)  # type: ignore[arg-type]
+    connection.connection_made(transport)
+    connection.get_buffer(-1)[: len(data)] = data
+    connection.buffer_updated(len(data))
+    return connection, transport
+
+
 @pytest.mark.parametrize(("size", "count"), [(8, 300), (400, 3)])
 async def test_reading_stops_while_requests_wait_and_goes_on_after_them(size: int, count: int) -> None:
     """Many small ones, or a few that hold as many bytes as one request may have."""
-    service, transport = SlowService(), Mock()
-    transport.get_extra_info.return_value = ("127.0.0.1", 1)
-    connection = Connection(service)  # type: ignore[arg-type]
-    connection.connection_made(transport)
-    data = (size.to_bytes(4, "big") + bytes([0, 1]) + bytes(size - 2)) * count
-    connection.get_buffer(-1)[: len(data)] = data
-    connection.buffer_updated(len(data))
+    service = SlowService()
+    connection, transport = connected(service, (size.to_bytes(4, "big") + bytes([0, 1]) + bytes(size - 2)) * count)
     transport.pause_reading.assert_called_once()
     transport.resume_reading.assert_not_called()
     service.free.set()
@@ -64,16 +79,22 @@ async def test_reading_stops_while_requests_wait_and_goes_on_after_them(size: in
 class ProduceService(SlowService):
     """Answers Produce requests by their number; the one that is told to fails."""
 
-    def __init__(self, failing: int = -1) -> None:
+    def __init__(self, failing: int = -1, malformed: int = -1) -> None:
         super().__init__()
         self._numbers = itertools.count()
         self._failing = failing
+        self._malformed = malformed
+        self.commits: list[asyncio.Future[None]] = []
 
-    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Awaitable[list[bytes] | None]]:  # type: ignore[override]
-        return Header(0, 0, 0, ""), self._numbered(next(self._numbers))
+    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Begun]:  # type: ignore[override]
+        number = next(self._numbers)
+        if number == self._malformed:
+            raise Malformed("the message is cut")
+        committed = asyncio.get_running_loop().create_future()
+        self.commits.append(committed)
+        return Header(0, 0, 0, ""), Begun([committed], partial(self._finish, number))
 
-    async def _numbered(self, number: int) -> list[bytes] | None:
-        await self.free.wait()
+    def _finish(self, number: int) -> list[bytes | bytearray | memoryview] | None:
         if number == self._failing:
             raise Busy("enough")
         return [b"%d" % number, b";"] if number % 3 else None
@@ -81,15 +102,9 @@ class ProduceService(SlowService):
 
 async def answered(service: ProduceService, count: int) -> list[bytes]:
     """What is written once all may be answered."""
-    transport = Mock()
-    transport.get_extra_info.return_value = ("127.0.0.1", 1)
-    transport.get_write_buffer_size.return_value = 0
-    connection = Connection(service)  # type: ignore[arg-type]
-    connection.connection_made(transport)
-    data = ((8).to_bytes(4, "big") + bytes(8)) * count
-    connection.get_buffer(-1)[: len(data)] = data
-    connection.buffer_updated(len(data))
-    service.free.set()
+    connection, transport = connected(service, PRODUCE_REQUEST * count)
+    for committed in service.commits:
+        committed.set_result(None)
     answering = connection._answering
     assert answering is not None
     await answering
@@ -105,3 +120,53 @@ async def test_answers_that_come_together_share_a_packet() -> None:
 async def test_answers_before_one_that_fails_are_sent() -> None:
     """Then the connection ends, as ever."""
     assert await answered(ProduceService(failing=5), 8) == [b"1;2;4;"]
+
+
+async def test_what_waits_for_a_commit_is_given_up_with_its_connection() -> None:
+    """A commit that fails afterwards is nobody's news: asyncio would write it into the log."""
+    service = ProduceService()
+    connection, _transport = connected(service, PRODUCE_REQUEST * 3)
+    service.commits[1].set_exception(Busy("enough"))
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    answering = connection._answering
+    connection.connection_lost(None)
+    assert answering is not None
+    await asyncio.wait([answering], timeout=10)
+    assert [commit.cancelled() for commit in service.commits] == [True, False, True]
+    service.commits.clear()
+    gc.collect()
+    assert complaints == []
+
+
+async def test_a_client_that_left_while_it_was_not_reading_is_waited_for_no_more() -> None:
+    """Its answer waited for room in the socket, the commits behind for the disk."""
+    service = ProduceService()
+    connection, transport = connected(service, PRODUCE_REQUEST * 3)
+    connection.pause_writing()
+    service.commits[0].set_result(None)
+    service.commits[1].set_result(None)
+    while not transport.write.called:  # noqa: ASYNC110 - a mock has no event
+        await asyncio.sleep(0)
+    answering = connection._answering
+    assert answering is not None
+    connection.connection_lost(None)
+    await asyncio.wait([answering], timeout=10)
+    assert answering.cancelled()
+    assert service.commits[2].cancelled()
+
+
+async def test_a_request_that_cannot_be_read_is_refused_in_its_turn() -> None:
+    """The answers of those before it are sent, and none behind it begins."""
+    service = ProduceService(malformed=2)
+    connection, transport = connected(service, PRODUCE_REQUEST * 4)
+    assert len(service.commits) == 2
+    transport.abort.assert_not_called()
+    for committed in service.commits:
+        committed.set_result(None)
+    answering = connection._answering
+    assert answering is not None
+    await asyncio.wait([answering], timeout=10)
+    assert [bytes(call.args[0]) for call in transport.write.call_args_list] == [b"1;"]
+    transport.abort.assert_called_once()
+    connection.connection_lost(None)

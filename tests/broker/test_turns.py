@@ -50,7 +50,7 @@ class Turns:
 
 def make(broker, names):
     home = broker.cluster.stream("/default")
-    broker.call(home.shards[0].submit(lambda draft: [create_topic(draft, name) for name in names]))
+    broker.submit(home.shards[0], lambda draft: [create_topic(draft, name) for name in names])
     return home
 
 

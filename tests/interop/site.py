@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead.broker.apis import APIS
+from fairlead.broker.context import RequestContext
+from fairlead.broker.dispatch import Packed, Submitted
 from fairlead.cluster.values import StreamSettings
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import BatchHeader, read_header
@@ -81,15 +84,20 @@ class LostAnswers:
 
     def __enter__(self) -> LostAnswers:
         self._api = APIS[self._key]
-        APIS[self._key] = replace(self._api, handle=self._handle)
+        assert self._api.submit is not None
+        APIS[self._key] = replace(self._api, submit=self._submit)
         return self
 
     def __exit__(self, *exc: object) -> None:
         APIS[self._key] = self._api
 
-    async def _handle(self, ctx: Any, request: Any) -> Any:
-        answer: Awaitable[Any] = self._api.handle(ctx, request)
-        made = await answer
+    def _submit(self, ctx: RequestContext, body: memoryview) -> Submitted:
+        assert self._api.submit is not None
+        futures, finish = self._api.submit(ctx, body)
+        return Submitted(futures, partial(self._finish, finish))
+
+    def _finish(self, finish: Callable[[], Packed | None]) -> Packed | None:
+        made = finish()
         if self._left > 0:
             self._left -= 1
             self.lost += 1

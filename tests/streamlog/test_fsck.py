@@ -11,6 +11,7 @@ from fairlead.storage import names
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import merge_run
 from fairlead.streamlog.fsck import Checked, check_all, fsck
+from fairlead.streamlog.merge_policy import Replaced
 from fairlead.streamlog.writer import ShardLog
 
 
@@ -25,7 +26,7 @@ def log() -> ShardLog:
     job = log.plan_merge()
     assert job is not None
     log.install(merge_run.run(log.storage, SeededRandomness(1), job))
-    log.upkeep.sweep([item.name for item in job.inputs])
+    log.upkeep.sweep([Replaced((), job.commits)])
     produced(log, number, b"x", b"y")
     return log
 

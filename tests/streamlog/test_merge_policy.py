@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from tests.streamlog.world import fresh, made, produced
 
 from fairlead.storage import names
-from fairlead.streamlog.manifest import CheckpointEntry, Manifest, SegmentEntry, SegmentKind, SliceCount, first_manifest
+from fairlead.streamlog.manifest import (
+    CheckpointEntry,
+    CommitRange,
+    Manifest,
+    SegmentEntry,
+    SegmentKind,
+    SliceCount,
+    first_manifest,
+)
 from fairlead.streamlog.merge_job import (
     MergeJob,
     MergeResult,
@@ -75,7 +83,7 @@ def test_enough_commits_are_merged_with_a_checkpoint() -> None:
     job = plan(manifest(segment(0, 5)), waiting(12, first=5), now(), SETTINGS)
     assert job is not None
     assert (job.first, job.end, job.at_begin, job.whole_run, job.make_checkpoint) == (5, 17, False, True, True)
-    assert [item.first for item in job.inputs] == list(range(5, 17))
+    assert (job.inputs, job.commits) == ((), (CommitRange(1, 5, 17),))
     assert [item.end for item in job.replay] == [5]
     assert plan(manifest(), waiting(12), now(), SETTINGS).at_begin  # type: ignore[union-attr]
 
@@ -224,7 +232,9 @@ def test_a_manifest_names_what_was_made_and_no_more_its_inputs() -> None:
     assert (after.k, after.merged_end, after.checkpoint) == (1, 17, entry)
     assert [s.first for s in after.segments] == [0, 5]
     assert before.checkpoint is not None
-    assert set(replaced(before, after, answer)) == {*answer.removed, before.name, before.checkpoint.name}
+    commits = {names.commit("meta", 1, number) for number in range(5, 17)}
+    gone = replaced(before, after, answer)
+    assert set(gone.all("meta")) == {*answer.removed, *commits, before.name, before.checkpoint.name}
 
 
 def test_a_result_for_another_manifest_is_refused() -> None:

@@ -13,11 +13,12 @@ import pytest
 from tests.support.rows import batch_row
 
 from fairlead.model.errors import Closed, Missing, StorageUnavailable
+from fairlead.storage import names
 from fairlead.storage.local import LocalStorage, lock_directory
 from fairlead.streamlog import format
+from fairlead.streamlog.manifest import CommitRange
 from fairlead.streamlog.merge_job import MergeJob
 from fairlead.streamlog.merger import MergerProcess
-from fairlead.streamlog.values import LogObject
 
 
 @pytest.fixture
@@ -27,10 +28,10 @@ def storage(tmp_path: Path) -> LocalStorage:
 
 def job(storage: LocalStorage, number: int = 0) -> MergeJob:
     """A job for one commit of a few rows."""
-    name = f"meta/commit/{number}"
+    name = names.commit("meta", 1, number)
     storage.put_if_absent(name, format.encode([batch_row(n, commit=number, row=n) for n in range(5)]))
-    inputs = (LogObject(name, number, number + 1, segment=False),)
-    return MergeJob("meta", b"s" * 16, number, number + 1, inputs, planned_at=1, make_checkpoint=True)
+    commits = (CommitRange(1, number, number + 1),)
+    return MergeJob("meta", b"s" * 16, number, number + 1, (), planned_at=1, commits=commits, make_checkpoint=True)
 
 
 async def test_a_job_is_done_in_another_process(storage: LocalStorage) -> None:
@@ -41,7 +42,7 @@ async def test_a_job_is_done_in_another_process(storage: LocalStorage) -> None:
         pid = merger.pid
         assert pid not in {None, os.getpid()}
         for number, result in enumerate(results):
-            assert (result.first, result.removed) == (number, (f"meta/commit/{number}",))
+            assert (result.first, result.end, result.removed) == (number, number + 1, ())
             columns = format.read_whole(storage.get(result.added[0].name))
             assert sorted(columns.topic.tolist()) == list(range(5))
             assert result.checkpoint is not None
@@ -58,8 +59,9 @@ async def test_a_failure_is_told_as_it_was_met(storage: LocalStorage) -> None:
     merger = MergerProcess(storage.root)
     try:
         broken = job(storage)
-        storage.delete(broken.inputs[0].name)
-        with pytest.raises(Missing, match="meta/commit/0: the object is missing"):
+        gone = names.commit("meta", 1, 0)
+        storage.delete(gone)
+        with pytest.raises(Missing, match=f"{gone}: the object is missing"):
             await merger.run(broken)
         assert (await merger.run(job(storage, 1))).added
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,10 +22,18 @@ from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.apply import apply_frame
 from fairlead.streamlog.draft import Draft
 from fairlead.streamlog.entries import put_entry
+from fairlead.streamlog.merge_job import MergeJob, MergeResult
+from fairlead.streamlog.merging import ThreadMerger
 from fairlead.streamlog.produce import produce
-from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.shard import (
+    GATHER_BYTES_MAX,
+    GATHER_REQUESTS_MIN,
+    QUEUE_BYTES,
+    SEAL_ON_THREAD_BYTES,
+    Shard,
+)
 from fairlead.streamlog.topics import create_topic, delete_topic
-from fairlead.streamlog.writer import Announcement
+from fairlead.streamlog.writer import COMMIT_ROWS_MAX, Announcement, ShardLog
 
 A, B = b"a" * 16, b"b" * 16
 WAIT_SECONDS = 20.0
@@ -119,7 +128,7 @@ async def test_a_deleted_topic_wakes_those_who_wait_for_it(executor: ThreadPoolE
     async with shard.watch(topic.number, 1) as watch:
         await shard.submit(lambda d: delete_topic(d, "ships"))
         await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
-    assert shard._watches == {}
+    assert shard._watches._of == {}
     await shard.close()
 
 
@@ -168,6 +177,45 @@ async def test_a_shard_merges_in_the_background(executor: ThreadPoolExecutor, tm
     await again.close()
 
 
+class _Unresting(ThreadMerger):
+    """After each job there is another, or there is no room for any."""
+
+    shard: Shard
+
+    def __init__(self, storage: Storage, executor: ThreadPoolExecutor, room_for_jobs: int) -> None:
+        super().__init__(storage, SystemRandomness(), executor)
+        self._room_for_jobs = room_for_jobs
+        self._jobs = 0
+
+    async def run(self, job: MergeJob) -> MergeResult:
+        if self._jobs == self._room_for_jobs:
+            raise StorageFull("the disk", 0, 1)
+        result = await super().run(job)
+        self._jobs += 1
+        await self.shard.submit(lambda d: put_entry(d, "k", self._jobs))
+        return result
+
+
+@pytest.mark.parametrize("room_for_jobs", [10**9, 1])
+async def test_what_was_replaced_goes_whether_or_not_merging_rests(
+    executor: ThreadPoolExecutor, room_for_jobs: int
+) -> None:
+    """Under load one job follows the other, and on a full disk none ends: both need what deletion frees."""
+    storage = MemoryStorage()
+    settings = replace(SETTINGS, merge_interval_seconds=0.01, merge_commits_min=1, delete_grace_seconds=0.0)
+    log = ShardLog.open(
+        storage, "x", stream_id=A, clock=SystemClock(), randomness=SystemRandomness(), settings=settings
+    )
+    merger = _Unresting(storage, executor, room_for_jobs)
+    merger.shard = shard = Shard(log, executor, merger=merger)
+    await shard.submit(lambda d: put_entry(d, "k", 0))
+    first = log.manifest.commit_name(0)
+    async with asyncio.timeout(WAIT_SECONDS):
+        while first in storage.list("x/commit/"):  # noqa: ASYNC110 - storage has no event
+            await asyncio.sleep(0.01)
+    await shard.close()
+
+
 def _noting(method, event: asyncio.Event):  # type: ignore[no-untyped-def]
     def noting(*args: int) -> Iterator[None]:
         yield from method(*args)
@@ -212,23 +260,6 @@ async def test_a_shard_that_was_taken_over_stops_at_its_next_merge(executor: Thr
     await other.close()
 
 
-async def test_a_newcomer_does_not_pass_those_who_wait_for_room(executor: ThreadPoolExecutor) -> None:
-    """Batches of one producer keep their order, whenever room comes."""
-    shard = await opened(MemoryStorage(), executor, settings=replace(SETTINGS, commit_queue_bytes_max=10))
-    order: list[str] = []
-    late: list[asyncio.Task[None]] = []
-
-    def first(draft: Draft) -> None:
-        order.append("first")
-        put_entry(draft, "k", 1)
-        late.append(asyncio.create_task(shard.submit(lambda _: order.append("newcomer"), 20)))
-
-    await asyncio.gather(shard.submit(first, 20), shard.submit(lambda _: order.append("waiting"), 20))
-    await late[0]
-    assert order == ["first", "waiting", "newcomer"]
-    await shard.close()
-
-
 async def test_large_requests_are_evaluated_beside_the_loop(executor: ThreadPoolExecutor) -> None:
     """A frame of megabytes takes its time on a thread; order and answers are the same."""
     shard = await opened(MemoryStorage(), executor)
@@ -239,14 +270,103 @@ async def test_large_requests_are_evaluated_beside_the_loop(executor: ThreadPool
     await shard.close()
 
 
-async def test_callers_wait_while_too_much_is_queued(executor: ThreadPoolExecutor) -> None:
-    """Back pressure, not an error; all are answered."""
-    shard = await opened(MemoryStorage(), executor, settings=replace(SETTINGS, commit_queue_bytes_max=1000))
+async def test_requests_take_effect_in_the_order_of_their_calls(executor: ThreadPoolExecutor) -> None:
+    """Also those that come while a commit is evaluated or written: batches of one producer keep their order."""
+    shard = await opened(MemoryStorage(), executor)
+    order: list[str] = []
+    late: list[asyncio.Future[None]] = []
+
+    def first(draft: Draft) -> None:
+        order.append("first")
+        put_entry(draft, "k", 1)
+        late.append(shard.submit(lambda _: order.append("newcomer")))
+
+    await asyncio.gather(shard.submit(first), shard.submit(lambda _: order.append("waiting")))
+    await late[0]
+    assert order == ["first", "waiting", "newcomer"]
+    await shard.close()
+
+
+async def test_many_small_requests_are_gathered_as_the_last_ones_were(executor: ThreadPoolExecutor) -> None:
+    """A commit costs more than a request. It waits for as many as the one before had, or for a few milliseconds."""
+    shard = await opened(MemoryStorage(), executor)
+    values = itertools.count()
+
+    async def commits(*groups: int) -> int:
+        before, sent = shard.log.end, []
+        for group in groups:
+            sent += [shard.submit(lambda d: put_entry(d, "k", next(values)), 100) for _ in range(group)]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        await asyncio.gather(*sent)
+        return shard.log.end - before
+
+    assert await commits(1, 1) == 2
+    assert await commits(GATHER_REQUESTS_MIN) == 1
+    assert await commits(3, GATHER_REQUESTS_MIN - 3) == 1
+    assert await commits(1) == 1
+    assert await commits(1, 1) == 2
+    await shard.close()
+
+
+async def test_large_requests_are_not_gathered(executor: ThreadPoolExecutor) -> None:
+    """Each is worth a commit."""
+    shard = await opened(MemoryStorage(), executor)
+    values = itertools.count()
+    size_bytes = GATHER_BYTES_MAX // GATHER_REQUESTS_MIN + 1
+    many = [shard.submit(lambda d: put_entry(d, "k", next(values)), size_bytes) for _ in range(GATHER_REQUESTS_MIN)]
+    await asyncio.gather(*many)
+    before = shard.log.end
+    first = shard.submit(lambda d: put_entry(d, "k", next(values)), size_bytes)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    second = shard.submit(lambda d: put_entry(d, "k", next(values)), size_bytes)
+    await asyncio.gather(first, second)
+    assert shard.log.end - before == 2
+    await shard.close()
+
+
+async def test_what_nobody_waits_for_is_dropped_when_too_much_waits(executor: ThreadPoolExecutor) -> None:
+    """Clients of a disk that is stuck time out and send again; what others still wait for stays, in its order."""
+    shard = await opened(MemoryStorage(), executor)
+    done: list[str] = []
+
+    def submit(name: str, size_bytes: int) -> asyncio.Future[None]:
+        return shard.submit(lambda _: done.append(name), size_bytes)
+
+    first, given_up, kept = submit("first", 1), submit("given up", QUEUE_BYTES - 2), submit("kept", 1)
+    given_up.cancel()
+    last = submit("last", 2)
+    await asyncio.gather(first, kept, last)
+    assert done == ["first", "kept", "last"]
+    assert not await shard.submit(lambda _: None, QUEUE_BYTES)
+    await shard.close()
+
+
+async def test_a_shard_that_stops_while_it_writes_answers_all_that_wait(executor: ThreadPoolExecutor) -> None:
+    """Those of the commit by its outcome, those behind it by the reason."""
+    settings = replace(SETTINGS, commit_bytes_max=1000)
+    shard = await opened(MemoryStorage(), executor, settings=settings)
     topic = await shard.submit(lambda d: create_topic(d, "ships"))
-    batch = batch_of(b"x" * 300)
-    calls = [shard.submit(lambda d: produce(d, topic.number, 0, batch), len(batch)) for _ in range(50)]
-    results = await asyncio.gather(*calls)
-    assert sorted(result.base_offset for result in results) == list(range(50))
+    batch = batch_of(b"x" * 600)
+    calls = [shard.submit(lambda d: produce(d, topic.number, 0, batch), SEAL_ON_THREAD_BYTES) for _ in range(9)]
+    await asyncio.sleep(0)
+    shard.log.stop(Damaged("x", "it is broken"))
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes[-5:]] == [Damaged] * 5
+    with pytest.raises(Damaged):
+        await shard.submit(lambda d: put_entry(d, "k", 1))
+    await shard.close()
+
+
+async def test_more_requests_than_a_commit_takes_are_all_answered(executor: ThreadPoolExecutor) -> None:
+    """In the order of their calls, however many commits they need."""
+    shard = await opened(MemoryStorage(), executor)
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    batch = batch_of(b"x")
+    count = 2 * COMMIT_ROWS_MAX + 1
+    calls = [shard.submit(lambda d: produce(d, topic.number, 0, batch), len(batch)) for _ in range(count)]
+    assert [result.base_offset for result in await asyncio.gather(*calls)] == list(range(count))
     await shard.close()
 
 

@@ -19,6 +19,8 @@ from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
+from fairlead.streamlog.draft import Request
+from fairlead.streamlog.shard import Shard
 
 T = TypeVar("T")
 _WAIT_SECONDS = 30
@@ -45,6 +47,14 @@ class RunningBroker:
     def call(self, coroutine: Coroutine[Any, Any, T], timeout_seconds: float = _WAIT_SECONDS) -> T:
         """Run a coroutine on the broker's loop; its result or error."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout_seconds)
+
+    def submit(self, shard: Shard, request: Request[T]) -> T:
+        """Let a request add its rows to a shard's next commit; its answer or error."""
+
+        async def submitted() -> T:
+            return await shard.submit(request)
+
+        return self.call(submitted())
 
     def do(self, function: Callable[[], T]) -> T:
         """Run a function on the broker's loop; its result or error."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, cast
 
 import structlog
 
-from fairlead.broker.context import ConnectionInfo
-from fairlead.broker.dispatch import PRODUCE, Header, Part
+from fairlead.broker.context import ConnectionInfo, RequestContext
+from fairlead.broker.dispatch import PRODUCE, Begun, Handled, Header, Part, failed
 from fairlead.broker.pacing import Pace
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import FairleadError
@@ -40,8 +40,13 @@ _WRITE_SLICE_SECONDS = 0.002
 class _Running(NamedTuple):
     """A request that is handled or whose answer waits for its turn, and the bytes that it holds."""
 
-    answer: Awaitable[list[Part] | None]
+    begun: Handled
     size_bytes: int
+
+    @property
+    def is_ready(self) -> bool:
+        """It was submitted and its answer can be made."""
+        return isinstance(self.begun, Begun) and all(future.done() for future in self.begun.futures)
 
 
 class Service(Protocol):
@@ -63,8 +68,8 @@ class Service(Protocol):
         """The connection has ended."""
         ...
 
-    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Awaitable[list[Part] | None]]:
-        """Read a request's header; the awaitable is its answer, with its length in front.
+    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Handled]:
+        """Read a request's header and begin it; see `dispatch.begin`.
 
         Raises:
             Malformed: not a request that is served.
@@ -94,6 +99,8 @@ class Connection(asyncio.BufferedProtocol):
         self.ended = asyncio.Event()
         self.info: ConnectionInfo | None = None
         """What handlers are told of this connection; made by the service at its first request."""
+        self.context: RequestContext | None = None
+        """Of the last request, kept by the service: the next one has mostly the same."""
         self.client = ("?", 0)
         self.local = ("?", 0)
 
@@ -118,7 +125,8 @@ class Connection(asyncio.BufferedProtocol):
             self._idle_timer.cancel()
         if self._answering is not None:
             self._answering.cancel()
-        self.resume_writing()
+        else:
+            self._give_up()
         if self.info is not None:
             self.info.fetches.close()
         self.ended.set()
@@ -131,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             frames = self._framing.received(nbytes)
         except Malformed as error:
-            self._refuse(error)
+            self._end(error)
             return
         self._waiting.extend(frames)
         self._held_bytes += sum(map(len, frames))
@@ -159,16 +167,12 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _start_what_may(self) -> None:
-        try:
-            while self._waiting and self._may_start(self._waiting[0]):
-                self._start(self._waiting.popleft())
-        except Malformed as error:
-            self._refuse(error)
-            return
+        while self._waiting and self._may_start(self._waiting[0]):
+            self._start(self._waiting.popleft())
         self._pace_reading()
         if self._running and self._answering is None and self._transport is not None:
             self._answering = self._loop.create_task(self._answer())
-            self._answering.add_done_callback(self._abandon)
+            self._answering.add_done_callback(self._answering_ended)
 
     def _may_start(self, frame: memoryview) -> bool:
         if not self._running:
@@ -176,13 +180,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._only_produce and _is_produce(frame) and len(self._running) < PRODUCE_IN_FLIGHT_MAX
 
     def _start(self, frame: memoryview) -> None:
-        header, answer = self.service.begin(self, frame)
-        self._only_produce = header.api_key == PRODUCE
-        # Tasks take their first step in the order in which they are made, and a produce is submitted in its first
-        # step: so batches keep the order of their requests.
-        self._running.append(
-            _Running(self._loop.create_task(_run(answer)) if self._only_produce else answer, len(frame))
-        )
+        begun: Handled
+        try:
+            header, begun = self.service.begin(self, frame)
+            self._only_produce = header.api_key == PRODUCE
+        except Malformed as error:
+            begun, self._only_produce = failed(error), False
+        self._running.append(_Running(begun, len(frame)))
         self.service.traffic.requests += 1
 
     def _pace_reading(self) -> None:
@@ -199,43 +203,52 @@ class Connection(asyncio.BufferedProtocol):
         """Send the answers of what runs, in order, until nothing does."""
         try:
             while self._running:
-                answers = [await self._running[0].answer, *self._ready()]
+                answers, failure = await self._next_answers()
                 await self._send([part for parts in answers for part in parts or ()])
                 for _ in answers:
                     self._held_bytes -= self._running.popleft().size_bytes
+                if failure is not None:
+                    self._end(failure)
+                    return
                 self._active_at = self._loop.time()
                 self._start_what_may()
             self._answering = None
-        except Malformed as error:
-            self._refuse(error)
-        except FairleadError as error:
-            log.warning("a request could not be answered; client disconnected", client=self.name, why=str(error))
-            self.close()
-        except Exception:
-            log.exception("a request failed for a reason that was not foreseen; client disconnected", client=self.name)
-            self.close()
+        except Exception as error:
+            self._end(error)
 
-    def _ready(self) -> list[list[Part] | None]:
-        """Answers behind the first one that are there too: a commit answers many requests, and they share a packet."""
-        found: list[list[Part] | None] = []
-        for running in itertools.islice(self._running, 1, None):
-            task = running.answer
-            if not isinstance(task, asyncio.Task) or not task.done() or task.cancelled() or task.exception():
-                break
-            found.append(task.result())
-        return found
+    async def _next_answers(self) -> tuple[list[list[Part] | None], Exception | None]:
+        """The first answer, and those behind it that are there too: a commit answers many requests, and they share a
+        packet. Before a failure, those that come before it."""
+        first = self._running[0].begun
+        if not isinstance(first, Begun):
+            return [await first], None
+        for future in first.futures:
+            if not future.done():
+                await asyncio.wait((future,))
+        answers: list[list[Part] | None] = []
+        for running in itertools.takewhile(lambda running: running.is_ready, self._running):
+            assert isinstance(running.begun, Begun)
+            try:
+                answers.append(running.begun.finish())
+            except Exception as error:
+                return answers, error
+        return answers, None
 
-    def _abandon(self, task: asyncio.Task[None]) -> None:
-        """Drop what runs, if answering ended before it did: the connection goes."""
-        if self._answering is not task:
-            return
-        self._answering = None
+    def _answering_ended(self, task: asyncio.Task[None]) -> None:
+        if self._answering is task:
+            self._answering = None
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Drop what runs: the connection goes."""
         while self._running:
-            answer = self._running.popleft().answer
-            if isinstance(answer, asyncio.Task):
-                answer.cancel()
-            else:
-                answer.close()  # type: ignore[attr-defined]
+            begun = self._running.popleft().begun
+            if not isinstance(begun, Begun):
+                begun.close()
+                continue
+            for future in begun.futures:
+                if not future.cancel():
+                    future.exception()  # nobody else asks, and asyncio would say so in the log
 
     async def _send(self, parts: Sequence[Part]) -> None:
         pace = Pace(_WRITE_SLICE_SECONDS)
@@ -262,9 +275,17 @@ class Connection(asyncio.BufferedProtocol):
         """The client, for the log."""
         return f"{self.client[0]}:{self.client[1]}"
 
-    def _refuse(self, error: Malformed) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+    def _end(self, error: Exception) -> None:
+        """Disconnect, and say why."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if isinstance(error, Malformed):
             log.warning("client disconnected", client=self.name, why=str(error))
+        elif isinstance(error, FairleadError):
+            log.warning("a request could not be answered; client disconnected", client=self.name, why=str(error))
+        else:
+            what = "a request failed for a reason that was not foreseen; client disconnected"
+            log.error(what, client=self.name, exc_info=error)
         self.close()
 
     def _watch_idleness(self, delay_seconds: float) -> None:
@@ -278,10 +299,6 @@ class Connection(asyncio.BufferedProtocol):
             self._watch_idleness(rest)
         else:
             self.close()
-
-
-async def _run(answer: Awaitable[list[Part] | None]) -> list[Part] | None:
-    return await answer
 
 
 def _is_produce(frame: memoryview) -> bool:

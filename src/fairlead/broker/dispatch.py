@@ -8,10 +8,11 @@ version 0 (KIP-511).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from fairlead.broker.context import RequestContext
 from fairlead.protocol.messages import (
@@ -41,7 +42,27 @@ class Packed(NamedTuple):
 
 
 Answer = Mapping[str, Any] | Packed | None
+
+
+class Submitted(NamedTuple):
+    """A request whose work was handed over when it came; its answer is made once these futures are done, however they
+    ended."""
+
+    futures: Sequence[asyncio.Future[Any]]
+    finish: Callable[[], Packed | None]
+
+
+class Begun(NamedTuple):
+    """The same on its way out: the answer with its length and header in front, in pieces; None if there is none."""
+
+    futures: Sequence[asyncio.Future[Any]]
+    finish: Callable[[], list[Part] | None]
+
+
+Handled = Begun | Coroutine[Any, Any, list[Part] | None]
+"""What becomes of a request: it was submitted, or the coroutine handles it."""
 Handle = Callable[[RequestContext, Any], Awaitable[Answer]]
+Submit = Callable[[RequestContext, memoryview], Submitted]
 
 
 class Header(NamedTuple):
@@ -61,7 +82,9 @@ class Api:
     name: str
     versions: range
     raw: bool
-    handle: Handle
+    handle: Handle | None
+    submit: Submit | None
+    """Instead of `handle`, for an API whose requests run beside one another and take effect in their order."""
 
 
 def api_of(module: ModuleType) -> Api:
@@ -70,7 +93,14 @@ def api_of(module: ModuleType) -> Api:
     known = known_versions(key)
     wanted: range = getattr(module, "VERSIONS", known)
     versions = range(max(known.start, wanted.start), min(known.stop, wanted.stop))
-    return Api(key, api_name(key), versions, getattr(module, "RAW", False), module.handle)
+    return Api(
+        key,
+        api_name(key),
+        versions,
+        getattr(module, "RAW", False),
+        getattr(module, "handle", None),
+        getattr(module, "submit", None),
+    )
 
 
 def table_of(modules: Sequence[ModuleType]) -> dict[int, Api]:
@@ -101,12 +131,40 @@ def read_header(frame: memoryview, table: Mapping[int, Api]) -> tuple[Header, me
     return header, reader.buffer[reader.position :]
 
 
+def begin(api: Api, ctx: RequestContext, correlation_id: int, body: memoryview) -> Handled:
+    """Submit one request, or have it handled; see `answer`."""
+    if api.submit is None:
+        return answer(api, ctx, correlation_id, body)
+    try:
+        futures, finish = api.submit(ctx, body)
+    except Exception as error:
+        return failed(error)
+    return Begun(
+        futures, partial(_framed_answer, finish, correlation_id, response_header_flexible(api.key, ctx.version))
+    )
+
+
+def failed(error: Exception) -> Begun:
+    """A request that fails in its turn: those before it get their answers."""
+    return Begun((), partial(_raise, error))
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+def _framed_answer(finish: Callable[[], Packed | None], correlation_id: int, flexible: bool) -> list[Part] | None:
+    made = finish()
+    return None if made is None else framed(made.parts, correlation_id, flexible)
+
+
 async def answer(api: Api, ctx: RequestContext, correlation_id: int, body: memoryview) -> list[Part] | None:
     """Handle one request: the whole answer with its length and header in front, in pieces; None if there is none.
 
     Raises:
         Malformed: the body cannot be read. Whatever else leaves the handler is a fault and closes the connection.
     """
+    assert api.handle is not None
     request: Any = body if api.raw else await _read(api, ctx, body)
     made = await api.handle(ctx, request)
     if made is None:

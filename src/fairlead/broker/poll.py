@@ -24,7 +24,7 @@ from fairlead.broker.topics import Found, Listener
 from fairlead.model.errors import OffsetOutOfRange
 from fairlead.protocol.fetch import FetchPartition, FetchTopic, PartitionAnswer, TopicAnswer, pack_topic, read_topic
 from fairlead.streamlog.fetch import Fetched
-from fairlead.streamlog.shard import Watch
+from fairlead.streamlog.watches import Watch
 
 REMEMBERED_MAX = 20_000
 """Topics remembered for one connection, some 20 MB; a request of more is read anew each time."""

@@ -6,7 +6,6 @@ All listeners share the bound on connections, the buffer they read into and the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
@@ -14,7 +13,7 @@ import structlog
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.connection import Connection
 from fairlead.broker.context import ConnectionInfo, RequestContext
-from fairlead.broker.dispatch import Header, Part, answer, framed, read_header
+from fairlead.broker.dispatch import Handled, Header, Part, begin, framed, read_header
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.handlers import api_versions
 from fairlead.broker.topics import Listener
@@ -135,18 +134,21 @@ class _Listening:
         assert self._sockets is not None
         await self._sockets.wait_closed()
 
-    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Awaitable[list[Part] | None]]:
-        """Read a request's header; the awaitable is its answer."""
+    def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Handled]:
+        """Read a request's header and begin it."""
         header, body = read_header(frame, APIS)
         api = APIS[header.api_key]
         if header.version not in api.versions:
             return header, _unsupported(header.correlation_id)
-        return header, answer(api, self._context(connection, header), header.correlation_id, body)
+        return header, begin(api, self._context(connection, header), header.correlation_id, body)
 
     def _context(self, connection: Connection, header: Header) -> RequestContext:
+        known, asked = connection.context, (header.api_key, header.version, header.client_id)
+        if known is not None and (known.api_key, known.version, known.client_id) == asked:
+            return known
         if connection.info is None:
             connection.info = ConnectionInfo(connection.name, connection.client[0], self._advertised(connection))
-        return RequestContext(
+        connection.context = made = RequestContext(
             cluster=self._server.cluster,
             listener=self._listener,
             groups=self._server.groups,
@@ -158,6 +160,7 @@ class _Listening:
             traffic=self._server.traffic,
             offered=OFFERED,
         )
+        return made
 
     def _advertised(self, connection: Connection) -> tuple[str, int]:
         advertise = self._server.advertise

@@ -138,8 +138,9 @@ class ApplySession:
             for shard, part in split(frame, len(self.stream.shards))
             for request in in_pieces(part, PIECE_ROWS)
         ]
-        submits = [self.stream.shards[shard].submit(request, size // len(parts)) for shard, request in parts]
-        outcomes = await asyncio.gather(*submits)
+        shards = self.stream.shards
+        # No name for the futures: an error in one would hold this frame, and so itself and the rows.
+        outcomes = await asyncio.gather(*(shards[shard].submit(each, size // len(parts)) for shard, each in parts))
         refused = [outcome for outcome in outcomes if outcome.refused_position is not None]
         if refused:
             self._refuse(number, frame, refused)

@@ -43,10 +43,9 @@ class Settings:
     fetch_bytes_max: int = _setting(55 * MB, "largest answer to a fetch, beside its first batch", 1000)
     connection_idle_seconds: float = _setting(600.0, "an idle Kafka connection is closed after this", 1)
 
-    linger_ms: int = _setting(0, "how long a commit waits for more (a local disk needs none)", 0, 60_000)
+    linger_ms: int = _setting(0, "how long a commit waits for more (0: up to 3 if many small requests come)", 0, 60_000)
     linger_busy_ms: int = _setting(20, "linger while 50,000 or more commits wait for merging", 0, 60_000)
     commit_bytes_max: int = _setting(32 * MB, "a commit is closed at this size", 1000)
-    commit_queue_bytes_max: int = _setting(256 * MB, "bytes that may wait for commits of one shard", 1000)
     cache_bytes: int = _setting(0, "newest batches in memory, of all streams together (0: an eighth of it)")
     reserve_bytes: int = _setting(320 * MB, "free space kept for control rows and merging")
     reserve_ratio: float = _setting(0.01, "free space kept beside `reserve_bytes`, as a part of the disk", 0, 0.9)

@@ -448,6 +448,8 @@ def _new_pack(path: str) -> int:
         zeros = bytes(1 << 20)
         for start in range(0, PACK_BYTES, len(zeros)):
             _pwrite_all(descriptor, [memoryview(zeros)], start)
+            # In turns: puts into other packs wait for the disk together with what is synced here, 8 ms for 16 MB.
+            os.fdatasync(descriptor)
         os.fsync(descriptor)
         for each in (folder, os.path.dirname(folder)):
             files.sync_directory(each)

@@ -9,9 +9,9 @@ control rows. Stored as JSON, read strictly, with a checksum.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 import crc32c
 
@@ -62,6 +62,19 @@ class SegmentEntry:
         return LogObject(self.name, self.first, self.end, segment=True)
 
 
+class CommitRange(NamedTuple):
+    """Commits [first, end) that one writer epoch wrote: names of as many objects, which nobody needs to write down."""
+
+    epoch: int
+    first: int
+    end: int
+
+    def objects(self, prefix: str) -> Iterator[LogObject]:
+        """Each of them."""
+        for number in range(self.first, self.end):
+            yield LogObject(names.commit(prefix, self.epoch, number), number, number + 1, segment=False)
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointEntry:
     """A checkpoint and the commit it stands before: rows of commits from `commit` on are not in it."""
@@ -109,11 +122,23 @@ class Manifest:
             raise KeyError(commit)
         return names.commit(self.prefix, found.number, commit)
 
+    def commit_ranges(self, first: int, end: int) -> tuple[CommitRange, ...]:
+        """The objects of commits [first, end), in order. Raises: KeyError, no epoch holds one of them."""
+        found: list[CommitRange] = []
+        while first < end:
+            epoch = self.epoch_of(first)
+            if epoch is None:
+                raise KeyError(first)
+            found.append(CommitRange(epoch.number, first, end if epoch.end is None else min(end, epoch.end)))
+            first = found[-1].end
+        return tuple(found)
+
     def objects(self, from_commit: int, end: int) -> list[LogObject]:
         """What to read for commits [from_commit, end), in order; segments may reach beyond on both sides."""
         found = [s.object for s in self.segments if s.end > from_commit and s.first < end]
-        start = max(from_commit, self.merged_end)
-        return found + [LogObject(self.commit_name(n), n, n + 1, segment=False) for n in range(start, end)]
+        for commits in self.commit_ranges(max(from_commit, self.merged_end), end):
+            found += commits.objects(self.prefix)
+        return found
 
     def with_epoch(self, number: int, id: bytes, first: int) -> Manifest:
         """Manifest 0 of a new writer epoch whose first commit is `first`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fairlead.streamlog.manifest import CheckpointEntry, SegmentEntry, segment_from_json, segment_to_json
+from fairlead.streamlog.manifest import CheckpointEntry, CommitRange, SegmentEntry, segment_from_json, segment_to_json
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.rows import LOCAL_KINDS, Row
 from fairlead.streamlog.values import LogObject
@@ -24,8 +24,11 @@ class MergeJob:
     first: int
     end: int
     inputs: tuple[LogObject, ...]
+    """Segments."""
     planned_at: int
     """`appended_at` of now, milliseconds."""
+    commits: tuple[CommitRange, ...] = ()
+    """Inputs too, behind the segments."""
     at_begin: bool = False
     """The run is the log's first, so nothing lies before it that a deletion must still undo."""
     cut_off_ms: int | None = None
@@ -68,7 +71,7 @@ class MergeResult:
     planned_at: int
     added: tuple[SegmentEntry, ...]
     removed: tuple[str, ...]
-    """Inputs that `added` stands for; to be deleted ten minutes after the manifest."""
+    """Segments that `added` stands for beside all commits of the job; to be deleted ten minutes after the manifest."""
     starts: int
     """So many `start` rows were made; they are in `control`."""
     control: str | None
@@ -76,7 +79,7 @@ class MergeResult:
     checkpoint: CheckpointEntry | None = None
     """A new one; None: the old one still holds."""
     kept: tuple[str, ...] = ()
-    """Inputs that were looked at for deleted topics and are left as they are."""
+    """Segments that were looked at for deleted topics and are left as they are."""
 
 
 def job_to_json(job: MergeJob) -> dict[str, Any]:
@@ -86,6 +89,7 @@ def job_to_json(job: MergeJob) -> dict[str, Any]:
         "stream_id": job.stream_id.hex(),
         "run": [job.first, job.end],
         "inputs": [_object(item) for item in job.inputs],
+        "commits": [list(commits) for commits in job.commits],
         "planned_at": job.planned_at,
         "at_begin": job.at_begin,
         "cut_off_ms": job.cut_off_ms,
@@ -116,6 +120,7 @@ def job_from_json(fields: Mapping[str, Any]) -> MergeJob:
         end=fields["run"][1],
         inputs=tuple(LogObject(*item) for item in fields["inputs"]),
         planned_at=fields["planned_at"],
+        commits=tuple(CommitRange(*commits) for commits in fields["commits"]),
         at_begin=fields["at_begin"],
         cut_off_ms=fields["cut_off_ms"],
         deleted=frozenset(fields["deleted"]),

@@ -11,13 +11,13 @@ grace after it, none but expiry (which writes control rows alone) may write more
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.manifest import Manifest, SegmentEntry, order
+from fairlead.streamlog.manifest import CommitRange, Manifest, SegmentEntry, order
 from fairlead.streamlog.merge_job import SEGMENT_BYTES_MAX, TOMBSTONE_MS, MergeJob, MergeResult
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.values import LogObject
@@ -176,8 +176,8 @@ def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings:
     if not enough and now.now_ms - ready[0].appended_at < settings.idle_ms:
         return None
     end = taken[-1].commit + 1
-    job = _job(manifest, start, end, manifest.objects(start, end), now, settings)
-    job = replace(job, whole_run=True)
+    job = _job(manifest, start, end, (), now, settings)
+    job = replace(job, commits=manifest.commit_ranges(start, end), whole_run=True)
     known = manifest.checkpoint
     # One that was put at a clean stop may be of a later commit: an earlier state cannot be made from it.
     if not now.make_checkpoint or (known is not None and known.commit > end):
@@ -286,12 +286,25 @@ def new_manifest(manifest: Manifest, result: MergeResult) -> Manifest:
     )
 
 
-def replaced(before: Manifest, after: Manifest, result: MergeResult) -> list[str]:
-    """Objects that `after` no longer needs: to be deleted ten minutes later."""
+class Replaced(NamedTuple):
+    """Objects that a manifest no longer needs: to be deleted ten minutes after it."""
+
+    names: tuple[str, ...]
+    commits: tuple[CommitRange, ...] = ()
+
+    def all(self, prefix: str) -> Iterator[str]:
+        """The name of each."""
+        yield from self.names
+        for commits in self.commits:
+            yield from (item.name for item in commits.objects(prefix))
+
+
+def replaced(before: Manifest, after: Manifest, result: MergeResult) -> Replaced:
+    """Objects that `after` no longer needs."""
     found = [*result.removed, before.name]
     if before.checkpoint is not None and before.checkpoint != after.checkpoint:
         found.append(before.checkpoint.name)
-    return found
+    return Replaced(tuple(found), before.commit_ranges(before.merged_end, after.merged_end))
 
 
 def unreferenced(storage: Storage, manifest: Manifest) -> list[str]:

@@ -29,7 +29,6 @@ from fairlead.streamlog.merge_job import MergeJob, MergeResult
 from fairlead.streamlog.reader import Located, load, open_object, sendable, slice_of_topic, together
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import ShardState
-from fairlead.streamlog.values import LogObject
 
 GATHER_BYTES: Final = 8 << 20
 LARGE_BYTES: Final = 16 << 10
@@ -56,9 +55,10 @@ class _Merge:
 
     def run(self) -> MergeResult:
         job = self.job
-        inputs = self._worth_it([self._open(item) for item in job.inputs])
-        removed = tuple(columns.name for columns in inputs)
+        segments = self._worth_it([open_object(self.storage, item) for item in job.inputs])
+        removed = tuple(columns.name for columns in segments)
         kept = tuple(item.name for item in job.inputs if item.name not in removed)
+        inputs = [*segments, *self._open_commits()]
         if not inputs:
             return MergeResult(job.first, job.end, job.planned_at, (), (), 0, None, None, kept)
         rows = together(inputs)
@@ -76,11 +76,11 @@ class _Merge:
             kept,
         )
 
-    def _open(self, item: LogObject) -> Columns:
-        """A commit as a whole: its rows go to many places, and reading them one by one costs three times as much."""
-        if item.segment:
-            return open_object(self.storage, item)
-        return format.read_whole(self.storage.get(item.name), item.name)
+    def _open_commits(self) -> Iterator[Columns]:
+        """Each as a whole: its rows go to many places, and reading them one by one costs three times as much."""
+        for commits in self.job.commits:
+            for item in commits.objects(self.job.prefix):
+                yield format.read_whole(self.storage.get(item.name), item.name)
 
     def _merge(self, rows: Located) -> Merged:
         try:

@@ -1,14 +1,14 @@
 """A shard under asyncio: group commit, waiting for new records, announcements.
 
-While one commit is written, requests gather for the next. A shard without work has no task. Everything but the
-writes and the reads from disk runs on one event loop.
+While one commit is written, requests gather for the next. A shard without work has no task. Reads and writes of the
+disk, and the evaluation of large commits, run on threads; all else on one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,11 +20,19 @@ from fairlead.streamlog.draft import Request
 from fairlead.streamlog.merging import Merger, merger_of
 from fairlead.streamlog.recent import RecentBatches
 from fairlead.streamlog.state import ShardState
-from fairlead.streamlog.writer import Announcement, Sealed, ShardLog
+from fairlead.streamlog.watches import Watch, Watches
+from fairlead.streamlog.writer import COMMIT_ROWS_MAX, Announcement, Sealed, ShardLog
 
 T = TypeVar("T")
 BUSY_COMMITS = 50_000
 """So many commits that wait for merging make the writer linger."""
+GATHER_MS = 3
+"""So long a commit waits at most for as many requests as the last one had, where these were many and small: they come
+from producers that do not wait for each answer, or from many that do. A commit costs as much as ten requests."""
+GATHER_REQUESTS_MIN = 8
+GATHER_BYTES_MAX = 256 * 1024
+QUEUE_BYTES = 256_000_000
+"""So much may wait whether or not somebody still waits for it."""
 SEAL_ON_THREAD_BYTES = 1024 * 1024
 """With so much in the queue requests are evaluated on a thread, so that the loop serves others meanwhile."""
 Listener = Callable[[Announcement], None]
@@ -34,43 +42,6 @@ class _Waiting(NamedTuple):
     request: Request[Any]
     size_bytes: int
     answer: asyncio.Future[Any]
-
-
-class Watch:
-    """Tells when a partition moves: its end, its start, or that its topic is gone. Small: there may be many."""
-
-    __slots__ = ("_callback", "_event", "_key", "_moved", "_shard")
-
-    def __init__(self, shard: Shard, key: tuple[int, int], callback: Callable[[], None] | None) -> None:
-        self._shard = shard
-        self._key = key
-        self._callback = callback
-        self._moved = False
-        self._event: asyncio.Event | None = None
-
-    def notify(self) -> None:
-        """The partition moved."""
-        self._moved = True
-        if self._event is not None:
-            self._event.set()
-        if self._callback is not None:
-            self._callback()
-
-    async def wait(self) -> None:
-        """Until the partition moves."""
-        if not self._moved:
-            self._event = self._event or asyncio.Event()
-            await self._event.wait()
-
-    def close(self) -> None:
-        """Watch no longer."""
-        self._shard._unwatch(self._key, self)
-
-    async def __aenter__(self) -> Watch:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
 
 
 class Shard:
@@ -90,10 +61,13 @@ class Shard:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[_Waiting] = deque()
         self._queued_bytes = 0
-        self._room = asyncio.Event()
-        self._entry = asyncio.Lock()
+        self._expected = 0
+        """Requests that the next commit waits for; 0: none."""
+        self._drop_above_bytes = QUEUE_BYTES
+        """Above so much in the queue it is looked through for what was given up."""
+        self._gathered: asyncio.Future[None] | None = None
         self._writing: asyncio.Task[None] | None = None
-        self._watches: dict[tuple[int, int], set[Watch]] = {}
+        self._watches = Watches()
         self._listeners: list[Listener] = []
         self._closed = False
         self._stop_told = False
@@ -167,30 +141,36 @@ class Shard:
         self.log.ttl_ms = ttl_ms
         self.log.producer_expiry_ms = producer_expiry_ms
 
-    async def submit(self, request: Request[T], size_bytes: int = 0) -> T:
-        """Let a request add its rows to the next commit; its answer, once they are durable and announced.
+    def submit(self, request: Request[T], size_bytes: int = 0) -> asyncio.Future[T]:
+        """Let a request add its rows to the next commit, after those of earlier calls; its answer, once they are
+        durable and announced. What waits is bounded by those who call: a connection reads no more than its share. Who
+        cancels the future lets the request be dropped; it may have been carried out all the same.
 
-        Waits while more than `commit_queue_bytes_max` are queued.
-
-        Raises:
-            FairleadError: what the request raised, why the commit failed, or why the shard is stopped.
+        The future fails with a FairleadError: what the request raised, why the commit failed, or why the shard is
+        stopped or closed.
         """
-        # In turn: a newcomer does not pass those who wait for room, or a producer's batches would change places. With
-        # room and nobody waiting this does not suspend, so that requests are queued in the order of their calls.
-        async with self._entry:
-            while self._queued_bytes > self.log.settings.commit_queue_bytes_max and not self._closed:
-                self._room.clear()
-                await self._room.wait()
-        self.check_open()
         answer: asyncio.Future[T] = self._loop.create_future()
+        try:
+            self.check_open()
+        except FairleadError as error:
+            answer.set_exception(error.with_traceback(None))
+            return answer
         self._queue.append(_Waiting(request, size_bytes, answer))
         self._queued_bytes += size_bytes
+        if self._queued_bytes > self._drop_above_bytes:
+            self._drop_abandoned()
         if self._writing is None:
             self._writing = self._loop.create_task(self._write_all())
-        try:
-            return await answer
-        finally:
-            del answer  # an error in it would hold this frame, and so itself and the request
+        elif self._gathered is not None and len(self._queue) >= self._expected:
+            _resolve(self._gathered, None, None)
+        return answer
+
+    def _drop_abandoned(self) -> None:
+        """Of what waits, drop what nobody waits for any more: while a disk is stuck, clients time out, connect again
+        and send again."""
+        self._queued_bytes -= sum(waiting.size_bytes for waiting in self._queue if waiting.answer.cancelled())
+        self._queue = deque(waiting for waiting in self._queue if not waiting.answer.cancelled())
+        self._drop_above_bytes = max(QUEUE_BYTES, 2 * self._queued_bytes)
 
     async def _write_all(self) -> None:
         try:
@@ -208,15 +188,33 @@ class Shard:
         linger_ms = max(settings.linger_ms, settings.linger_busy_ms if busy else 0)
         if linger_ms:
             await asyncio.sleep(linger_ms / 1000)
+        elif len(self._queue) < self._expected:
+            await self._gather()
+
+    async def _gather(self) -> None:
+        self._gathered = self._loop.create_future()
+        timer = self._loop.call_later(GATHER_MS / 1000, _resolve, self._gathered, None, None)
+        await self._gathered
+        timer.cancel()
+        self._gathered = None
 
     async def _one_commit(self) -> None:
-        sealed = await self._seal([waiting.request for waiting in self._queue])
-        taken = [self._queue.popleft() for _ in sealed.answers]
-        self._queued_bytes -= sum(waiting.size_bytes for waiting in taken)
-        self._room.set()
+        taken = self._take()
         try:
-            if sealed.rows:
-                await self._loop.run_in_executor(self._executor, self.log.write, sealed)
+            sealed, failure = await self._seal_and_write([waiting.request for waiting in taken])
+        except Exception:
+            self._queue.extendleft(reversed(taken))
+            raise
+        self._queue.extendleft(reversed(taken[len(sealed.answers) :]))
+        del taken[len(sealed.answers) :]
+        size_bytes = sum(waiting.size_bytes for waiting in taken)
+        self._queued_bytes -= size_bytes
+        self._drop_above_bytes = QUEUE_BYTES
+        self._expected = len(taken) if len(taken) >= GATHER_REQUESTS_MIN and size_bytes <= GATHER_BYTES_MAX else 0
+        if failure is not None:
+            self._failed(sealed, taken, failure)
+            return
+        try:
             announcement = self.log.announce(sealed)
         except Exception as error:
             self._failed(sealed, taken, error)
@@ -227,12 +225,39 @@ class Shard:
         if sealed.missing:
             await self._loop.run_in_executor(self._executor, self.log.reader.load_stored, sealed.missing)
 
-    async def _seal(self, requests: list[Request[Any]]) -> Sealed:
-        """Evaluate on the loop what is quickly done, and large frames on a thread: sealing only reads the state."""
-        if self._queued_bytes < SEAL_ON_THREAD_BYTES:
-            return self.log.seal(requests)
-        async with self._evaluating:
-            return await self._loop.run_in_executor(self._executor, self.log.seal, requests)
+    def _take(self) -> list[_Waiting]:
+        """About what a commit takes: what stays in the queue can still be given up."""
+        taken: list[_Waiting] = []
+        size_bytes = 0
+        while self._queue and len(taken) < COMMIT_ROWS_MAX and size_bytes < self.log.settings.commit_bytes_max:
+            taken.append(self._queue.popleft())
+            size_bytes += taken[-1].size_bytes
+        return taken
+
+    async def _seal_and_write(self, requests: list[Request[Any]]) -> tuple[Sealed, Exception | None]:
+        """Evaluate on the loop what is quickly done, and large frames on the thread that writes them: sealing only
+        reads the state. Answers the commit and, if it could not be written, why. What `seal` raises, it raises."""
+        if self._queued_bytes >= SEAL_ON_THREAD_BYTES:
+            await self._evaluating.acquire()
+            return await self._loop.run_in_executor(self._executor, self._sealed_and_written, requests)
+        sealed = self.log.seal(requests)
+        if not sealed.rows:
+            return sealed, None
+        return sealed, await self._loop.run_in_executor(self._executor, self._written, sealed)
+
+    def _sealed_and_written(self, requests: list[Request[Any]]) -> tuple[Sealed, Exception | None]:
+        try:
+            sealed = self.log.seal(requests)
+        finally:
+            self._loop.call_soon_threadsafe(self._evaluating.release)
+        return sealed, self._written(sealed)
+
+    def _written(self, sealed: Sealed) -> Exception | None:
+        try:
+            self.log.write(sealed)
+        except Exception as error:
+            return error
+        return None
 
     def _failed(self, sealed: Sealed, taken: list[_Waiting], error: Exception) -> None:
         self.log.abandon(sealed, error)
@@ -253,44 +278,23 @@ class Shard:
         while self._queue:
             _resolve(self._queue.popleft().answer, None, stopped)
         self._queued_bytes = 0
-        self._room.set()
         if self._stop_told:
             return
         self._stop_told = True
-        self._wake_all()
+        self._watches.wake_all()
         if self._on_stop is not None:
             self._on_stop(stopped)
 
-    def _wake_all(self) -> None:
-        for watches in list(self._watches.values()):
-            for watch in list(watches):
-                watch.notify()
-
-    def _wake(self, partitions: Iterable[tuple[int, int]]) -> None:
-        for key in partitions:
-            for watch in list(self._watches.get(key, ())):
-                watch.notify()
-
     def watch(self, number: int, partition: int, callback: Callable[[], None] | None = None) -> Watch:
         """Be told when a partition moves, by `callback` or by `await watch.wait()`; `close()` it afterwards."""
-        watch = Watch(self, (number, partition), callback)
-        self._watches.setdefault((number, partition), set()).add(watch)
-        return watch
-
-    def _unwatch(self, key: tuple[int, int], watch: Watch) -> None:
-        watches = self._watches.get(key)
-        if watches is not None:
-            watches.discard(watch)
-            if not watches:
-                del self._watches[key]
+        return self._watches.add((number, partition), callback)
 
     def add_listener(self, listener: Listener) -> None:
         """Call `listener` after every announcement, on the loop."""
         self._listeners.append(listener)
 
     def _tell(self, announcement: Announcement) -> None:
-        if self._watches:
-            self._wake(announcement.partitions)
+        self._watches.wake(announcement.partitions)
         if announcement.end > announcement.first:
             for listener in list(self._listeners):
                 listener(announcement)
@@ -302,9 +306,10 @@ class Shard:
         while self.log.stopped is None:
             await asyncio.sleep(self.log.settings.merge_interval_seconds)
             try:
-                while self.log.stopped is None and await self._merge_once(merger):
-                    pass
+                # Between jobs too: under load one follows the other, and a job that needs room may not find it.
                 await self._sweep()
+                while self.log.stopped is None and await self._merge_once(merger):
+                    await self._sweep()
             except (Fenced, Damaged) as error:
                 self._stop(error)
             except Exception as error:
@@ -322,7 +327,7 @@ class Shard:
         upkeep = self.log.upkeep
         prepared = await self._loop.run_in_executor(self._executor, upkeep.prepare, result)
         async for moved in self._in_turns(upkeep.raise_starts(prepared)):
-            self._wake(moved)
+            self._watches.wake(moved)
         async with self._evaluating:
             upkeep.finish(prepared)
         async for _ in self._in_turns(upkeep.forget()):
@@ -350,14 +355,13 @@ class Shard:
     async def close(self, *, checkpoint: bool = False) -> None:
         """Finish what is queued, then stop; with `checkpoint` leave one, where a start would be slow without."""
         self._closed = True
-        self._wake_all()
+        self._watches.wake_all()
         if self._upkeep is not None:
             self._upkeep.cancel()
             await asyncio.wait([self._upkeep])
         if self._merger is not None:
             await self._merger.close()
             self._merger = None
-        self._room.set()
         while self._writing is not None:
             await asyncio.wait([self._writing])
         self.log.recent.close()

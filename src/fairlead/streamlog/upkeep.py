@@ -12,7 +12,7 @@ At a clean stop `checkpoint` puts the state as it is in memory, so that the next
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -26,7 +26,7 @@ from fairlead.streamlog import checkpoint, effects, format, merge_policy, openin
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import CheckpointEntry, Manifest
 from fairlead.streamlog.merge_job import MergeJob, MergeResult
-from fairlead.streamlog.merge_policy import MergeSettings, Now
+from fairlead.streamlog.merge_policy import MergeSettings, Now, Replaced
 from fairlead.streamlog.payloads import History, decode_start
 from fairlead.streamlog.retention import ExpiryGuard
 from fairlead.streamlog.rows import Kind, Row
@@ -66,12 +66,12 @@ class Prepared(NamedTuple):
 
     manifest: Manifest
     starts: list[Row]
-    replaced: list[str]
+    replaced: Replaced
 
 
 class _Due(NamedTuple):
     at_monotonic_ms: int
-    names: list[str]
+    replaced: Replaced
 
 
 class Upkeep:
@@ -190,29 +190,31 @@ class Upkeep:
         merged = sum(segment.rows for segment in log.manifest.segments if segment.end > from_commit)
         return merged + sum(stats.rows for stats in log.tail.commits if stats.commit >= from_commit)
 
-    def replace_later(self, names: list[str]) -> None:
+    def replace_later(self, replaced: Replaced) -> None:
         """Objects that nobody reads once the grace is over."""
         grace_ms = int(self._log.settings.delete_grace_seconds * 1000)
-        self._due.append(_Due(self._log.clock.monotonic_ms() + grace_ms, names))
+        self._due.append(_Due(self._log.clock.monotonic_ms() + grace_ms, replaced))
 
-    def take_due(self) -> list[str]:
-        """Names whose grace is over; the caller sweeps them."""
+    def take_due(self) -> list[Replaced]:
+        """Objects whose grace is over; the caller sweeps them."""
         now_ms = self._log.clock.monotonic_ms()
-        found: list[str] = []
+        found: list[Replaced] = []
         while self._due and self._due[0].at_monotonic_ms <= now_ms:
-            found += self._due.popleft().names
+            found.append(self._due.popleft().replaced)
         return found
 
-    def sweep(self, names: list[str]) -> None:
+    def sweep(self, due: Iterable[Replaced]) -> None:
         """Delete objects, once it is certain that the shard is still ours. Blocking.
 
         Raises:
             Fenced, StorageUnavailable
         """
+        log = self._log
+        names = [name for replaced in due for name in replaced.all(log.prefix)]
         if names:
-            opening.check_fence(self._log.storage, self._log.prefix, self._log.epoch)
+            opening.check_fence(log.storage, log.prefix, log.epoch)
         for name in names:
-            self._log.storage.delete(name)
+            log.storage.delete(name)
 
     def expire_producers(self) -> None:
         """Forget idempotent producers that were silent for longer than the setting."""

@@ -27,7 +27,7 @@ from fairlead.streamlog.fetch import LogReader
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
 from fairlead.streamlog.merge_job import MergeJob, MergeResult
-from fairlead.streamlog.merge_policy import unreferenced
+from fairlead.streamlog.merge_policy import Replaced, unreferenced
 from fairlead.streamlog.recent import LogBatches, RecentBatches
 from fairlead.streamlog.retention import ExpiryGuard
 from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
@@ -60,7 +60,8 @@ class _Space:
 
 
 class ShardLog(LogViews):
-    """The log of one shard; made by `open`. `write` and `fetch` may run on threads, all else on the owner's."""
+    """The log of one shard; made by `open`. `seal`, `write` and `fetch` may run on threads, all else on the owner's;
+    nothing changes the state during a `seal`."""
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class ShardLog(LogViews):
         log = cls(
             storage, manifest, state, tail, end, recent.of_log(), clock=clock, randomness=randomness, settings=settings
         )
-        log.upkeep.replace_later(unreferenced(storage, manifest))
+        log.upkeep.replace_later(Replaced(tuple(unreferenced(storage, manifest))))
         return log
 
     def checkpoint(self) -> None:
@@ -243,7 +244,7 @@ class ShardLog(LogViews):
         if self.stopped is not None:
             return
         if isinstance(error, FairleadError):
-            self.stopped = error
+            self.stopped = another(error)
         else:
             self.stopped = StorageUnavailable(f"{self.prefix}: stopped after an unexpected error: {error!r}")
         if self.on_stop is not None:

@@ -4,6 +4,7 @@
     VERSIONS = range(0, 3)           optional: fewer than kio knows
     RAW = True                       optional: `handle` takes the body's bytes instead of kio's request
     async def handle(ctx: RequestContext, request: Any) -> Answer
+    def submit(ctx: RequestContext, body: memoryview) -> Submitted   instead of `handle`, see `dispatch.Submitted`
 
 `request` is kio's frozen dataclass of the version in use; a field that old versions lack is read with `getattr` and a
 default. The answer is a mapping of kio's field names (see `protocol/messages.py`; one mapping fits all versions, error

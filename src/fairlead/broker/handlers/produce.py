@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import structlog
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import PRODUCE, Answer, Packed
+from fairlead.broker.dispatch import PRODUCE, Packed, Submitted
 from fairlead.broker.errors import Refused, code_of, message_of
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.topic_settings import LOG_APPEND_TIME, timestamp_type
@@ -39,7 +40,6 @@ from fairlead.streamlog.shard import Shard
 log = structlog.get_logger(__name__)
 
 API_KEY = PRODUCE
-RAW = True
 
 _ACKS = frozenset({0, 1, -1})
 _SUBMITTED_TOGETHER_BYTES = 16_000_000
@@ -58,19 +58,35 @@ class _Item(NamedTuple):
     """Records get the time of their append (LogAppendTime)."""
 
 
-_Outcome = ProduceResult | Exception
+_Outcome = ProduceResult | BaseException
 
 
-async def handle(ctx: RequestContext, body: memoryview) -> Answer:
-    """Submit every batch before the first wait, so that requests of one connection keep their order."""
+def submit(ctx: RequestContext, body: memoryview) -> Submitted:
+    """Submit every batch at once, so that requests of one connection keep their order.
+
+    Raises:
+        Malformed: it is no Produce request.
+    """
     request = read_request(body, ctx.version)
     answers: list[list[PartitionAnswer]] = []
     items: list[_Item] = []
     for topic_at, topic in enumerate(request.topics):
         answers.append(_take(ctx, request, topic, topic_at, items))
-    for shard_items, outcome in await _submit(items):
-        for item, one in zip(shard_items, outcome, strict=True):
-            answers[item.topic_at][item.partition_at] = _outcome(ctx, item, one)
+    submitted = [(group, _submit(group)) for group in _grouped(items)]
+    return Submitted([future for _, future in submitted], partial(_finish, ctx, request, answers, submitted))
+
+
+def _finish(
+    ctx: RequestContext,
+    request: ProduceRequest,
+    answers: list[list[PartitionAnswer]],
+    submitted: Sequence[tuple[Sequence[_Item], asyncio.Future[Sequence[_Outcome]]]],
+) -> Packed | None:
+    for group, future in submitted:
+        error = future.exception()
+        outcomes = future.result() if error is None else [error] * len(group)
+        for item, outcome in zip(group, outcomes, strict=True):
+            answers[item.topic_at][item.partition_at] = _outcome(ctx, item, outcome)
     topics = [
         TopicAnswer(asked.name, asked.topic_id, made) for asked, made in zip(request.topics, answers, strict=True)
     ]
@@ -132,16 +148,6 @@ def _check_format(batch: memoryview) -> None:
         raise Refused(ErrorCode.invalid_record, "one partition takes one batch of a request")
 
 
-async def _submit(items: Sequence[_Item]) -> list[tuple[Sequence[_Item], Sequence[_Outcome]]]:
-    groups = _grouped(items)
-    if not groups:
-        return []
-    # Also a lone group goes as a task: tasks begin in the order in which they are made, so this connection's next
-    # request, whose batches go the same way, cannot pass it.
-    tasks = [asyncio.ensure_future(_submit_group(group)) for group in groups]
-    return [(group, await task) for group, task in zip(groups, tasks, strict=True)]
-
-
 def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
     """Items by shard, each group of a size that one commit takes well; the order within a shard is kept."""
     groups: list[list[_Item]] = []
@@ -156,12 +162,9 @@ def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
     return groups
 
 
-async def _submit_group(group: Sequence[_Item]) -> Sequence[_Outcome]:
+def _submit(group: Sequence[_Item]) -> asyncio.Future[Sequence[_Outcome]]:
     size_bytes = sum(len(item.batch) for item in group)
-    try:
-        return await group[0].found.shard.submit(lambda draft: [_append(draft, item) for item in group], size_bytes)
-    except Exception as error:
-        return [error] * len(group)
+    return group[0].found.shard.submit(lambda draft: [_append(draft, item) for item in group], size_bytes)
 
 
 def _append(draft: Draft, item: _Item) -> _Outcome:
@@ -176,7 +179,7 @@ def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionAn
     if isinstance(outcome, NotOwner):
         outcome = ctx.listener.not_owner(item.found.stream, item.found.topic)
         log.warning("produce refused", client=ctx.connection.id, why=str(outcome))
-    if isinstance(outcome, Exception):
+    if isinstance(outcome, BaseException):
         return _refused(item.partition, outcome)
     if not outcome.duplicate:
         ctx.traffic.produced_batches += 1
@@ -186,7 +189,7 @@ def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionAn
     return PartitionAnswer(item.partition, ErrorCode.none, outcome.base_offset, append_time_ms, outcome.log_start)
 
 
-def _refused(partition: int, error: Exception) -> PartitionAnswer:
+def _refused(partition: int, error: BaseException) -> PartitionAnswer:
     return PartitionAnswer(partition, code_of(error), message=message_of(error))
 
 
