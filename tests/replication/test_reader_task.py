@@ -30,7 +30,7 @@ from fairlead.gateway.messages import (
 )
 from fairlead.model.errors import CorruptBatch
 from fairlead.replication import grant_reader
-from fairlead.replication.grant_reader import epoch_id_of
+from fairlead.replication.framer import epoch_id_of
 from fairlead.replication.handover import Handover
 from fairlead.replication.link_rows import LinkFrame, parse_address
 from fairlead.replication.objects import open_directory

@@ -30,11 +30,12 @@ from fairlead.gateway.messages import (
 from fairlead.model.errors import FairleadError, StorageUnavailable
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
 from fairlead.replication.credit import Credit
-from fairlead.replication.grant_reader import FrameLimits, GrantReader, RepairReader
+from fairlead.replication.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.handover import Handover
 from fairlead.replication.link_rows import LinkFrame
 from fairlead.replication.log_view import LogView
 from fairlead.replication.objects import OpenObjects, open_directory
+from fairlead.replication.repair_reader import RepairReader
 
 CONTROL_PATH = "/control/reader"
 UNANSWERED_BYTES_MAX = 64_000_000
