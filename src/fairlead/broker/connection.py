@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, cast
 import structlog
 
 from fairlead.broker.context import ConnectionInfo, RequestContext
-from fairlead.broker.dispatch import PRODUCE, Begun, Handled, Header, Part, failed
+from fairlead.broker.dispatch import PRODUCE, Handled, Header, Part, Pending, failed
 from fairlead.broker.pacing import Pace
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import FairleadError
@@ -46,7 +46,7 @@ class _Running(NamedTuple):
     @property
     def is_ready(self) -> bool:
         """It was submitted and its answer can be made."""
-        return isinstance(self.begun, Begun) and all(future.done() for future in self.begun.futures)
+        return isinstance(self.begun, Pending) and all(future.done() for future in self.begun.futures)
 
 
 class Service(Protocol):
@@ -220,14 +220,14 @@ class Connection(asyncio.BufferedProtocol):
         """The first answer, and those behind it that are there too: a commit answers many requests, and they share a
         packet. Before a failure, those that come before it."""
         first = self._running[0].begun
-        if not isinstance(first, Begun):
+        if not isinstance(first, Pending):
             return [await first], None
         for future in first.futures:
             if not future.done():
                 await asyncio.wait((future,))
         answers: list[list[Part] | None] = []
         for running in itertools.takewhile(lambda running: running.is_ready, self._running):
-            assert isinstance(running.begun, Begun)
+            assert isinstance(running.begun, Pending)
             try:
                 answers.append(running.begun.finish())
             except Exception as error:
@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         """Drop what runs: the connection goes."""
         while self._running:
             begun = self._running.popleft().begun
-            if not isinstance(begun, Begun):
+            if not isinstance(begun, Pending):
                 begun.close()
                 continue
             for future in begun.futures:

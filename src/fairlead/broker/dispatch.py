@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from fairlead.broker.context import RequestContext
 from fairlead.protocol.messages import (
@@ -33,6 +33,7 @@ _LONG_ITEMS = 1000
 """Reading so much, or packing so many parts, takes some 10 ms."""
 
 Part = bytes | bytearray | memoryview
+T = TypeVar("T")
 
 
 class Packed(NamedTuple):
@@ -44,21 +45,18 @@ class Packed(NamedTuple):
 Answer = Mapping[str, Any] | Packed | None
 
 
-class Submitted(NamedTuple):
-    """A request whose work was handed over when it came; its answer is made once these futures are done, however they
-    ended."""
+class Pending(NamedTuple, Generic[T]):
+    """A request whose work was handed over when it came. Its answer is made once these futures are done, however they
+    ended; None if there is none."""
 
     futures: Sequence[asyncio.Future[Any]]
-    finish: Callable[[], Packed | None]
+    finish: Callable[[], T | None]
 
 
-class Begun(NamedTuple):
-    """The same on its way out: the answer with its length and header in front, in pieces; None if there is none."""
-
-    futures: Sequence[asyncio.Future[Any]]
-    finish: Callable[[], list[Part] | None]
-
-
+Submitted = Pending[Packed]
+"""What a handler gives."""
+Begun = Pending[list[Part]]
+"""The same on its way out: the answer has its length and header in front, and is in pieces."""
 Handled = Begun | Coroutine[Any, Any, list[Part] | None]
 """What becomes of a request: it was submitted, or the coroutine handles it."""
 Handle = Callable[[RequestContext, Any], Awaitable[Answer]]
@@ -139,14 +137,14 @@ def begin(api: Api, ctx: RequestContext, correlation_id: int, body: memoryview) 
         futures, finish = api.submit(ctx, body)
     except Exception as error:
         return failed(error)
-    return Begun(
+    return Pending(
         futures, partial(_framed_answer, finish, correlation_id, response_header_flexible(api.key, ctx.version))
     )
 
 
 def failed(error: Exception) -> Begun:
     """A request that fails in its turn: those before it get their answers."""
-    return Begun((), partial(_raise, error))
+    return Pending((), partial(_raise, error))
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -16,7 +16,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import PRODUCE, Packed, Submitted
+from fairlead.broker.dispatch import PRODUCE, Packed, Pending, Submitted
 from fairlead.broker.errors import Refused, code_of, message_of
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.topic_settings import LOG_APPEND_TIME, timestamp_type
@@ -73,7 +73,7 @@ def submit(ctx: RequestContext, body: memoryview) -> Submitted:
     for topic_at, topic in enumerate(request.topics):
         answers.append(_take(ctx, request, topic, topic_at, items))
     submitted = [(group, _submit(group)) for group in _grouped(items)]
-    return Submitted([future for _, future in submitted], partial(_finish, ctx, request, answers, submitted))
+    return Pending([future for _, future in submitted], partial(_finish, ctx, request, answers, submitted))
 
 
 def _finish(
