@@ -14,7 +14,8 @@ async def test_items_come_out_in_order() -> None:
     handover: Handover[int] = Handover(100)
     for number in range(3):
         await handover.put(number, 10)
-    assert [handover.take_some(0, 0) for _ in range(4)] == [[0], [1], [2], []]
+    assert [(handover.take_some(0, 0), handover.waiting) for _ in range(3)] == [([0], True), ([1], True), ([2], False)]
+    assert handover.take_some(0, 0) == []
 
 
 async def test_what_waits_is_taken_together_within_a_bound() -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
+import pytest
+
 from fairlead.replication.link_rows import (
+    ARROW_SCHEMA,
     Address,
     LinkFrame,
-    filler_batch,
     from_batch,
     parse_address,
     to_batch,
 )
 from fairlead.replication.options import LinkOptions
+from fairlead.replication.spark_settings import SPARK_BUFFER_BYTES
 
 from .fakes import link_frame
 
@@ -20,7 +24,7 @@ from .fakes import link_frame
 def test_a_frame_survives_the_way_into_arrow_and_back() -> None:
     """Address, place and every byte."""
     frame = link_frame(bytes(range(256)) * 100, "http://one", "http://two", shard=7)
-    (found,) = from_batch(to_batch([frame]))
+    (found,) = from_batch(to_batch([frame], last=False))
     assert bytes(memoryview(found.data)) == frame.data
     assert (found.address, found.shard, found.size_bytes) == (frame.address, 7, 25_600)
 
@@ -32,19 +36,40 @@ def test_frames_that_share_a_row_come_out_as_they_went_in() -> None:
         link_frame(b"", "http://one", shard=2),
         replace(link_frame(b"three", "http://one", shard=15), size_bytes=1 << 40, referred=True),
     ]
-    found = from_batch(to_batch(frames))
+    found = from_batch(to_batch(frames, last=False))
     assert [replace(frame, data=bytes(memoryview(frame.data))) for frame in found] == frames
 
 
-def test_an_empty_frame_and_filler_are_told_apart() -> None:
-    """Filler is dropped; a frame is not, whatever its length."""
-    assert from_batch(filler_batch()) == []
-    assert len(from_batch(to_batch([link_frame(b"", "http://one")]))) == 1
+@pytest.mark.parametrize("size_bytes", [0, 1, 63, 64, 70_000])
+def test_filler_goes_with_the_last_frames_and_is_dropped(size_bytes: int) -> None:
+    """A row of its own behind theirs; a frame is one whatever its length."""
+    frame = link_frame(bytes(size_bytes), "http://one")
+    batch = to_batch([frame], last=True)
+    assert len(batch) == 2
+    (found,) = from_batch(batch)
+    assert bytes(memoryview(found.data)) == frame.data
 
 
-def test_filler_fills_a_segment() -> None:
-    """65,536 bytes are a packet of the loopback interface; less than one waits for an acknowledgement."""
-    assert len(filler_batch().column("frames")[0].as_py()) > 65_536
+class Pipe:
+    """Notes how much is written at once."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.writes: list[int] = []
+
+    def write(self, data: bytes) -> int:
+        self.writes.append(len(data))
+        return len(data)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 63, 64, 500, 70_000])
+def test_the_last_frames_leave_nothing_in_the_buffer_of_sparks_process(size_bytes: int) -> None:
+    """The end of the batch is written at once, with all before it: a buffer keeps only what is smaller than itself."""
+    pipe = Pipe()
+    stream = pa.ipc.new_stream(pa.PythonFile(pipe, "w"), ARROW_SCHEMA)
+    stream.write_batch(to_batch([link_frame(bytes(size_bytes), "http://one")], last=True))
+    assert pipe.writes[-1] > SPARK_BUFFER_BYTES
 
 
 def test_an_address_is_the_same_after_its_text() -> None:

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +21,7 @@ from fairlead.gateway.messages import LinksActive, to_json
 from fairlead.model.settings import Settings
 from fairlead.replication import task_rounds
 from fairlead.replication.control_client import RECONNECT_SECONDS
-from fairlead.replication.replicator import Wanted, first_line, options_from
+from fairlead.replication.replicator import Wanted, first_line, new_folder, options_from
 from fairlead.replication.spark import home_of_jars
 from fairlead.replication.spark_settings import SparkSettings, spark_configuration
 from tests.support.sites import command_of, descendants
@@ -167,9 +169,26 @@ def test_spark_gets_every_setting_that_long_rounds_need(tmp_path: Path) -> None:
     assert found["spark.master"] == "local[5,4]"
     assert found["spark.sql.execution.arrow.maxRecordsPerBatch"] == "1"
     assert int(found["spark.buffer.size"]) < 4096
+    assert found["spark.python.unix.domain.socket.enabled"] == "true"
+    assert found["spark.python.unix.domain.socket.dir"] == str(tmp_path)
     assert found["spark.speculation"] == "false"
     assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
     assert importlib.util.find_spec(found["spark.python.daemon.module"]) is not None
+
+
+def test_sockets_have_room_in_the_folder_however_long_the_usual_place_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The longest name of a Unix socket is 103 bytes; a folder that is not used does not stay."""
+    long = tmp_path / ("long" * 20)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    folder = new_folder()
+    try:
+        assert len(f"{folder}/.{uuid.uuid4()}.sock") <= 103
+    finally:
+        folder.rmdir()
+    assert list(long.iterdir()) == []
 
 
 def test_sparks_home_lacks_only_the_zip(tmp_path: Path) -> None:

@@ -75,6 +75,12 @@ class Handover(Generic[T]):
             return found
 
     @property
+    def waiting(self) -> bool:
+        """Something can be taken at once."""
+        with self._changed:
+            return bool(self._items)
+
+    @property
     def ended(self) -> bool:
         """Closed and drained."""
         with self._changed:

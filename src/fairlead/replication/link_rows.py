@@ -4,8 +4,11 @@
 a grant. `frames` are the bytes of some frames one after the other, which nobody opens on the way, a large one by
 itself; where one is `referred`, those of a `ReferredFrame`, for the sink to read. `contents` says of each frame in turn
 shard (int32), length of the frame as it is sent (int64), its bytes in this row (int64) and whether it is
-referred (uint8), little endian. Filler rows have an empty address: Spark hands a row on only when later bytes push it,
-so the source sends two of them after its last ready frame (why-the-rules, F9).
+referred (uint8), little endian.
+
+Spark hands a row on only when it has the next one, and its Python process writes only what its buffer does not hold
+(why-the-rules, F9). So a second row, filler, goes with the last ready frame, in the same batch: its address is empty,
+and it ends the batch with more bytes than the buffer holds, which are written at once, as is all that lies before.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing_extensions import Buffer
 
 from fairlead.gateway.messages import ApplyHello, Place
 from fairlead.gateway.wire_json import from_object, to_object
+from fairlead.replication.spark_settings import SPARK_BUFFER_BYTES
 from fairlead.streamlog.values import Run
 
 ARROW_SCHEMA = pa.schema(
@@ -35,10 +39,9 @@ ARROW_SCHEMA = pa.schema(
 COPIED_BYTES_MAX = 64 * 1024
 """Below it copying is cheaper than wrapping; so many bytes of small frames share a row."""
 _ENTRY = struct.Struct("<iqq?")
-FILLERS = 2
-FILLER_BYTES = 66_000
-"""More than a segment of TCP on the loopback interface: a full one is sent at once, less waits until what was sent
-before is acknowledged, up to 40 ms. Spark sets no TCP_NODELAY on the sockets of its Python processes."""
+ALIGNMENT_BYTES = 64
+"""The bytes of a column are a multiple of it: Arrow writes nothing behind them that would stay in the buffer."""
+FILLER_BYTES_MIN = 2 * SPARK_BUFFER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +83,29 @@ def parse_address(text: str) -> Address:
     return from_object(Address, json.loads(text))
 
 
-def to_batch(frames: Sequence[LinkFrame]) -> pa.RecordBatch:
-    """Frames of one address as an Arrow batch of one row; the bytes of a large one, which is alone, are not copied."""
+def to_batch(frames: Sequence[LinkFrame], *, last: bool) -> pa.RecordBatch:
+    """Frames of one address as an Arrow batch of one row, with filler behind it if it is the last before a wait. The
+    bytes of a large frame, which is alone, are not copied if it is not."""
     sizes = [memoryview(frame.data).nbytes for frame in frames]
     contents = b"".join(
         _ENTRY.pack(frame.shard, frame.size_bytes, size, frame.referred)
         for frame, size in zip(frames, sizes, strict=True)
     )
-    return _batch(frames[0].address, contents, _joined(frames, sum(sizes)))
+    if not last:
+        return _batch([frames[0].address], [contents], _joined(frames, sum(sizes)))
+    data = b"".join([frame.data for frame in frames])
+    filler = bytes(FILLER_BYTES_MIN + -len(data) % ALIGNMENT_BYTES)
+    return _batch([frames[0].address, ""], [contents, b""], pa.array([data, filler], pa.binary()))
 
 
-def _batch(address: str, contents: bytes, frames: pa.Array) -> pa.RecordBatch:
-    columns = [pa.array([address], pa.string()), pa.array([contents], pa.binary()), frames]
+@cache
+def filler_batch() -> pa.RecordBatch:
+    """A row that the sink drops."""
+    return _batch([""], [b""], pa.array([bytes(FILLER_BYTES_MIN)], pa.binary()))
+
+
+def _batch(addresses: list[str], contents: list[bytes], frames: pa.Array) -> pa.RecordBatch:
+    columns = [pa.array(addresses, pa.string()), pa.array(contents, pa.binary()), frames]
     return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
 
 
@@ -102,14 +116,8 @@ def _joined(frames: Sequence[LinkFrame], size_bytes: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(frames[0].data)])
 
 
-@cache
-def filler_batch() -> pa.RecordBatch:
-    """A row that the sink drops."""
-    return _batch("", b"", pa.array([bytes(FILLER_BYTES)], pa.binary()))
-
-
 def from_batch(batch: pa.RecordBatch) -> list[LinkFrame]:
-    """The frames of a batch that came out of Spark, fillers left out; their data are views of the batch."""
+    """The frames of a batch that came out of Spark, filler left out; their data are views of the batch."""
     rows = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), batch.column(2), strict=True)
     return [
         frame

@@ -29,6 +29,8 @@ class Worker(InputPartition):
     until: float = 0.0
     """When the round is over, by `time.time()` of the driver: all readers end at once, or the source server would grant
     what the first one held to another that is about to end."""
+    cold: bool = False
+    """The query is new, and perhaps the JVM."""
 
 
 class LinkStreamReader(DataSourceStreamReader):
@@ -47,14 +49,15 @@ class LinkStreamReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """As many workers as the option says; a dead server must not fail the query."""
         until = time.time() + self._options.round_seconds
-        return [Worker(index, until) for index in range(self._options.workers)]
+        cold = start["round"] == 0
+        return [Worker(index, until, cold) for index in range(self._options.workers)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Frames until the round's time is over."""
         from fairlead.replication import task_rounds  # only tasks need it, and not the processes that plan
 
         assert isinstance(partition, Worker)
-        return task_rounds.read(self._options, partition.until)
+        return task_rounds.read(self._options, partition.until, cold=partition.cold)
 
 
 class LinkBatchReader(DataSourceReader):

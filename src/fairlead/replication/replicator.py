@@ -33,7 +33,7 @@ from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open
 from fairlead.replication.java import find_java, java_environment
 from fairlead.replication.options import LinkOptions
 from fairlead.replication.parent import end_with_parent
-from fairlead.replication.spark_settings import SparkSettings
+from fairlead.replication.spark_settings import SOCKET_FOLDER_BYTES_MAX, SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,7 +173,7 @@ class SparkProcess:
     def __init__(self, options: ReplicatorOptions, environment: Mapping[str, str]) -> None:
         self._options = options
         self._environment = environment
-        self._folder = Path(tempfile.mkdtemp(prefix="fairlead-replicator-"))
+        self._folder = new_folder()
         self._queries = 0
         # Spark finds our source by the session of the thread that asks, so one thread makes the session and uses it.
         self._thread = ThreadPoolExecutor(1, "spark")
@@ -240,6 +240,15 @@ class SparkProcess:
             log.info("Spark stopped")
         self._thread.shutdown(wait=False)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def new_folder() -> Path:
+    """For Spark's temporary files; in /tmp where the usual place has too long a name for the sockets among them."""
+    folder = Path(tempfile.mkdtemp(prefix="fairlead-replicator-"))
+    if len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES_MAX:
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix="fairlead-replicator-", dir="/tmp"))
 
 
 def first_line(error: BaseException) -> str:

@@ -12,6 +12,12 @@ from pathlib import Path
 TASK_FAILURES_MAX = 4
 """A task that dies (a killed Python process) is tried again this often before the query ends."""
 
+SPARK_BUFFER_BYTES = 512
+"""Of every process of a task: rows that are smaller wait in it."""
+
+SOCKET_FOLDER_BYTES_MAX = 103 - len("/.00000000-0000-0000-0000-000000000000.sock")
+"""Of the folder's name: a Unix socket, which Spark calls so, has a name of 103 bytes at most on every system."""
+
 _FRUGAL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn32m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
 """The JVM plans and carries small rows: no collector of many threads and no second compiler, whose work and memory
 would be more than what they save here; and what is new and soon garbage goes round in little memory."""
@@ -64,7 +70,10 @@ def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> 
         "spark.app.name": "fairlead-replicator",
         "spark.master": f"local[{workers + 2},{TASK_FAILURES_MAX}]",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-        "spark.buffer.size": "512",
+        "spark.buffer.size": str(SPARK_BUFFER_BYTES),
+        # Spark leaves Nagle's algorithm on: on TCP a small row would wait for an acknowledgement, up to 40 ms.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(folder),
         "spark.python.daemon.module": "fairlead.replication.worker_daemon",
         "spark.speculation": "false",
         "spark.driver.bindAddress": "127.0.0.1",

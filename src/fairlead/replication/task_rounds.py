@@ -1,7 +1,7 @@
 """What the two Python processes of a Spark task do in a round: one yields rows, the other takes and posts them.
 
-After the last ready frame, before it waits, the reading side yields filler rows: Spark hands a row on only when later
-bytes push it. Neither side keeps anything: the source server grants anew in each round.
+With the last ready frame, before it waits, the reading side yields filler: Spark hands a row on only when later bytes
+push it. Neither side keeps anything: the source server grants anew in each round.
 
 The shells that Spark pickles (`link_source`, `link_sink`) import this when a task begins: Spark's planning processes
 load them too, and need none of it.
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from fairlead.replication.apply_connection import SinkSettings
 from fairlead.replication.handover import Handover
-from fairlead.replication.link_rows import COPIED_BYTES_MAX, FILLERS, LinkFrame, filler_batch, from_batch, to_batch
+from fairlead.replication.link_rows import COPIED_BYTES_MAX, LinkFrame, filler_batch, from_batch, to_batch
 from fairlead.replication.options import LinkOptions
 from fairlead.replication.reader_task import ReaderSettings, ReaderTask
 from fairlead.replication.sink_task import SinkTask
@@ -30,18 +30,23 @@ _LOOK_SECONDS = 1.0
 """How often a waiting reader looks whether Spark is still there."""
 _GRACE_SECONDS = 0.3
 """What is in flight when a round ends is given this long; it is bounded by the window, not by the queue."""
+_WARM_UP_ROWS = 400
+"""The JVM interprets what it has done less than 200 times: a row takes it 3 ms instead of 1, and on a quiet link that
+would last for hours."""
+_WARM_UP_PAUSE_SECONDS = 0.002
+"""Between two rows of that, so that none of them lies before a frame."""
 
 
-def read(options: LinkOptions, until: float | None = None) -> Iterator[pa.RecordBatch]:
+def read(options: LinkOptions, until: float | None = None, *, cold: bool = False) -> Iterator[pa.RecordBatch]:
     """Frames of one task, with filler where Spark would hold the last one back, until `until` by `time.time()`; with
-    None until everything that was announced has been applied."""
+    None until everything that was announced has been applied. Through a `cold` JVM filler goes meanwhile."""
     seconds = None if until is None else seconds_left(until, options.round_seconds)
     handover: Handover[LinkFrame] = Handover(_AHEAD_BYTES)
     settings = ReaderSettings(options.slots, options.frame_bytes, options.position_bytes, options.once)
     reader = ReaderTask(options.server, worker_name(), settings, handover)
     thread = TaskThread("reader", reader.run)
     try:
-        yield from _until_over(handover, seconds)
+        yield from until_over(handover, seconds, _WARM_UP_ROWS if cold else 0)
     finally:
         handover.close()
         thread.stop()
@@ -52,21 +57,22 @@ def seconds_left(until: float, round_seconds: float) -> float:
     return min(max(until - time.time(), round_seconds / 2), round_seconds)
 
 
-def _until_over(handover: Handover[LinkFrame], seconds: float | None) -> Iterator[pa.RecordBatch]:
+def until_over(handover: Handover[LinkFrame], seconds: float | None, warm_up_rows: int) -> Iterator[pa.RecordBatch]:
+    """What is put, until there will be no more, the time is over, or Spark has gone."""
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     parent = os.getppid()
-    pushed = True
     while not handover.ended and os.getppid() == parent:
         left = deadline - time.monotonic()
         if left <= 0:
             return
-        frames = handover.take_some(min(left, _LOOK_SECONDS) if pushed else 0, COPIED_BYTES_MAX)
-        if frames:
-            yield from (to_batch(list(row)) for _, row in groupby(frames, lambda frame: frame.address))
-            pushed = False
-        elif not pushed:
-            yield from (filler_batch() for _ in range(FILLERS))
-            pushed = True
+        wait_seconds = _WARM_UP_PAUSE_SECONDS if warm_up_rows else _LOOK_SECONDS
+        frames = handover.take_some(min(left, wait_seconds), COPIED_BYTES_MAX)
+        rows = [list(row) for _, row in groupby(frames, lambda frame: frame.address)]
+        for number, row in enumerate(rows, 1):
+            yield to_batch(row, last=number == len(rows) and not handover.waiting)
+        if warm_up_rows:
+            warm_up_rows -= 1
+            yield filler_batch()
 
 
 def write(options: LinkOptions, batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
