@@ -314,22 +314,28 @@ def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool
     checksum = crc32c.crc32c(meta.described(), crc32c.crc32c(head))
     if checksum != meta.checksum or head[: len(layout.FILE_HEAD)] != layout.FILE_HEAD:
         raise Damaged(name, "the checksum of its columns does not fit")
-    columns = columns_at(head[layout.COLUMNS_START :], places, meta.batch_bytes, name, start)
+    columns = columns_at(
+        head[layout.COLUMNS_START :],
+        places,
+        meta.batch_bytes,
+        name,
+        start,
+        data=view[start : start + meta.batch_bytes] if loaded else None,
+        first=meta.first,
+        end=meta.end,
+        control=meta.control,
+    )
     message = layout.MESSAGE.fill(places, null_counts(columns), meta.batch_bytes)
     if head[len(layout.FILE_HEAD) : layout.COLUMNS_START] != message:
         raise Damaged(name, "its row message does not fit its columns")
     if meta.rows and not meta.first <= columns.commit.min() <= columns.commit.max() < meta.end:
         raise Damaged(name, f"has rows outside the commits [{meta.first}, {meta.end})")
-    columns = replace(columns, first=meta.first, end=meta.end, control=meta.control, data_position=start)
-    return _loaded(columns, view, meta) if loaded else columns
-
-
-def _loaded(columns: Columns, view: memoryview, meta: layout.FileMeta) -> Columns:
-    start = columns.data_position
+    if not loaded:
+        return columns
     end = start + meta.batch_bytes
     if view[end : end + (-end % 8) + 8] != bytes(-end % 8) + layout.END_MARK:
-        raise Damaged(columns.name, "its batches do not end where they should")
-    return check_control(replace(columns, data=view[start:end]))
+        raise Damaged(name, "its batches do not end where they should")
+    return check_control(columns)
 
 
 def check_control(columns: Columns) -> Columns:
@@ -344,14 +350,35 @@ def check_control(columns: Columns) -> Columns:
     return columns
 
 
-def columns_at(region: memoryview, places: layout.Plan, batch_bytes: int, name: str, start: int) -> Columns:
-    """Columns over a region of bytes whose batches begin at `start`. Raises: Damaged."""
+def columns_at(
+    region: memoryview,
+    places: layout.Plan,
+    batch_bytes: int,
+    name: str,
+    start: int,
+    *,
+    data: memoryview | None = None,
+    first: int = 0,
+    end: int = 0,
+    control: int = 0,
+) -> Columns:
+    """Columns over a region of bytes, of an object whose batches begin at `start` and, if they are loaded, are `data`.
+    Raises: Damaged."""
     arrays: dict[str, Any] = layout.arrays(region, places)
     offsets = arrays.pop("offsets")
     sizes = np.diff(offsets)
     if offsets[0] != 0 or offsets[-1] != batch_bytes or not np.array_equal(sizes, arrays["size"]):
         raise Damaged(name, "the sizes of its batches do not fit")
-    return Columns(name=name, position=offsets[:-1] + start, **arrays)
+    return Columns(
+        name=name,
+        position=offsets[:-1] + start,
+        first=first,
+        end=end,
+        data=data,
+        data_position=start,
+        control=control,
+        **arrays,
+    )
 
 
 def null_counts(columns: Columns) -> tuple[int, int]:

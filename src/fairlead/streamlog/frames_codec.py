@@ -114,10 +114,10 @@ def decode_columns(data: Buffer) -> tuple[Frame, Columns]:
     region = view[start:batches] if head.rows else memoryview(bytes(places.batches))
     try:
         # Column reads need aligned memory nowhere: numpy takes any address.
-        columns = format.columns_at(region, places, head.batch_bytes, "frame", 0)
+        columns = format.columns_at(region, places, head.batch_bytes, "frame", 0, data=view[batches:])
     except Damaged as error:
         raise CorruptBatch("frame: the sizes of its batches do not fit") from error
-    return head.frame, replace(columns, data=view[batches:])
+    return head.frame, columns
 
 
 def decode_frame(data: Buffer) -> Frame:

@@ -33,7 +33,8 @@ ROW_BYTES: Final = 96
 """What a row costs in a frame besides its batch."""
 _HOLE_BYTES: Final = 16 * 1024
 """Unwanted bytes between two wanted ranges that are read along rather than by another call."""
-_UNSENT: Final = np.array(sorted(LOCAL_KINDS | NOT_YET_SENT_KINDS), np.uint8)
+_SENT: Final = np.isin(np.arange(256), sorted(LOCAL_KINDS | NOT_YET_SENT_KINDS), invert=True)
+"""By kind of row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def slice_of_topic(topic: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def sendable(columns: Columns, route: Route | None = None) -> NDArray[np.bool_]:
     """Which rows may go over a link; `route` None asks only what is local."""
-    wanted: NDArray[np.bool_] = ~np.isin(columns.kind, _UNSENT) & (columns.topic != NO_TOPIC)
+    wanted: NDArray[np.bool_] = _SENT[columns.kind] & (columns.topic != NO_TOPIC)
     if route is not None:
         wanted &= ~columns.has_id("origin", route.destination) & ~columns.has_id("via", route.destination)
         if route.own_only:
@@ -162,9 +163,10 @@ class _SliceReader:
         wanted = sendable(columns, self._route) & (columns.commit >= self._from[slices])
         places = np.flatnonzero(wanted)
         for number in np.unique(slices[places]).tolist():
-            of_slice = _in_order(found.take(places[slices[places] == number]))
+            mine = places[slices[places] == number]
+            of_slice = _in_order(found if len(mine) == len(columns) else found.take(mine))
             for cut in _cuts(of_slice.columns, self._frame_bytes):
-                part = of_slice.take(cut)
+                part = of_slice if cut.stop - cut.start == len(of_slice.columns) else of_slice.take(cut)
                 if self._refers(part.columns):
                     yield self._part(number, part.columns, part)
                 else:
@@ -241,7 +243,9 @@ def _parts(storage: Storage, found: Located, part_bytes: int) -> Iterator[Column
 
 def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
     """Places where rows in commit order are cut: between commits, as soon as `part_bytes` are reached."""
-    if not len(columns):
+    if columns.batch_bytes() + ROW_BYTES * len(columns) <= part_bytes:
+        if len(columns):
+            yield slice(0, len(columns))
         return
     total = np.cumsum(columns.size.astype(np.int64) + ROW_BYTES)
     ends = np.concatenate((np.flatnonzero(np.diff(columns.commit)) + 1, [len(columns)]))
@@ -256,9 +260,8 @@ def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
 
 def load(storage: Storage, found: Located) -> Columns:
     """The rows with their batches in one buffer, in the order in which they lie in the objects."""
-    if len(found.objects) == 1 and found.objects[0].data is not None:
-        only = found.objects[0]
-        return replace(found.columns, data=only.data, data_position=only.data_position)
+    if found.columns.data is not None:
+        return found.columns
     if all(source.data is not None for source in found.objects):
         return _gather(found)
     columns = found.columns
