@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -136,9 +137,8 @@ async def test_pause_is_felt_in_the_middle_and_resume_goes_on(sf: Site, ny: Site
 
 async def test_a_black_hole_delays_no_other_link(sf: Site, ny: Site) -> None:
     """A destination that takes the connection and never answers keeps only its own link waiting."""
-    silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
-    try:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         async with Worker(sf):
             await sf.links.add_replica(SHIPS, "/mapr/hole/ships", urls=(url,))
             await agree(sf, ny)
@@ -151,8 +151,6 @@ async def test_a_black_hole_delays_no_other_link(sf: Site, ny: Site) -> None:
             assert hole["errors"]["Code"] == "ErrAllGatewaysUnreachable"
             assert hole["putsPending"] >= 5
             assert good["isUptodate"]
-    finally:
-        silent.close()
 
 
 async def test_a_reader_that_leaves_is_followed_by_another(sf: Site, ny: Site) -> None:

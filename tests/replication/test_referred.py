@@ -74,6 +74,20 @@ def test_control_rows_are_always_carried() -> None:
     assert all(part.referred is not None for part in others)
 
 
+def test_a_control_row_makes_no_large_frame_of_the_batches_around_it() -> None:
+    """Spark clears as much memory for every row as the largest one of the round took."""
+    rows = [batch_row(1, place, commit=place, row=0, value=b"x" * 100) for place in range(100)]
+    rows[50] = control_row(Kind.TOPIC, b"topic", topic=1, commit=50)
+    storage = MemoryStorage()
+    for row in rows:
+        storage.put_if_absent(f"{row.commit}", format.encode([row]))
+    objects = [LogObject(f"{commit}", commit, commit + 1, False) for commit in range(100)]
+    parts = list(read_slices(storage, objects, ALL, frame_bytes=10**9, refer_bytes=1000))
+    assert [commit for part in parts for commit in part.columns.commit.tolist()] == list(range(100))
+    assert [part.from_commit for part in parts] == [0, *(part.to_commit for part in parts[:-1])]
+    assert all(part.columns.batch_bytes() < 2000 for part in parts if part.referred is None)
+
+
 def test_little_is_carried_as_it_is() -> None:
     assert not any(part.referred for part in parts_of(Log(1), 10**9, 10**6))
 

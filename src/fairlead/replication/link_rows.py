@@ -84,8 +84,8 @@ def parse_address(text: str) -> Address:
 
 
 def to_batch(frames: Sequence[LinkFrame], *, last: bool) -> pa.RecordBatch:
-    """Frames of one address as an Arrow batch of one row, with filler behind it if it is the last before a wait. The
-    bytes of a large frame, which is alone, are not copied if it is not."""
+    """Frames of one address as an Arrow batch of one row; if it is the `last` before a wait, with filler behind it.
+    Otherwise the bytes of a large frame, which is alone, are not copied."""
     sizes = [memoryview(frame.data).nbytes for frame in frames]
     contents = b"".join(
         _ENTRY.pack(frame.shard, frame.size_bytes, size, frame.referred)

@@ -98,7 +98,8 @@ def read_slices(
 ) -> Iterator[SlicePart]:
     """Rows of these slices, each from its own commit on, in parts near `frame_bytes`.
 
-    A part of `refer_bytes` or more is not loaded but referred to, unless it has control rows; None loads all.
+    A part of `refer_bytes` or more is not loaded but referred to; one with control rows is cut near it and loaded. None
+    loads all.
 
     Parts of a slice come in commit order and touch: each begins where the one before ended. When the iterator ends,
     every slice has been read to the end of `objects`; a slice without a row has no part. A commit is never cut, so a
@@ -165,22 +166,38 @@ class _SliceReader:
         for number in np.unique(slices[places]).tolist():
             mine = places[slices[places] == number]
             of_slice = _in_order(found if len(mine) == len(columns) else found.take(mine))
-            for cut in _cuts(of_slice.columns, self._frame_bytes):
-                part = of_slice if cut.stop - cut.start == len(of_slice.columns) else of_slice.take(cut)
-                if self._refers(part.columns):
+            for part in self._pieces(of_slice):
+                if self._is_large(part.columns) and not _has_control(part.columns):
                     yield self._part(number, part.columns, part)
                 else:
                     yield self._part(number, load(self._storage, part))
 
-    def _refers(self, columns: Columns) -> bool:
-        """Large parts without control rows: of those the reader alone has seen the object's checksum."""
-        wanted = self._refer_bytes
-        return wanted is not None and columns.batch_bytes() >= wanted and bool(np.all(columns.kind == Kind.BATCH))
+    def _pieces(self, of_slice: Located) -> Iterator[Located]:
+        """Near `frame_bytes`; where control rows are among them, which are never referred to (the reader alone has seen
+        the checksum of their object), near `refer_bytes`: few bytes of batches are loaded for their sake."""
+        for part in _cut(of_slice, self._frame_bytes):
+            if self._refer_bytes is not None and self._is_large(part.columns) and _has_control(part.columns):
+                yield from _cut(part, self._refer_bytes)
+            else:
+                yield part
+
+    def _is_large(self, columns: Columns) -> bool:
+        return self._refer_bytes is not None and columns.batch_bytes() >= self._refer_bytes
 
     def _part(self, number: int, columns: Columns, referred: Located | None = None) -> SlicePart:
         from_commit = self._next[number]
         self._next[number] = to_commit = int(columns.commit[-1]) + 1
         return SlicePart(number, from_commit, to_commit, columns, referred)
+
+
+def _has_control(columns: Columns) -> bool:
+    return bool(np.any(columns.kind != Kind.BATCH))
+
+
+def _cut(rows: Located, part_bytes: int) -> Iterator[Located]:
+    """The rows in parts of whole commits, as they are if they are one."""
+    for cut in _cuts(rows.columns, part_bytes):
+        yield rows if cut.stop - cut.start == len(rows.columns) else rows.take(cut)
 
 
 def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[Located]:
@@ -208,7 +225,7 @@ def _some(found: list[Columns], more: Iterator[Columns]) -> list[Columns]:
 def open_object(storage: Storage, item: LogObject) -> Columns:
     """Its columns; the whole object if it is small, or holds control rows, so that their checksum is looked at."""
     columns = read_columns(storage, item.name)
-    if columns.data is None and bool(np.any(columns.kind != Kind.BATCH)):
+    if columns.data is None and _has_control(columns):
         return read_whole(storage.get(item.name), item.name)
     return columns
 
