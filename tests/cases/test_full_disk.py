@@ -146,6 +146,7 @@ def test_a_deleted_topic_gives_its_room_back(site: Site) -> None:
         nonlocal written_mb
         while (error := produced(site.kafka, PREFIX + "old", b"%d" % written_mb + bytes(MB - 1000))) is None:
             written_mb += 1
+            assert written_mb < DISK_MB, "more than the disk holds was written"
         assert error == "KAFKA_STORAGE_ERROR"
         # Refused before that, producers only wait for what a merge has replaced.
         return written_mb > DISK_MB / 2 and produced(site.kafka, PREFIX + "a", b"x") == "KAFKA_STORAGE_ERROR"

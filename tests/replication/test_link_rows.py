@@ -72,6 +72,12 @@ def test_the_last_frames_leave_nothing_in_the_buffer_of_sparks_process(size_byte
     assert pipe.writes[-1] > SPARK_BUFFER_BYTES
 
 
+def test_the_smallest_row_is_larger_than_the_buffer_of_the_jvm() -> None:
+    """One that is smaller would wait there for the row behind the filler."""
+    batch = to_batch([link_frame(b"", "http://a")], last=True)
+    assert batch.slice(0, 1).serialize().size > SPARK_BUFFER_BYTES
+
+
 def test_an_address_is_the_same_after_its_text() -> None:
     """Hello and destination with all addresses."""
     address = parse_address(link_frame(b"", "http://one").address)

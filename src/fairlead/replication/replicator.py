@@ -27,7 +27,7 @@ import structlog
 
 from fairlead.gateway.messages import REPLICATOR_HEARS, LinksActive
 from fairlead.logs import configure_logs
-from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
+from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, Unreachable
 from fairlead.model.settings import Settings, load
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
 from fairlead.replication.java import find_java, java_environment
@@ -243,12 +243,19 @@ class SparkProcess:
 
 
 def new_folder() -> Path:
-    """For Spark's temporary files; in /tmp where the usual place has too long a name for the sockets among them."""
-    folder = Path(tempfile.mkdtemp(prefix="fairlead-replicator-"))
-    if len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES_MAX:
-        return folder
-    folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix="fairlead-replicator-", dir="/tmp"))
+    """For Spark's temporary files; in /tmp where the usual place has too long a name for the sockets among them.
+
+    Raises:
+        StorageUnavailable: neither can be written to.
+    """
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="fairlead-replicator-"))
+        if len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES_MAX:
+            return folder
+        folder.rmdir()
+        return Path(tempfile.mkdtemp(prefix="fairlead-replicator-", dir="/tmp"))
+    except OSError as error:
+        raise StorageUnavailable(f"no folder for Spark's temporary files, set TMPDIR: {error}") from error
 
 
 def first_line(error: BaseException) -> str:

@@ -34,7 +34,7 @@ _WARM_UP_ROWS = 400
 """The JVM interprets what it has done less than 200 times: a row takes it 3 ms instead of 1, and on a quiet link that
 would last for hours."""
 _WARM_UP_PAUSE_SECONDS = 0.002
-"""Between two rows of that, so that none of them lies before a frame."""
+"""Between two rows of that, so that few of them lie before a frame."""
 
 
 def read(options: LinkOptions, until: float | None = None, *, cold: bool = False) -> Iterator[pa.RecordBatch]:

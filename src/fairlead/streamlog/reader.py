@@ -182,12 +182,16 @@ class _SliceReader:
                 yield part
 
     def _is_large(self, columns: Columns) -> bool:
-        return self._refer_bytes is not None and columns.batch_bytes() >= self._refer_bytes
+        return self._refer_bytes is not None and _bytes_in_frame(columns) >= self._refer_bytes
 
     def _part(self, number: int, columns: Columns, referred: Located | None = None) -> SlicePart:
         from_commit = self._next[number]
         self._next[number] = to_commit = int(columns.commit[-1]) + 1
         return SlicePart(number, from_commit, to_commit, columns, referred)
+
+
+def _bytes_in_frame(columns: Columns) -> int:
+    return columns.batch_bytes() + ROW_BYTES * len(columns)
 
 
 def _has_control(columns: Columns) -> bool:
@@ -260,7 +264,7 @@ def _parts(storage: Storage, found: Located, part_bytes: int) -> Iterator[Column
 
 def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
     """Places where rows in commit order are cut: between commits, as soon as `part_bytes` are reached."""
-    if columns.batch_bytes() + ROW_BYTES * len(columns) <= part_bytes:
+    if _bytes_in_frame(columns) <= part_bytes:
         if len(columns):
             yield slice(0, len(columns))
         return
