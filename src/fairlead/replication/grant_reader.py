@@ -23,8 +23,8 @@ from fairlead.replication.log_view import LogView, Send
 from fairlead.replication.referred import REFER_BYTES
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.format import Columns
-from fairlead.streamlog.reader import ROW_BYTES, Route, SlicePart, read_slices
 from fairlead.streamlog.reader import Located as LocatedRows
+from fairlead.streamlog.reader import Route, SlicePart, bytes_in_frame, read_slices
 from fairlead.streamlog.values import LogObject
 
 MISSED_PAUSE_SECONDS_MAX = 5.0
@@ -150,7 +150,7 @@ class GrantReader:
 
     async def _read_to(self, target: int) -> None:
         objects = await self._view.objects(self.scanned_to, target)
-        async for parts in in_thread(self._parts(objects), lambda part: size_of(part.columns)):
+        async for parts in in_thread(self._parts(objects), lambda part: bytes_in_frame(part.columns)):
             for part in parts:
                 await self._part(part)
             await self._framer.flush()
@@ -195,11 +195,6 @@ class Misses:
             log.error("object cannot be read", object=error.name, why=error.why, times=self._count + 1)
             await asyncio.sleep(min(0.05 * 2.0 ** min(self._count, 10), MISSED_PAUSE_SECONDS_MAX))
         self._count += 1
-
-
-def size_of(columns: Columns) -> int:
-    """About so many bytes are in a frame of these rows."""
-    return columns.batch_bytes() + ROW_BYTES * len(columns)
 
 
 def route_of(grant: Grant | RepairGrant) -> Route:

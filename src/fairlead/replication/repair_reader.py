@@ -12,13 +12,13 @@ from fairlead.gateway.messages import Done, Located, RepairGrant, RepairPartitio
 from fairlead.model.errors import Damaged
 from fairlead.replication.credit import Credit
 from fairlead.replication.framer import Framer, HandOn
-from fairlead.replication.grant_reader import FrameLimits, Misses, route_of, size_of
+from fairlead.replication.grant_reader import FrameLimits, Misses, route_of
 from fairlead.replication.in_thread import in_thread
 from fairlead.replication.log_view import LogView, Send
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.format import Columns
 from fairlead.streamlog.frames import Repair
-from fairlead.streamlog.reader import read_partition
+from fairlead.streamlog.reader import bytes_in_frame, read_partition
 from fairlead.streamlog.rows import Kind
 
 
@@ -85,7 +85,7 @@ class RepairReader:
             route=route_of(self.grant),
             frame_bytes=self._limits.frame_bytes,
         )
-        async for found in in_thread(parts, size_of):
+        async for found in in_thread(parts, bytes_in_frame):
             for columns in found:
                 end = max(end, end_told(columns))
                 await self._frame(wanted, located.end, end, columns, last=False)

@@ -11,6 +11,7 @@ Raises everywhere: `Missing` (ask the server again), `Damaged`, `StorageUnavaila
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -153,7 +154,7 @@ class _SliceReader:
         self._storage = storage
         self._route = route
         self._frame_bytes = frame_bytes
-        self._refer_bytes = refer_bytes
+        self._refer_bytes = sys.maxsize if refer_bytes is None else refer_bytes
         self._next = dict(from_commits)
         self._from = np.full(SLICES, np.iinfo(np.int64).max, np.int64)
         self._from[list(from_commits)] = list(from_commits.values())
@@ -176,13 +177,13 @@ class _SliceReader:
         """Near `frame_bytes`; where control rows are among them, which are never referred to (the reader alone has seen
         the checksum of their object), near `refer_bytes`: few bytes of batches are loaded for their sake."""
         for part in _cut(of_slice, self._frame_bytes):
-            if self._refer_bytes is not None and self._is_large(part.columns) and _has_control(part.columns):
+            if self._is_large(part.columns) and _has_control(part.columns):
                 yield from _cut(part, self._refer_bytes)
             else:
                 yield part
 
     def _is_large(self, columns: Columns) -> bool:
-        return self._refer_bytes is not None and _bytes_in_frame(columns) >= self._refer_bytes
+        return bytes_in_frame(columns) >= self._refer_bytes
 
     def _part(self, number: int, columns: Columns, referred: Located | None = None) -> SlicePart:
         from_commit = self._next[number]
@@ -190,7 +191,8 @@ class _SliceReader:
         return SlicePart(number, from_commit, to_commit, columns, referred)
 
 
-def _bytes_in_frame(columns: Columns) -> int:
+def bytes_in_frame(columns: Columns) -> int:
+    """About so many bytes are in a frame of these rows."""
     return columns.batch_bytes() + ROW_BYTES * len(columns)
 
 
@@ -264,7 +266,7 @@ def _parts(storage: Storage, found: Located, part_bytes: int) -> Iterator[Column
 
 def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
     """Places where rows in commit order are cut: between commits, as soon as `part_bytes` are reached."""
-    if _bytes_in_frame(columns) <= part_bytes:
+    if bytes_in_frame(columns) <= part_bytes:
         if len(columns):
             yield slice(0, len(columns))
         return
