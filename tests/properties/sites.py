@@ -21,7 +21,7 @@ from fairlead.streamlog import merge_run
 from fairlead.streamlog.apply import apply_frame
 from fairlead.streamlog.frames import Frame
 from fairlead.streamlog.frames_codec import decode_frame, encode_frame
-from fairlead.streamlog.payloads import decode_start
+from fairlead.streamlog.payloads import decode_topic_deleted
 from fairlead.streamlog.produce import produce
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.topics import create_topic, delete_topic, set_partitions
@@ -66,6 +66,8 @@ class Site:
     """The furthest log start that the site ever had."""
     names: dict[int, bytes] = field(default_factory=dict)
     """Incarnation of every topic number."""
+    deleted_in: dict[bytes, int] = field(default_factory=dict)
+    """Commit of every incarnation's tombstone."""
 
 
 class World:
@@ -382,6 +384,8 @@ class World:
         topic = site.log.state.topic(row.topic)
         if topic is not None:
             site.names[row.topic] = topic.incarnation
+        if row.kind == Kind.TOPIC_DELETED:
+            site.deleted_in[decode_topic_deleted(row.batch).incarnation] = row.commit
         if row.kind != Kind.BATCH or row.topic not in site.names:
             return
         place = (site.names[row.topic], row.partition)
@@ -445,7 +449,8 @@ class World:
         assert all(offset < gone for offset in gaps), f"{site.name}: a false gap {sorted(gaps)}, gone below {gone}"
 
     def _check_positions(self, link: tuple[str, str]) -> None:
-        """Whatever lies before a position is there, or expired, or in a gap, or noted."""
+        """Whatever lies before a position is there, or expired, or in a gap, or noted, or its topic was deleted; the
+        tombstone, which may lie behind a position that rows it did away with lay before, is then still to come."""
         source, destination = (self.sites[name] for name in link)
         state = destination.log.state
         positions = {slice: p.commit for (_, slice), p in state.positions(LINKS[link]).items()}
@@ -457,6 +462,8 @@ class World:
             incarnation, partition = seen.place
             topic = state.by_incarnation(incarnation)
             if seen.place in noted or state.tombstone(incarnation) is not None:
+                continue
+            if topic is None and source.deleted_in.get(incarnation, -1) >= positions[seen.slice]:
                 continue
             assert topic is not None, f"{link}: the position passed a topic that is not there"
             end = state.partition(topic.number, partition).end
@@ -503,4 +510,4 @@ def _no_damage(log: ShardLog) -> None:
     assert not isinstance(log.stopped, Damaged), f"nothing was damaged, yet: {log.stopped}"
 
 
-__all__ = ["IDS", "LINKS", "NAMES", "TTL_MS", "World", "decode_start"]
+__all__ = ["IDS", "LINKS", "NAMES", "TTL_MS", "World"]
