@@ -21,7 +21,6 @@ from fairlead.streamlog import merge_run
 from fairlead.streamlog.apply import apply_frame
 from fairlead.streamlog.frames import Frame
 from fairlead.streamlog.frames_codec import decode_frame, encode_frame
-from fairlead.streamlog.payloads import decode_topic_deleted
 from fairlead.streamlog.produce import produce
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.topics import create_topic, delete_topic, set_partitions
@@ -66,8 +65,6 @@ class Site:
     """The furthest log start that the site ever had."""
     names: dict[int, bytes] = field(default_factory=dict)
     """Incarnation of every topic number."""
-    deleted_in: dict[bytes, int] = field(default_factory=dict)
-    """Commit of every incarnation's tombstone."""
 
 
 class World:
@@ -384,8 +381,6 @@ class World:
         topic = site.log.state.topic(row.topic)
         if topic is not None:
             site.names[row.topic] = topic.incarnation
-        if row.kind == Kind.TOPIC_DELETED:
-            site.deleted_in[decode_topic_deleted(row.batch).incarnation] = row.commit
         if row.kind != Kind.BATCH or row.topic not in site.names:
             return
         place = (site.names[row.topic], row.partition)
@@ -449,8 +444,9 @@ class World:
         assert all(offset < gone for offset in gaps), f"{site.name}: a false gap {sorted(gaps)}, gone below {gone}"
 
     def _check_positions(self, link: tuple[str, str]) -> None:
-        """Whatever lies before a position is there, or expired, or in a gap, or noted, or its topic was deleted; the
-        tombstone, which may lie behind a position that rows it did away with lay before, is then still to come."""
+        """Whatever lies before a position is there, or noted, or what did away with it at the source is here or to
+        come: a tombstone or the start of a log lies behind the rows that it stands for, and so behind a position that
+        was recorded between them."""
         source, destination = (self.sites[name] for name in link)
         state = destination.log.state
         positions = {slice: p.commit for (_, slice), p in state.positions(LINKS[link]).items()}
@@ -459,15 +455,27 @@ class World:
         for seen in source.seen:
             if seen.commit >= positions.get(seen.slice, 0) or IDS[link[1]] in {seen.origin, seen.via}:
                 continue
-            incarnation, partition = seen.place
-            topic = state.by_incarnation(incarnation)
-            if seen.place in noted or state.tombstone(incarnation) is not None:
+            if seen.place in noted or state.tombstone(seen.place[0]) is not None or self._is_here(destination, seen):
                 continue
-            if topic is None and source.deleted_in.get(incarnation, -1) >= positions[seen.slice]:
-                continue
-            assert topic is not None, f"{link}: the position passed a topic that is not there"
-            end = state.partition(topic.number, partition).end
-            assert end > seen.last_offset, f"{link}: the position skipped offset {seen.last_offset} of {seen.place}"
+            assert self._will_be_gone(source, seen, positions[seen.slice]), (
+                f"{link}: the position skipped offset {seen.last_offset} of {seen.place}"
+            )
+
+    def _is_here(self, site: Site, seen: Seen) -> bool:
+        """The batch, or the gap in its place."""
+        incarnation, partition = seen.place
+        topic = site.log.state.by_incarnation(incarnation)
+        return topic is not None and site.log.state.partition(topic.number, partition).end > seen.last_offset
+
+    def _will_be_gone(self, source: Site, seen: Seen, position: int) -> bool:
+        """From the position on the source tells that the batch's topic was deleted, or that it expired."""
+        for row in rows_of(source.log, position):
+            if source.names.get(row.topic) == seen.place[0] and (
+                row.kind == Kind.TOPIC_DELETED
+                or (row.kind == Kind.START and row.partition == seen.place[1] and row.base_offset > seen.last_offset)
+            ):
+                return True
+        return False
 
     def settle(self) -> None:
         """Faults end, links go on: every replica comes to where A stands."""
