@@ -57,7 +57,5 @@ def test_every_route_is_named(command: Any) -> None:
 @pytest.mark.parametrize(("name", "default", "what"), explain(), ids=[name for name, _, _ in explain()])
 def test_every_setting_is_listed_with_its_default(name: str, default: object, what: str) -> None:
     """In settings.md."""
-    shown = (
-        f"`{default}`" if isinstance(default, str) else f"{default:,}" if isinstance(default, int) else f"{default:g}"
-    )
+    shown = f"`{default}`" if isinstance(default, str) else f"{default:,}".removesuffix(".0")
     assert f"| `{name}` | {shown} | {what} |" in (GUIDES / "settings.md").read_text()

@@ -10,7 +10,7 @@ import structlog
 
 from fairlead.broker.server import KafkaServer
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.addresses import Address
+from fairlead.model.addresses import Address, callable_host
 from fairlead.model.errors import BadRequest, FairleadError, InvalidValue, NotFound
 
 _log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class KafkaListeners:
 
     @property
     def main_address(self) -> str:
-        return str(self._advertise or Address(*self._kafka.address))
+        return str(self._advertise) if self._advertise else self._shown(self._kafka.address)
 
     @property
     def connections(self) -> int:
@@ -95,7 +95,7 @@ class KafkaListeners:
             _log.error("a stream's listener was not started", stream=path, port=port, why=why(error))
 
     def _shown(self, address: tuple[str, int]) -> str:
-        return str(Address(self._advertise.host if self._advertise else address[0], address[1]))
+        return str(Address(self._advertise.host if self._advertise else callable_host(address[0]), address[1]))
 
 
 def why(error: OSError) -> str:

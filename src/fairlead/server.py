@@ -30,7 +30,7 @@ from fairlead.gateway.client import new_http_client
 from fairlead.gateway.links import LinkManager
 from fairlead.gateway.rest.context import RestContext
 from fairlead.listeners import KafkaListeners, why
-from fairlead.model.addresses import Address, parse_address
+from fairlead.model.addresses import ALL_INTERFACES, Address, callable_host, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import BadRequest, NotAllowed
 from fairlead.model.limits import FRAME_BYTES_MAX
@@ -225,10 +225,8 @@ def _bind(address: Address) -> socket.socket:
 
 
 def _url(http_socket: socket.socket, address: Address, advertise: Address | None) -> str:
-    """What other clusters call this one by: a host that means all interfaces is replaced by one that can be called."""
-    host = address.host
-    if host in {"0.0.0.0", "::"}:
-        host = advertise.host if advertise is not None else socket.gethostname()
+    """What other clusters call this one by."""
+    host = advertise.host if advertise is not None and address.host in ALL_INTERFACES else callable_host(address.host)
     return f"http://{Address(host, http_socket.getsockname()[1])}"
 
 

@@ -6,6 +6,8 @@ not have are marked (ours). `docs/guides/commands.md` explains them for people.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fairlead.gateway.command import Command, Param
 
 _FALSE = ("false", "0", "no", "off")
@@ -23,7 +25,7 @@ _UPSTREAM = Param("upstream", "stream", "path of the source stream: /mapr/<clust
 
 _SETTINGS = (
     Param("ttl", "number", "life of a record in seconds; 0 keeps it for ever", default="604800"),
-    Param("autocreate", "boolean", "make a topic when it is first written", default="true"),
+    Param("autocreate", "boolean", "make a topic when a client first asks for it", default="true"),
     Param("defaultpartitions", "number", "partitions of a new topic", default="1"),
     Param("compression", "text", "off, lz4, lzf or zlib; stored and shown, without effect yet", default="off"),
     Param("produceperm", "text", "who may publish (other than the default: not built yet)", default="u:<creator>"),
@@ -39,6 +41,7 @@ _SETTINGS = (
     Param("deleteretention", "number", "for compaction (not built yet), ms", default="86400000", only=("86400000",)),
     Param("compact", "boolean", "not built yet", default="false", only=_FALSE),
 )
+_CHANGES = tuple(replace(param, default="as it is") for param in _SETTINGS)
 _NOT_BUILT_LINK = (
     Param("throttle", "boolean", "not built yet", default="false", only=_FALSE),
     Param("networkencryption", "boolean", "not built yet", default="false", only=_FALSE),
@@ -67,7 +70,7 @@ _STREAM_COMMANDS = (
         "Change settings of a stream.",
         (
             _PATH,
-            *_SETTINGS,
+            *_CHANGES,
             Param("force", "boolean", "only with -compact", default="false", only=_FALSE),
         ),
         changes=True,
@@ -103,6 +106,7 @@ _STREAM_COMMANDS = (
 
 _TOPIC_NOUN = ("stream", "topic")
 _TIMESTAMP_TYPE = Param("timestamptype", "text", "createtime or logappendtime", default="the stream's")
+_CHANGED_TYPE = replace(_TIMESTAMP_TYPE, default="as it is")
 _TOPIC_COMMANDS = (
     Command(
         _TOPIC_NOUN,
@@ -115,7 +119,7 @@ _TOPIC_COMMANDS = (
         _TOPIC_NOUN,
         "edit",
         "Add partitions to a topic, or change its kind of time stamp.",
-        (_PATH, _TOPIC, Param("partitions", "number", "partitions; more than now"), _TIMESTAMP_TYPE),
+        (_PATH, _TOPIC, Param("partitions", "number", "partitions; more than now"), _CHANGED_TYPE),
         changes=True,
     ),
     Command(
@@ -260,7 +264,7 @@ _COPY_COMMANDS = (
         "Copy a stream as it is now, keeping offsets and owners.",
         (
             *_COPY,
-            Param("mapreduce", "boolean", "accepted; Spark copies", default="false", only=_FALSE),
+            Param("mapreduce", "boolean", "only false: Spark copies", default="false", only=_FALSE),
             Param("numthreads", "number", "accepted, without effect", default="16"),
         ),
         changes=True,

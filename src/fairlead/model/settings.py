@@ -46,7 +46,7 @@ class Settings:
     linger_ms: int = _setting(0, "how long a commit waits for more (0: up to 3 if many small requests come)", 0, 60_000)
     linger_busy_ms: int = _setting(20, "linger while 50,000 or more commits wait for merging", 0, 60_000)
     commit_bytes_max: int = _setting(32 * MB, "a commit is closed at this size", 1000)
-    cache_bytes: int = _setting(0, "newest batches in memory, of all streams together (0: an eighth of it)")
+    cache_bytes: int = _setting(0, "newest batches in memory, of all streams together (0: an eighth of the machine's)")
     reserve_bytes: int = _setting(320 * MB, "free space kept for control rows and merging")
     reserve_ratio: float = _setting(0.01, "free space kept beside `reserve_bytes`, as a part of the disk", 0, 0.9)
 

@@ -14,7 +14,7 @@ from fairlead.records.client import RecordsClient, ShardPlan, StreamPlan, TopicP
 from fairlead.records.options import LATEST, OFFSET_EARLIEST, OFFSET_LATEST, Options, PerPartition
 from fairlead.records.position import Offsets, Position, ShardPosition
 from fairlead.records.reading import report_loss
-from fairlead.records.task import Choice, Task
+from fairlead.records.task import Choice, RecordsLost, Task
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import ReadOnlyLocalStorage
 from fairlead.streamlog.format import read_columns
@@ -159,9 +159,9 @@ class Planner:
 
     def _check_shard(self, plan: StreamPlan, shard: ShardPlan, start: ShardPosition) -> None:
         if not shard.knows(start.epoch_id, start.commit):
-            report_loss(
-                f"{plan.path} was rolled back: its log does not know commit {start.commit - 1} as it was read before",
-                fail=True,
+            raise RecordsLost(
+                f"{plan.path} was rolled back: its log does not know commit {start.commit - 1} as it was read before; "
+                "begin with a new checkpoint"
             )
         if shard.begin > start.commit:
             report_loss(
