@@ -202,6 +202,31 @@ def test_a_pack_that_cannot_be_synced_stops_the_next_process(
         LocalStorage(root, packs=True)
 
 
+def test_a_start_believes_only_what_the_disk_has(
+    storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a write that failed the page cache keeps what the disk never got, and tells only the first who syncs: so a
+    pack is synced, then forgotten by the page cache, then read."""
+    storage.put_if_absent(commit(1), b"x")
+    calls: list[str] = []
+
+    def noting(call: str) -> Callable[..., Any]:
+        real = getattr(os, call)
+
+        def noted(descriptor: int, *args: Any) -> Any:
+            if in_pack(os.readlink(f"/proc/self/fd/{descriptor}")):
+                calls.append(call)
+            return real(descriptor, *args)
+
+        return noted
+
+    for call in ("fsync", "posix_fadvise", "pread"):
+        monkeypatch.setattr(os, call, noting(call))
+    assert list(LocalStorage(root, packs=True).list("")) == [commit(1)]
+    assert calls[:3] == ["fsync", "posix_fadvise", "pread"]
+    assert set(calls[3:]) == {"pread"}
+
+
 def test_a_pack_goes_with_its_last_object(storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     per_pack = packs.PACK_BYTES // (packs.OBJECT_BYTES_MAX + 4096)
     data = bytes(packs.OBJECT_BYTES_MAX)

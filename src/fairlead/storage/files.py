@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 
 
-def sync(path: str) -> None:
-    """Make a file durable."""
-    _sync(path, os.O_RDONLY)
+def sync_and_forget(path: str) -> None:
+    """Make a file durable, and let what is read of it from now on come from the disk: after a write that failed the
+    page cache keeps bytes that the disk never got, and tells only the first who asks."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(path: str) -> None:
     """Make the names in a directory durable."""
-    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _sync(path: str, flags: int) -> None:
-    descriptor = os.open(path, flags)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

@@ -173,15 +173,18 @@ class PackIndex:
             OSError
         """
         with self._lock:
-            try:
-                there = sorted(os.listdir(self.folder))
-            except FileNotFoundError:
-                there = []
-            paths = [os.path.join(self.folder, file) for file in there if file.endswith(".pack")]
+            paths = self._paths()
             for path in paths:
                 self._read_on(self._pack_of(path))
             for path in self._known.keys() - set(paths):
                 self._drop(self._known[path])
+
+    def _paths(self) -> Sequence[str]:
+        try:
+            there = sorted(os.listdir(self.folder))
+        except FileNotFoundError:
+            there = []
+        return [os.path.join(self.folder, file) for file in there if file.endswith(".pack")]
 
     def _drop(self, number: int) -> None:
         pack = self._packs[number]
@@ -282,18 +285,18 @@ class PackIndex:
                 os.unlink(pack.path)
 
     def adopt(self) -> None:
-        """At the start of the process that holds the directory: make durable what it can see in the packs of others,
-        and remove packs of which nothing is there.
+        """At the start of the process that holds the directory: make durable what lies in the packs of others, take in
+        what the disk has of it, and remove packs of which nothing is there.
 
         Raises:
             OSError: a pack cannot be synced; what it holds is then not known to be durable.
         """
+        for path in self._paths():
+            files.sync_and_forget(path)
         self.refresh()
         with self._lock:
             for pack in self._packs:
                 self._remove_if_empty(pack)
-                if not pack.gone:
-                    files.sync(pack.path)
 
 
 class PackWriter:
