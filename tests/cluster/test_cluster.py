@@ -80,6 +80,15 @@ async def test_a_cluster_is_the_same_after_a_restart(open_cluster: Open) -> None
     assert [(group, t.name, p, c.offset) for group, t, p, c in found.cursors()] == [("dashboard", "positions", 1, 7)]
 
 
+async def test_no_deletion_is_forgotten_before_the_links_are_known(open_cluster: Open) -> None:
+    """A replica that has not heard of it never would. A stream that was just made has no links."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings(shards=2))
+    assert [shard.log.upkeep.links_passed for shard in stream.shards] == [None, None]
+    again = await open_cluster("sanfrancisco")
+    assert [shard.log.upkeep.links_passed for shard in again.stream("/ships").shards] == [0, 0]
+
+
 async def test_storage_of_another_cluster_is_refused(open_cluster: Open) -> None:
     """The message names the cluster that it belongs to."""
     await open_cluster("sanfrancisco")

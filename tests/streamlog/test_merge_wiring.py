@@ -20,15 +20,16 @@ from tests.streamlog.world import (
     values_at,
 )
 
-from fairlead.model.errors import Damaged, OffsetOutOfRange
+from fairlead.model.errors import Damaged, OffsetOutOfRange, StorageUnavailable
 from fairlead.model.names import SLICES
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
-from fairlead.storage.memory import MemoryStorage
+from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog import index, merge_run, recovery, snapshot, upkeep
 from fairlead.streamlog.cursors import commit_cursor
 from fairlead.streamlog.index import Tail
 from fairlead.streamlog.manifest import Manifest
+from fairlead.streamlog.merge_policy import unreferenced
 from fairlead.streamlog.produce import produce
 from fairlead.streamlog.topics import delete_topic, set_partitions
 from fairlead.streamlog.views import LogViews
@@ -114,6 +115,41 @@ def test_a_repair_is_named_every_commit_while_they_are_merged() -> None:
         named = {commit for item in found for commit in range(item.first, item.end)}
         wanted = {entry.commit for entry in before.tail.entries(number, 0)}
         assert wanted <= named, f"merged after {looks} looks: {wanted - named} are not named"
+
+
+def test_what_a_merge_that_failed_has_left_goes_after_the_next() -> None:
+    """Not sooner: a manifest whose fate is unknown may name it."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    job = log.plan_merge()
+    assert job is not None
+    merge_run.run(log.storage, SeededRandomness(next(SEEDS)), job)  # and its answer is lost
+    left = unreferenced(log.storage, log.manifest)
+    assert left
+    merged(log)
+    assert set(left) <= set(unreferenced(log.storage, log.manifest))
+    clock.pass_ms(600_000)
+    log.upkeep.sweep(log.upkeep.take_due())
+    assert not unreferenced(log.storage, log.manifest)
+    assert values_at(log, number) == EXPECTED
+
+
+def test_a_deletion_that_failed_is_made_good_after_the_next_merge() -> None:
+    """Half of what was due may be gone by then."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    merged(log)
+    clock.pass_ms(600_000)
+    log.storage.fail(Fault.FAIL, call="delete", nth=2)  # type: ignore[attr-defined]
+    with pytest.raises(StorageUnavailable):
+        log.upkeep.sweep(log.upkeep.take_due())
+    assert unreferenced(log.storage, log.manifest)
+    produced(log, number, b"f")
+    assert merged(log)
+    clock.pass_ms(600_000)
+    log.upkeep.sweep(log.upkeep.take_due())
+    assert not unreferenced(log.storage, log.manifest)
+    assert values_at(log, number) == {**EXPECTED, 5: b"f"}
 
 
 def test_the_log_alone_gives_the_state_that_a_checkpoint_gives() -> None:

@@ -206,6 +206,8 @@ class Cluster:
             except FairleadError as error:
                 await self._take_back(record, error)
                 raise
+            for shard in stream.shards:
+                shard.log.upkeep.links_passed = None
         self._changed()
         return stream
 
@@ -318,7 +320,7 @@ class Cluster:
         return stream
 
     async def _open_shard(self, record: StreamRecord, number: int) -> Shard:
-        return await Shard.open(
+        shard = await Shard.open(
             self.storage,
             names.shard_prefix(record.id, number),
             stream_id=record.id,
@@ -328,6 +330,8 @@ class Cluster:
             settings=self.settings,
             recent=self._recent,
         )
+        shard.log.upkeep.links_passed = 0  # until the gateway has taken its links over, which may be long after
+        return shard
 
     def _apply(self, stream: Stream, record: StreamRecord) -> None:
         stream.record = record

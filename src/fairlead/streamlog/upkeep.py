@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairlead.model.clock import Clock, Randomness
+from fairlead.model.errors import FairleadError
 from fairlead.model.settings import Settings
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
@@ -83,7 +84,12 @@ class Upkeep:
         self._checkpoint_at_ms: int | None = None
         self._k = log.manifest.k
         self.links_passed: int | None = None
-        """Every link has sent the commits below; None where there is no link. Set by whoever keeps the links."""
+        """Every link has sent the commits below; None where there is no link. Set by whoever keeps the links. A shard
+        whose links are not yet known must have 0: what a merge forgets is never sent."""
+        self._planned = False
+        self._left_over = False
+        """A job was not finished, or a deletion failed: the next manifest looks for what is left of them. Never before
+        it is durable, since one of unknown outcome may name the objects."""
 
     def plan(self) -> MergeJob | None:
         """The next merge job, if one is worth it."""
@@ -94,7 +100,10 @@ class Upkeep:
             segment_bytes_max=settings.segment_bytes_max,
             tombstone_ms=int(settings.tombstone_seconds * 1000),
         )
-        return merge_policy.plan(log.manifest, list(log.tail.commits), self._now(), merging)
+        self._left_over |= self._planned
+        job = merge_policy.plan(log.manifest, list(log.tail.commits), self._now(), merging)
+        self._planned = job is not None
+        return job
 
     def _now(self) -> Now:
         log = self._log
@@ -140,7 +149,12 @@ class Upkeep:
         manifest = replace(merge_policy.new_manifest(log.manifest, result), k=k)
         starts = _starts(log.storage, result.control) if result.starts and result.control else []
         opening.put_manifest(log.storage, manifest, log.epoch)
-        return Prepared(manifest, starts, merge_policy.replaced(log.manifest, manifest, result))
+        replaced = merge_policy.replaced(log.manifest, manifest, result)
+        if self._left_over:
+            left = merge_policy.unreferenced(log.storage, manifest)
+            replaced = replaced._replace(names=tuple(dict.fromkeys((*replaced.names, *left))))
+            self._left_over = False
+        return Prepared(manifest, starts, replaced)
 
     def raise_starts(self, prepared: Prepared) -> Iterator[list[tuple[int, int]]]:
         """Before `finish`: say of expired partitions where they start now, in steps of some milliseconds; the
@@ -157,6 +171,7 @@ class Upkeep:
         if prepared.manifest.checkpoint != log.manifest.checkpoint:
             self._checkpoint_at_ms = log.clock.monotonic_ms()
         log.manifest = prepared.manifest
+        self._planned = False
         self.replace_later(prepared.replaced)
 
     def forget(self) -> Iterator[int]:
@@ -211,10 +226,14 @@ class Upkeep:
         """
         log = self._log
         names = [name for replaced in due for name in replaced.all(log.prefix)]
-        if names:
-            opening.check_fence(log.storage, log.prefix, log.epoch)
-        for name in names:
-            log.storage.delete(name)
+        try:
+            if names:
+                opening.check_fence(log.storage, log.prefix, log.epoch)
+            for name in names:
+                log.storage.delete(name)
+        except FairleadError:
+            self._left_over = True
+            raise
 
     def expire_producers(self) -> None:
         """Forget idempotent producers that were silent for longer than the setting."""
