@@ -100,6 +100,18 @@ def test_a_large_slice_is_loaded_part_by_part(monkeypatch: pytest.MonkeyPatch) -
     assert len(whole) > 1
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_only_a_single_commit_makes_a_part_above_the_limit(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """A large commit is not put behind others: at each site of a chain its frame would be larger."""
+    monkeypatch.setattr(reader, "PART_BYTES_MAX", 4000)
+    log = Log(seed, size=3000)
+    parts = list(read_slices(log.storage, log.objects, dict.fromkeys(range(16), 0), frame_bytes=3500))
+    crowded = [part for part in parts if len(set(part.columns.commit.tolist())) > 1]
+    assert crowded
+    assert all(reader.bytes_in_frame(part.columns) <= 4000 for part in crowded)
+    assert sum(len(part.columns) for part in parts) == sum(row.kind == Kind.BATCH for row in log.rows)
+
+
 def test_objects_before_all_slices_are_not_opened() -> None:
     """They may be gone by now."""
     log = Log(1)

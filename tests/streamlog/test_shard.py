@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced
+from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced, rows_of
 
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
@@ -356,6 +356,18 @@ async def test_a_shard_that_stops_while_it_writes_answers_all_that_wait(executor
     assert [type(outcome) for outcome in outcomes[-5:]] == [Damaged] * 5
     with pytest.raises(Damaged):
         await shard.submit(lambda d: put_entry(d, "k", 1))
+    await shard.close()
+
+
+async def test_a_request_that_would_make_a_commit_too_large_begins_the_next(executor: ThreadPoolExecutor) -> None:
+    """A commit goes over a link in one frame; one request that is larger than that is a commit all the same."""
+    shard = await opened(MemoryStorage(), executor, settings=replace(SETTINGS, commit_bytes_max=1000))
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    first = shard.log.end
+    batch = batch_of(b"x")
+    sizes = [600, 600, 400, 1, 5000, 1000]
+    await asyncio.gather(*(shard.submit(lambda d: produce(d, topic.number, 0, batch), size) for size in sizes))
+    assert [row.commit - first for row in rows_of(shard.log, first)] == [0, 1, 1, 2, 3, 4]
     await shard.close()
 
 

@@ -17,4 +17,7 @@ TTL_SECONDS_MAX = 100 * 365 * 86_400
 CONTROL_ROW_BYTES_MAX = 1024 * 1024
 
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""One frame of a link: it is cut near `frame_bytes`, yet one batch may be as large as a request."""
+"""One frame of a link: it is cut near `frame_bytes`, but never within a commit."""
+COMMIT_BYTES_MAX = 48_000_000
+"""The most that `commit_bytes_max` and `message_bytes_max` can be set to, so that every commit fits into a frame, with
+its columns and the names of its topics."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.model.errors import InvalidValue
+from fairlead.model.limits import COMMIT_BYTES_MAX
 
 PREFIX = "FAIRLEAD_"
 OTHER_VARIABLES = frozenset({"FAIRLEAD_CLUSTERS", "FAIRLEAD_CLUSTER", "FAIRLEAD_SETTINGS"})
@@ -39,13 +40,13 @@ class Settings:
 
     max_connections: int = _setting(10_000, "Kafka connections at one time", 1, 1_000_000)
     request_bytes_max: int = _setting(100 * MB, "largest Kafka request; a larger one is refused unread", 1000)
-    message_bytes_max: int = _setting(10 * MB, "largest record batch of a producer", 100)
+    message_bytes_max: int = _setting(10 * MB, "largest record batch of a producer", 100, COMMIT_BYTES_MAX)
     fetch_bytes_max: int = _setting(55 * MB, "largest answer to a fetch, beside its first batch", 1000)
     connection_idle_seconds: float = _setting(600.0, "an idle Kafka connection is closed after this", 1)
 
     linger_ms: int = _setting(0, "how long a commit waits for more (0: up to 3 if many small requests come)", 0, 60_000)
     linger_busy_ms: int = _setting(20, "linger while 50,000 or more commits wait for merging", 0, 60_000)
-    commit_bytes_max: int = _setting(32 * MB, "a commit is closed at this size", 1000)
+    commit_bytes_max: int = _setting(32 * MB, "a commit is closed at this size", 1000, COMMIT_BYTES_MAX)
     cache_bytes: int = _setting(0, "newest batches in memory, of all streams together (0: an eighth of the machine's)")
     reserve_bytes: int = _setting(320 * MB, "free space kept for control rows and merging")
     reserve_ratio: float = _setting(0.01, "free space kept beside `reserve_bytes`, as a part of the disk", 0, 0.9)

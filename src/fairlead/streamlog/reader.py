@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.format import Columns, join, read_columns, read_whole
@@ -30,6 +31,8 @@ LOAD_BYTES: Final = 64 << 20
 """A slice of a segment up to this size is loaded at once, a larger one frame by frame."""
 COMMITS_AT_ONCE: Final = 256
 """So many single commits are looked at before frames of them are handed out."""
+PART_BYTES_MAX: Final = FRAME_BYTES_MAX // 2
+"""Only a single commit makes a larger part."""
 ROW_BYTES: Final = 96
 """What a row costs in a frame besides its batch."""
 _HOLE_BYTES: Final = 16 * 1024
@@ -265,7 +268,8 @@ def _parts(storage: Storage, found: Located, part_bytes: int) -> Iterator[Column
 
 
 def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
-    """Places where rows in commit order are cut: between commits, as soon as `part_bytes` are reached."""
+    """Places where rows in commit order are cut: between commits, as soon as `part_bytes` are reached, and before a
+    commit that would make a part larger than `PART_BYTES_MAX`. So frames do not grow from site to site of a chain."""
     if bytes_in_frame(columns) <= part_bytes:
         if len(columns):
             yield slice(0, len(columns))
@@ -277,6 +281,8 @@ def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
     done = 0
     while start < len(columns):
         place = min(int(np.searchsorted(totals, done + part_bytes)), len(ends) - 1)
+        if totals[place] - done > PART_BYTES_MAX and place > 0 and ends[place - 1] > start:
+            place -= 1
         yield slice(start, int(ends[place]))
         start, done = int(ends[place]), int(totals[place])
 

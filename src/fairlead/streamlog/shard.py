@@ -226,12 +226,13 @@ class Shard:
             await self._loop.run_in_executor(self._executor, self.log.reader.load_stored, sealed.missing)
 
     def _take(self) -> list[_Waiting]:
-        """About what a commit takes: what stays in the queue can still be given up."""
+        """What a commit takes, one request at least; what stays in the queue can still be given up. A commit goes over
+        a link in one frame, which has a limit, so no request is added to what would become too large by it."""
         taken: list[_Waiting] = []
-        size_bytes = 0
-        while self._queue and len(taken) < COMMIT_ROWS_MAX and size_bytes < self.log.settings.commit_bytes_max:
+        left_bytes = self.log.settings.commit_bytes_max
+        while self._queue and len(taken) < COMMIT_ROWS_MAX and (not taken or self._queue[0].size_bytes <= left_bytes):
             taken.append(self._queue.popleft())
-            size_bytes += taken[-1].size_bytes
+            left_bytes -= taken[-1].size_bytes
         return taken
 
     async def _seal_and_write(self, requests: list[Request[Any]]) -> tuple[Sealed, Exception | None]:
