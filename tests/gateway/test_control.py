@@ -12,6 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from fairlead.gateway import granting, reader_port
+from fairlead.gateway.link_state import Phase
 from fairlead.gateway.messages import (
     Announce,
     Grant,
@@ -28,6 +29,7 @@ from fairlead.gateway.messages import (
     to_json,
 )
 from fairlead.gateway.reader_port import ReaderPort
+from fairlead.model.errors import UnknownStream
 from fairlead.streamlog.values import LogObject, Run
 from tests.gateway.rig import Site, Worker, until
 
@@ -250,3 +252,37 @@ async def test_readers_that_are_full_get_no_more(sf: Site, ny: Site) -> None:
         assert ny.end("/other", "a") == -1
         await sf.links.pause(SHIPS, REPLICA)
         await until(lambda: ny.end("/other", "a") == 2)
+
+
+async def test_a_reader_joins_beside_a_link_whose_stream_is_gone(
+    sf: Site, ny: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others' links are served."""
+    await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
+    await until(lambda: [link.phase for link in sf.links.states.values()] == [Phase.READY])
+    monkeypatch.setattr(sf.links, "source", _gone)
+    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    sf.links.reader_joined(port)
+    assert sf.links.granting.table.ports == [port]
+    sf.links.reader_left(port)
+
+
+async def test_a_reader_that_cannot_join_leaves_nothing_behind(sf: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of it would be given grants that nobody reads."""
+    joined: list[ReaderPort] = []
+
+    def join(port: ReaderPort) -> None:
+        sf.links.granting.join(port)
+        joined.append(port)
+        _gone()
+
+    monkeypatch.setattr(sf.links, "reader_joined", join)
+    async with connect(sf.url.replace("http", "ws") + "/control/reader") as socket:
+        await socket.send(to_json(ReaderHello("w", 1)))
+        with pytest.raises(ConnectionClosed):
+            await socket.recv()
+    await until(lambda: joined and not sf.links.granting.table.ports)
+
+
+def _gone(*_: object) -> Any:
+    raise UnknownStream("it was deleted")

@@ -81,8 +81,8 @@ async def reader(socket: WebSocket) -> None:
     if hello is None:
         return
     port = ReaderPort(links.cluster, hello)
-    links.reader_joined(port)
     try:
+        links.reader_joined(port)
         await _converse(socket, port.outgoing, READER_SAYS, lambda message: _from_reader(links, port, message))
     finally:
         links.reader_left(port)

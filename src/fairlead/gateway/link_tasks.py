@@ -13,7 +13,7 @@ from fairlead.gateway.link_runner import REPAIR_DELAY_MAX_S, LinkRunner
 from fairlead.gateway.link_state import LinkState, Phase
 from fairlead.gateway.messages import Done, Failed, Progress, ReadReport, SliceRefused
 from fairlead.gateway.reader_port import ReaderPort
-from fairlead.model.errors import FairleadError
+from fairlead.model.errors import Damaged, FairleadError, UnknownStream
 from fairlead.streamlog.values import Run
 
 
@@ -26,9 +26,15 @@ class LinkTasks(LinkRunner):
         """A reader task has connected: it gets what waits, and its part of big backlogs."""
         self.granting.join(port)
         for link in self.states.values():
-            if link.phase is Phase.READY and self.granting.should_spread(link, self.source(link)):
+            if link.phase is Phase.READY and self._should_spread(link):
                 self._withdraw(link, "shared with another reader")
         self._serve_waiting()
+
+    def _should_spread(self, link: LinkState) -> bool:
+        try:
+            return self.granting.should_spread(link, self.source(link))
+        except (UnknownStream, Damaged):  # its own contact says so
+            return False
 
     def reader_left(self, port: ReaderPort) -> None:
         """A reader has gone: what it held is given again, from where the destination then stands."""
