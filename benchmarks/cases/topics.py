@@ -50,6 +50,8 @@ FILL, FIRST, PRODUCED, CLOSED, OPEN, TICKS = producers = range(6)
 """The producer numbers that records carry."""
 _MADE_AT_ONCE = 10_000
 _REST_SECONDS = 2.0
+_MERGED_SECONDS = 12.0
+"""Longer than the 10 s after which a shard looks for something to merge: what was written is merged then."""
 _REST_CORES = 0.15
 """A JVM that rests takes up to a tenth."""
 _SETTLE_SECONDS = 90
@@ -87,7 +89,7 @@ def _measure(system: System, point: Point) -> tuple[dict[str, Any], int]:
     """The figures, and how many records there are."""
     topics, settings = point.settings["topics"], point.settings
     filled = _produce(system, FILL, topics, topics, topics_per_request=min(topics, 1000), encode_ahead=False)
-    _settle(system)
+    _settle(system, min(_MERGED_SECONDS, settings["idle_seconds"]))
     figures: dict[str, Any] = {
         "fill records/s": filled["records"] / filled["seconds"],
         "memory MB": rss_bytes(system.pids) / 1e6,
