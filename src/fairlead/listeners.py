@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import errno
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Final
 
 import structlog
 
 from fairlead.broker.server import KafkaServer
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.addresses import Address, callable_host
+from fairlead.model.addresses import Address
 from fairlead.model.errors import BadRequest, FairleadError, InvalidValue, NotFound
 
 _log = structlog.get_logger(__name__)
+
+ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::"})
 
 
 class KafkaListeners:
@@ -96,6 +100,11 @@ class KafkaListeners:
 
     def _shown(self, address: tuple[str, int]) -> str:
         return str(Address(self._advertise.host if self._advertise else callable_host(address[0]), address[1]))
+
+
+def callable_host(host: str) -> str:
+    """What others call a listener on this host by: the machine's name where it listens on all interfaces."""
+    return socket.gethostname() if host in ALL_INTERFACES else host
 
 
 def why(error: OSError) -> str:

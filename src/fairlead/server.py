@@ -29,8 +29,8 @@ from fairlead.gateway.apply_protocol import HttpProtocol
 from fairlead.gateway.client import new_http_client
 from fairlead.gateway.links import LinkManager
 from fairlead.gateway.rest.context import RestContext
-from fairlead.listeners import KafkaListeners, why
-from fairlead.model.addresses import ALL_INTERFACES, Address, callable_host, parse_address
+from fairlead.listeners import ALL_INTERFACES, KafkaListeners, callable_host, why
+from fairlead.model.addresses import Address, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import BadRequest, NotAllowed
 from fairlead.model.limits import FRAME_BYTES_MAX

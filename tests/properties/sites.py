@@ -469,13 +469,13 @@ class World:
 
     def _will_be_gone(self, source: Site, seen: Seen, position: int) -> bool:
         """From the position on the source tells that the batch's topic was deleted, or that it expired."""
-        for row in rows_of(source.log, position):
-            if source.names.get(row.topic) == seen.place[0] and (
-                row.kind == Kind.TOPIC_DELETED
-                or (row.kind == Kind.START and row.partition == seen.place[1] and row.base_offset > seen.last_offset)
-            ):
-                return True
-        return False
+        incarnation, partition = seen.place
+        return any(
+            row.kind == Kind.TOPIC_DELETED
+            or (row.kind == Kind.START and row.partition == partition and row.base_offset > seen.last_offset)
+            for row in rows_of(source.log, position)
+            if source.names.get(row.topic) == incarnation
+        )
 
     def settle(self) -> None:
         """Faults end, links go on: every replica comes to where A stands."""

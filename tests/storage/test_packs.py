@@ -53,20 +53,28 @@ def fail(monkeypatch: pytest.MonkeyPatch, call: str, when: Callable[[str], bool]
     monkeypatch.setattr(os, call, failing)
 
 
+def noted(monkeypatch: pytest.MonkeyPatch, *calls: str) -> list[tuple[str, str]]:
+    """From now on these calls, and on which file each."""
+    made: list[tuple[str, str]] = []
+    for call in calls:
+
+        def noting(descriptor: int, *args: Any, call: str = call, real: Any = getattr(os, call)) -> Any:  # noqa: B008
+            made.append((call, os.readlink(f"/proc/self/fd/{descriptor}")))
+            return real(descriptor, *args)
+
+        monkeypatch.setattr(os, call, noting)
+    return made
+
+
 def in_pack(path: str) -> bool:
     return path.endswith(".pack")
 
 
 def test_a_small_commit_is_one_sync_of_data(storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
-    for call in ("fdatasync", "fsync"):
-        real = getattr(os, call)
-        monkeypatch.setattr(
-            os, call, lambda d, real=real: (synced.append(os.readlink(f"/proc/self/fd/{d}")), real(d))[1]
-        )
+    synced = noted(monkeypatch, "fdatasync", "fsync")
     size = packs_of(root)[0].stat().st_size
     assert storage.put_if_absent(commit(7), [b"one", b"two"]) is Put.WRITTEN
-    assert [in_pack(path) for path in synced] == [True]
+    assert [in_pack(path) for _, path in synced] == [True]
     assert storage.get(commit(7)) == b"onetwo"
     assert storage.get_range(commit(7), 1, 4) == b"netw"
     assert storage.size(commit(7)) == 6
@@ -208,21 +216,9 @@ def test_a_start_believes_only_what_the_disk_has(
     """After a write that failed the page cache keeps what the disk never got, and tells only the first who syncs: so a
     pack is synced, then forgotten by the page cache, then read."""
     storage.put_if_absent(commit(1), b"x")
-    calls: list[str] = []
-
-    def noting(call: str) -> Callable[..., Any]:
-        real = getattr(os, call)
-
-        def noted(descriptor: int, *args: Any) -> Any:
-            if in_pack(os.readlink(f"/proc/self/fd/{descriptor}")):
-                calls.append(call)
-            return real(descriptor, *args)
-
-        return noted
-
-    for call in ("fsync", "posix_fadvise", "pread"):
-        monkeypatch.setattr(os, call, noting(call))
+    made = noted(monkeypatch, "fsync", "posix_fadvise", "pread")
     assert list(LocalStorage(root, packs=True).list("")) == [commit(1)]
+    calls = [call for call, path in made if in_pack(path)]
     assert calls[:3] == ["fsync", "posix_fadvise", "pread"]
     assert set(calls[3:]) == {"pread"}
 

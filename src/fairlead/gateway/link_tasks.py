@@ -7,6 +7,8 @@ nothing.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fairlead.gateway.errors import to_error
 from fairlead.gateway.grants import Held
 from fairlead.gateway.link_runner import REPAIR_DELAY_MAX_S, LinkRunner
@@ -26,15 +28,10 @@ class LinkTasks(LinkRunner):
         """A reader task has connected: it gets what waits, and its part of big backlogs."""
         self.granting.join(port)
         for link in self.states.values():
-            if link.phase is Phase.READY and self._should_spread(link):
-                self._withdraw(link, "shared with another reader")
+            with suppress(UnknownStream, Damaged):  # its own contact says so
+                if link.phase is Phase.READY and self.granting.should_spread(link, self.source(link)):
+                    self._withdraw(link, "shared with another reader")
         self._serve_waiting()
-
-    def _should_spread(self, link: LinkState) -> bool:
-        try:
-            return self.granting.should_spread(link, self.source(link))
-        except (UnknownStream, Damaged):  # its own contact says so
-            return False
 
     def reader_left(self, port: ReaderPort) -> None:
         """A reader has gone: what it held is given again, from where the destination then stands."""

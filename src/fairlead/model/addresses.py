@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from fairlead.model.errors import InvalidValue
-
-ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::"})
 
 
 class Address(NamedTuple):
@@ -18,11 +15,6 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def callable_host(host: str) -> str:
-    """What others call a listener on this host by: the machine's name where it listens on all interfaces."""
-    return socket.gethostname() if host in ALL_INTERFACES else host
 
 
 def parse_address(text: str, what: str) -> Address:

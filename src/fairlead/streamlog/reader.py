@@ -269,7 +269,8 @@ def _parts(storage: Storage, found: Located, part_bytes: int) -> Iterator[Column
 
 def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
     """Places where rows in commit order are cut: between commits, as soon as `part_bytes` are reached, and before a
-    commit that would make a part larger than `PART_BYTES_MAX`. So frames do not grow from site to site of a chain."""
+    commit that would make a part larger than that and `PART_BYTES_MAX`. So frames do not grow from site to site of a
+    chain."""
     if bytes_in_frame(columns) <= part_bytes:
         if len(columns):
             yield slice(0, len(columns))
@@ -277,14 +278,14 @@ def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
     total = np.cumsum(columns.size.astype(np.int64) + ROW_BYTES)
     ends = np.concatenate((np.flatnonzero(np.diff(columns.commit)) + 1, [len(columns)]))
     totals = total[ends - 1]
-    start = 0
-    done = 0
-    while start < len(columns):
-        place = min(int(np.searchsorted(totals, done + part_bytes)), len(ends) - 1)
-        if totals[place] - done > PART_BYTES_MAX and place > 0 and ends[place - 1] > start:
-            place -= 1
-        yield slice(start, int(ends[place]))
-        start, done = int(ends[place]), int(totals[place])
+    most_bytes = max(part_bytes, PART_BYTES_MAX)
+    first = start = done = 0
+    while first < len(ends):
+        enough = int(np.searchsorted(totals, done + part_bytes))
+        fits = int(np.searchsorted(totals, done + most_bytes, side="right")) - 1
+        last = max(first, min(enough, fits))
+        yield slice(start, int(ends[last]))
+        first, start, done = last + 1, int(ends[last]), int(totals[last])
 
 
 def load(storage: Storage, found: Located) -> Columns:
