@@ -12,10 +12,10 @@ import multiprocessing
 import signal
 from contextlib import suppress
 
-from fairlead.replication.handover import Handover
-from fairlead.replication.link_rows import LinkFrame
-from fairlead.replication.reader_task import ReaderSettings, ReaderTask
-from fairlead.replication.sink_task import SinkTask
+from fairlead.replication.carried.rows import LinkFrame
+from fairlead.replication.reader.handover import Handover
+from fairlead.replication.reader.task import ReaderSettings, ReaderTask
+from fairlead.replication.sink.task import SinkTask
 
 
 class _Direct(Handover[LinkFrame]):

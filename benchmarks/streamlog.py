@@ -18,12 +18,13 @@ from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.names import slice_of
 from fairlead.protocol.batch import build_batch
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog import checkpoint, snapshot
-from fairlead.streamlog.produce import produce
-from fairlead.streamlog.state import ShardState
-from fairlead.streamlog.topics import create_topic
+from fairlead.streamlog.objects import checkpoint
+from fairlead.streamlog.state import snapshot
+from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writer import ShardLog
+from fairlead.streamlog.writing.produce import produce
+from fairlead.streamlog.writing.topics import create_topic
+from fairlead.streamlog.writing.writer import ShardLog
 
 TOPICS = 1000
 BATCHES = 20_000

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from fairlead.cli.main import app
-from fairlead.gateway.catalog import COMMANDS
+from fairlead.client.catalog import COMMANDS
 from fairlead.model.settings import explain
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"

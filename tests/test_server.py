@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead import server
-from fairlead.listeners import KafkaListeners
 from fairlead.model.addresses import Address
 from fairlead.model.errors import NotAllowed
+from fairlead.server import assembly as server
+from fairlead.server.listeners import KafkaListeners
 
 SHIP = Address("ship.example", 19092)
 

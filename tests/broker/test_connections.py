@@ -322,8 +322,8 @@ def test_a_full_disk_refuses_batches_and_not_deletions(tmp_path):
 
 def test_a_topic_owned_elsewhere_is_read_only(running_broker):
     """POLICY_VIOLATION with the owner in the message and in the log."""
-    from fairlead.streamlog.topics import put_topic
     from fairlead.streamlog.values import Topic
+    from fairlead.streamlog.writing.topics import put_topic
 
     shard = running_broker.cluster.stream("/default").shards[0]
 

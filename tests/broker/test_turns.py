@@ -13,7 +13,7 @@ from fairlead.broker.connection import Connection
 from fairlead.broker.packed_topics import RUN, PackedTopics
 from fairlead.broker.traffic import Traffic
 from fairlead.protocol.metadata import topic as pack_topic
-from fairlead.streamlog.topics import create_topic
+from fairlead.streamlog.writing.topics import create_topic
 
 TOPICS = 3 * RUN
 PIECE_BYTES = 256 * 1024

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fairlead.gateway.address_book import AddressBook
+from fairlead.client.address_book import AddressBook
 from tests.support.sites import Site, children, command_of, wait_until
 
 PROGRAM = [sys.executable, "-m", "fairlead.cli.main"]

@@ -163,8 +163,8 @@ async def test_a_deletion_that_was_cut_off_is_finished_at_the_next_start(
 
 
 def _entry(draft: object, key: str) -> None:
-    from fairlead.streamlog.draft import Draft
-    from fairlead.streamlog.entries import put_entry
+    from fairlead.streamlog.writing.draft import Draft
+    from fairlead.streamlog.writing.entries import put_entry
 
     assert isinstance(draft, Draft)
     put_entry(draft, key, {"v": 1, "path": "/ships"})

@@ -25,10 +25,22 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.app import build_app
-from fairlead.gateway.apply_protocol import HttpProtocol
-from fairlead.gateway.contact import Timing
-from fairlead.gateway.links import LinkManager
-from fairlead.gateway.messages import (
+from fairlead.gateway.apply.http_protocol import HttpProtocol
+from fairlead.gateway.links.commands import LinkManager
+from fairlead.gateway.links.contact import Timing
+from fairlead.gateway.rest.context import RestContext
+from fairlead.model.clock import Clock, SystemClock, SystemRandomness
+from fairlead.model.errors import Missing
+from fairlead.model.settings import Settings
+from fairlead.protocol.batch import build_batch
+from fairlead.storage.interface import Storage
+from fairlead.storage.local import LocalStorage
+from fairlead.streamlog.frames.codec import encode_frame
+from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.objects.format import read_whole
+from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
+from fairlead.wire.messages import (
     APPLY_HEARS,
     PROTOCOL,
     READER_HEARS,
@@ -59,18 +71,6 @@ from fairlead.gateway.messages import (
     from_json,
     to_json,
 )
-from fairlead.gateway.rest.context import RestContext
-from fairlead.model.clock import Clock, SystemClock, SystemRandomness
-from fairlead.model.errors import Missing
-from fairlead.model.settings import Settings
-from fairlead.protocol.batch import build_batch
-from fairlead.storage.interface import Storage
-from fairlead.storage.local import LocalStorage
-from fairlead.streamlog.format import read_whole
-from fairlead.streamlog.frames import Frame, FrameTopic, Repair
-from fairlead.streamlog.frames_codec import encode_frame
-from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
-from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
 from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply
 
 SHIPS = "/ships"

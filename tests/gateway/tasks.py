@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from fairlead.replication.handover import Handover
-from fairlead.replication.link_rows import LinkFrame
-from fairlead.replication.reader_task import ReaderSettings, ReaderTask
-from fairlead.replication.sink_task import SinkTask
+from fairlead.replication.carried.rows import LinkFrame
+from fairlead.replication.reader.handover import Handover
+from fairlead.replication.reader.task import ReaderSettings, ReaderTask
+from fairlead.replication.sink.task import SinkTask
 from tests.gateway.rig import Site
 
 

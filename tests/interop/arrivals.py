@@ -7,9 +7,9 @@ from os import urandom
 
 from fairlead.cluster.stream import Stream
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.apply import Applied, apply_frame
-from fairlead.streamlog.format import read_whole
-from fairlead.streamlog.frames import Frame, FrameTopic
+from fairlead.streamlog.applying.frame import Applied, apply_frame
+from fairlead.streamlog.frames.frame import Frame, FrameTopic
+from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import StartPayload, encode
 from fairlead.streamlog.rows import LOCAL_KINDS, NOT_YET_SENT_KINDS, Kind, Row
 from fairlead.streamlog.values import Run

@@ -17,15 +17,15 @@ from fairlead.model.names import SLICES
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch, records_of
 from fairlead.storage.memory import Crashed, Fault, MemoryStorage
-from fairlead.streamlog import merge_run
-from fairlead.streamlog.apply import apply_frame
-from fairlead.streamlog.frames import Frame
-from fairlead.streamlog.frames_codec import decode_frame, encode_frame
-from fairlead.streamlog.produce import produce
+from fairlead.streamlog.applying.frame import apply_frame
+from fairlead.streamlog.frames.codec import decode_frame, encode_frame
+from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.values import Run
-from fairlead.streamlog.writer import Sealed, ShardLog
+from fairlead.streamlog.writing.produce import produce
+from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
+from fairlead.streamlog.writing.writer import Sealed, ShardLog
 
 IDS = {name: name.encode() * 16 for name in "abcd"}
 LINKS = {("a", "b"): b"1" * 16, ("a", "c"): b"2" * 16, ("b", "d"): b"3" * 16, ("c", "d"): b"4" * 16}
@@ -230,7 +230,7 @@ class World:
             if job is None:
                 return
             self.opened += 1
-            result = merge_run.run(site.storage, SeededRandomness(self.opened * 104_729), job)
+            result = run_job.run(site.storage, SeededRandomness(self.opened * 104_729), job)
             if self.random.random() < 0.1:
                 self.take_over(name)
                 try:

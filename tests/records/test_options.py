@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.gateway.address_book import AddressBook, KnownCluster
+from fairlead.client.address_book import AddressBook, KnownCluster
 from fairlead.model.errors import BadRequest, InvalidValue, UnknownCluster
 from fairlead.records.options import Options
 from fairlead.records.position import Position, ShardPosition, from_json

@@ -18,7 +18,7 @@ from fairlead.records.options import Options
 from fairlead.records.planner import Planner, Pushed
 from fairlead.records.task import RecordsLost, Task
 from fairlead.storage.local import LocalStorage
-from fairlead.streamlog.format import encode
+from fairlead.streamlog.objects.format import encode
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.payloads import encode as encode_payload
 from fairlead.streamlog.rows import Kind, Row

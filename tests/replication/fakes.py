@@ -10,7 +10,11 @@ from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 
-from fairlead.gateway.messages import (
+from fairlead.replication.carried.rows import Address, LinkFrame
+from fairlead.streamlog.frames.codec import decode_frame
+from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.values import Run
+from fairlead.wire.messages import (
     APPLY_SAYS,
     READER_SAYS,
     SINK_SAYS,
@@ -23,10 +27,6 @@ from fairlead.gateway.messages import (
     from_json,
     to_json,
 )
-from fairlead.replication.link_rows import Address, LinkFrame
-from fairlead.streamlog.frames import Frame
-from fairlead.streamlog.frames_codec import decode_frame
-from fairlead.streamlog.values import Run
 from tests.support.apply_peer import ApplyPeer, serve_apply
 
 LINK = b"L" * 16

@@ -17,16 +17,15 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from fairlead.gateway.messages import LinksActive, to_json
 from fairlead.model.settings import Settings
-from fairlead.replication import task_rounds
 from fairlead.replication.control_client import RECONNECT_SECONDS
 from fairlead.replication.replicator import Wanted, first_line, new_folder, options_from
-from fairlead.replication.spark import home_of_jars
-from fairlead.replication.spark_settings import SparkSettings, spark_configuration
+from fairlead.replication.spark import rounds as task_rounds
+from fairlead.replication.spark.session import home_of_jars
+from fairlead.replication.spark.settings import SparkSettings, spark_configuration
+from fairlead.wire.messages import LinksActive, to_json
+from tests.replication.fakes import running, url_of
 from tests.support.sites import command_of, descendants
-
-from .fakes import running, url_of
 
 MODULE = "fairlead.replication.replicator"
 
@@ -201,9 +200,9 @@ def test_sparks_home_lacks_only_the_zip(tmp_path: Path) -> None:
 
 def test_planning_processes_do_not_load_what_tasks_need() -> None:
     """Spark keeps five of them; what they unpickle is the format."""
-    program = "import sys, fairlead.replication.link_format; print(*sys.modules)"
+    program = "import sys, fairlead.replication.spark.format; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"pyarrow", "numpy", "websockets", "fairlead.replication.task_rounds"} & set(loaded)
+    assert not {"pyarrow", "numpy", "websockets", "fairlead.replication.spark.rounds"} & set(loaded)
 
 
 @pytest.mark.parametrize(("until", "left"), [(1_000.0, 10.0), (4.0, 5.0), (7.0, 7.0)])

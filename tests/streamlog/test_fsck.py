@@ -9,10 +9,10 @@ from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, fresh, 
 
 from fairlead.storage import names
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog import merge_run
 from fairlead.streamlog.fsck import Checked, check_all, fsck
-from fairlead.streamlog.merge_policy import Replaced
-from fairlead.streamlog.writer import ShardLog
+from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.merging.policy import Replaced
+from fairlead.streamlog.writing.writer import ShardLog
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def log() -> ShardLog:
         produced(log, number, bytes(100))
     job = log.plan_merge()
     assert job is not None
-    log.install(merge_run.run(log.storage, SeededRandomness(1), job))
+    log.install(run_job.run(log.storage, SeededRandomness(1), job))
     log.upkeep.sweep([Replaced((), job.commits)])
     produced(log, number, b"x", b"y")
     return log

@@ -22,10 +22,11 @@ from tests.streamlog.world import (
 from fairlead.model.errors import Damaged, Fenced, StorageUnavailable
 from fairlead.storage import names
 from fairlead.storage.memory import Fault, MemoryStorage
-from fairlead.streamlog import merge_run, opening
-from fairlead.streamlog.merge_job import MergeResult
-from fairlead.streamlog.produce import produce
-from fairlead.streamlog.writer import ShardLog
+from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.merging.job import MergeResult
+from fairlead.streamlog.objects import opening
+from fairlead.streamlog.writing.produce import produce
+from fairlead.streamlog.writing.writer import ShardLog
 
 QUICK = replace(SETTINGS, merge_commits_min=1, delete_grace_seconds=1.0)
 
@@ -44,7 +45,7 @@ def merge_result(log: ShardLog, seed: int) -> MergeResult:
     """What the merging process makes of the next job."""
     job = log.plan_merge()
     assert job is not None
-    return merge_run.run(log.storage, SeededRandomness(seed), job)
+    return run_job.run(log.storage, SeededRandomness(seed), job)
 
 
 def test_the_number_of_a_manifest_of_unknown_outcome_is_never_used_again() -> None:

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from fairlead.model.errors import CorruptBatch
-from fairlead.streamlog import payloads, snapshot
+from fairlead.streamlog import payloads
 from fairlead.streamlog.payloads import EntryPayload
-from fairlead.streamlog.state import ShardState
+from fairlead.streamlog.state import snapshot
+from fairlead.streamlog.state.shard_state import ShardState
 
 
 def test_a_payload_of_another_version_is_refused_naming_both() -> None:

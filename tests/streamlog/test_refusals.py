@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.streamlog.test_shard import opened
 from tests.streamlog.world import batch_of, fresh, made
+from tests.streamlog.writing.test_shard import opened
 
 from fairlead.model.errors import Damaged, FairleadError, NotOwner, OffsetOutOfRange, StorageFull, another
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog.draft import Request
-from fairlead.streamlog.produce import produce
-from fairlead.streamlog.shard import Shard
-from fairlead.streamlog.writer import ShardLog
+from fairlead.streamlog.writing.draft import Request
+from fairlead.streamlog.writing.produce import produce
+from fairlead.streamlog.writing.shard import Shard
+from fairlead.streamlog.writing.writer import ShardLog
 
 
 class Memory(bytearray):

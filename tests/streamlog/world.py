@@ -10,15 +10,15 @@ from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog import format
-from fairlead.streamlog.apply import Applied, apply_frame
-from fairlead.streamlog.frames import Frame, FrameTopic, Repair
-from fairlead.streamlog.frames_codec import decode_frame, encode_frame
-from fairlead.streamlog.produce import ProduceResult, produce
+from fairlead.streamlog.applying.frame import Applied, apply_frame
+from fairlead.streamlog.frames.codec import decode_frame, encode_frame
+from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.objects import format
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind, Row
-from fairlead.streamlog.topics import create_topic
 from fairlead.streamlog.values import Run, Topic
-from fairlead.streamlog.writer import ShardLog
+from fairlead.streamlog.writing.produce import ProduceResult, produce
+from fairlead.streamlog.writing.topics import create_topic
+from fairlead.streamlog.writing.writer import ShardLog
 
 DAY_MS = 86_400_000
 START_MS = 1_700_000_000_000

@@ -19,8 +19,8 @@ from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
-from fairlead.streamlog.draft import Request
-from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.writing.draft import Request
+from fairlead.streamlog.writing.shard import Shard
 
 T = TypeVar("T")
 _WAIT_SECONDS = 30

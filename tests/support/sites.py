@@ -138,7 +138,7 @@ class Site:
             return []
         found = []
         for daemon in descendants(replicator):
-            if command_of(daemon).rstrip().endswith("fairlead.replication.worker_daemon pyspark.worker"):
+            if command_of(daemon).rstrip().endswith("fairlead.replication.spark.worker_daemon pyspark.worker"):
                 found += [pid for pid in children(daemon) if command_of(pid) == command_of(daemon)]
         return found
 

@@ -1,6 +1,6 @@
 """Kafka's behaviour over a cluster's streams.
 
-    server.py      listeners: the main one and one per exposed stream; bounds and closes connections
+    server/assembly.py      listeners: the main one and one per exposed stream; bounds and closes connections
     connection.py  one client: frames in, answers out in order, garbage disconnects
     dispatch.py    API key and version → the handler's module, and back to bytes
     apis.py        the list of all handlers: what is not in it is not offered

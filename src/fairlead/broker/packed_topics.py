@@ -15,7 +15,7 @@ from fairlead.broker.pacing import Pace
 from fairlead.cluster.stream import Stream
 from fairlead.protocol.metadata import TOPIC_IDS_FROM
 from fairlead.protocol.metadata import topic as pack_topic
-from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.writing.shard import Shard
 
 RUN = 256
 """Topic numbers packed together."""

@@ -23,8 +23,8 @@ from fairlead.broker.partitions import check_epoch, check_partition, find_topic
 from fairlead.broker.topics import Found, Listener
 from fairlead.model.errors import OffsetOutOfRange
 from fairlead.protocol.fetch import FetchPartition, FetchTopic, PartitionAnswer, TopicAnswer, pack_topic, read_topic
-from fairlead.streamlog.fetch import Fetched
-from fairlead.streamlog.watches import Watch
+from fairlead.streamlog.reading.fetch import Fetched
+from fairlead.streamlog.writing.watches import Watch
 
 REMEMBERED_MAX = 20_000
 """Topics remembered for one connection, some 20 MB; a request of more is read anew each time."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fairlead.cluster.stream import Stream
-from fairlead.streamlog.draft import Request
 from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.draft import Request
 
 
 class Change(NamedTuple):

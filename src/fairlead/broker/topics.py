@@ -13,8 +13,8 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import InvalidName, NotOwner, UnknownTopic
 from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
-from fairlead.streamlog.shard import Shard
 from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.shard import Shard
 
 _IDS_REMEMBERED_MAX = 200_000
 

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.gateway.address_book import AddressBook, KnownCluster, default_file
-from fairlead.gateway.client import AdminClient, Answer
-from fairlead.gateway.command import CLUSTERS, Command, Given, given_path
+from fairlead.client.address_book import AddressBook, KnownCluster, default_file
+from fairlead.client.admin import AdminClient, Answer
+from fairlead.client.command import CLUSTERS, Command, Given, given_path
 from fairlead.model.names import StreamPath
 
 

@@ -9,9 +9,9 @@ import typer
 from fairlead.cli.calls import address_book, call, chosen_cluster
 from fairlead.cli.generate import confirm
 from fairlead.cli.output import print_json, print_rows
-from fairlead.gateway.address_book import KnownCluster
-from fairlead.gateway.catalog import BY_PATH
-from fairlead.gateway.client import check_url
+from fairlead.client.address_book import KnownCluster
+from fairlead.client.admin import check_url
+from fairlead.client.catalog import BY_PATH
 from fairlead.model.addresses import parse_address
 from fairlead.model.errors import FairleadError, InvalidValue
 from fairlead.model.names import check_cluster_name
@@ -90,7 +90,7 @@ def ask_info(cluster: KnownCluster) -> dict[str, Any]:
     """A row of `cluster info`, from a cluster that need not be in the book."""
     import asyncio
 
-    from fairlead.gateway.client import AdminClient
+    from fairlead.client.admin import AdminClient
 
     async def ask() -> dict[str, Any]:
         async with AdminClient(cluster.http) as client:

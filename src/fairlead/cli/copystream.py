@@ -11,9 +11,9 @@ import typer
 
 from fairlead.cli.calls import call
 from fairlead.cli.generate import add_command
-from fairlead.gateway.catalog import BY_PATH
-from fairlead.gateway.client import Answer
-from fairlead.gateway.command import Command
+from fairlead.client.admin import Answer
+from fairlead.client.catalog import BY_PATH
+from fairlead.client.command import Command
 from fairlead.model.errors import FairleadError
 
 POLL_SECONDS = 0.5

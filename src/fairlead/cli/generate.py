@@ -12,9 +12,9 @@ import typer
 from fairlead.cli.argv import BOOLEAN
 from fairlead.cli.calls import call
 from fairlead.cli.output import print_json, print_rows
-from fairlead.gateway.catalog import COMMANDS
-from fairlead.gateway.client import Answer
-from fairlead.gateway.command import Command, Param
+from fairlead.client.admin import Answer
+from fairlead.client.catalog import COMMANDS
+from fairlead.client.command import Command, Param
 from fairlead.model.errors import BadRequest
 
 Run = Callable[[Command, Mapping[str, Any], str | None], Answer]

@@ -17,7 +17,7 @@ from fairlead.model.errors import BadRequest, InvalidValue, TryAgain, UnknownTop
 from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
 
 if TYPE_CHECKING:
-    from fairlead.gateway.address_book import KnownCluster
+    from fairlead.client.address_book import KnownCluster
 
 Topic = Annotated[str | None, typer.Argument(help="positions, /ships:positions or /mapr/<cluster>/ships:positions")]
 TopicOption = Annotated[str | None, typer.Option("--topic", help="the topic, if -path is given")]

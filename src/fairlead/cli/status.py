@@ -9,7 +9,7 @@ import typer
 from fairlead.cli.calls import address_book
 from fairlead.cli.cluster import ask_info
 from fairlead.cli.output import print_json, print_rows
-from fairlead.gateway.address_book import KnownCluster
+from fairlead.client.address_book import KnownCluster
 from fairlead.model.errors import FairleadError
 
 COLUMNS = ("cluster", "state", "http", "kafka", "streams", "topics", "links", "connections")

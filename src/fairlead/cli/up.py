@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairlead.cli.calls import address_book, chosen_cluster
-from fairlead.gateway.address_book import KnownCluster
-from fairlead.gateway.client import check_url
+from fairlead.client.address_book import KnownCluster
+from fairlead.client.admin import check_url
 from fairlead.model.addresses import parse_address
 from fairlead.model.errors import BadRequest, InvalidValue
 from fairlead.model.settings import Settings, changed, load
 
 if TYPE_CHECKING:
-    from fairlead.server import Companion, Server, ServerOptions
+    from fairlead.server.assembly import Companion, Server, ServerOptions
 
 Name = Annotated[str, typer.Option("--name", help="name of the cluster; fixed for its data directory")]
 Data = Annotated[Path, typer.Option("--data", help="data directory; made if it is not there")]
@@ -94,8 +94,8 @@ class _Given:
     def run(self, *, replicate: bool) -> None:
         import uvloop
 
-        from fairlead.logs import configure_logs
-        from fairlead.server import serve
+        from fairlead.process.logs import configure_logs
+        from fairlead.server.assembly import serve
 
         options = self._options()
         configure_logs(options.settings.log_level)
@@ -104,7 +104,7 @@ class _Given:
             runner.run(serve(options, companion))
 
     def _options(self) -> ServerOptions:
-        from fairlead.server import ServerOptions
+        from fairlead.server.assembly import ServerOptions
 
         advertise = None if self.advertise is None else parse_address(self.advertise, "--advertise")
         if advertise is not None and advertise.port == 0:

@@ -31,10 +31,10 @@ from fairlead.model.names import check_cluster_name, parse_stream_path
 from fairlead.model.settings import Settings
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
-from fairlead.streamlog.draft import Draft
-from fairlead.streamlog.entries import delete_entry, put_entry
-from fairlead.streamlog.recent import RecentBatches
-from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.reading.recent import RecentBatches
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.entries import delete_entry, put_entry
+from fairlead.streamlog.writing.shard import Shard
 
 DEFAULT_STREAM = "/default"
 

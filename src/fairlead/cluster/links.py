@@ -1,7 +1,7 @@
 """Links and upstreams as this cluster records them: both halves of the two-way agreement.
 
 Data flows only if the source's cluster has a link and the replica's cluster an upstream. Only records are kept here;
-`gateway/links.py` acts on them and is told of each change.
+`gateway/links/commands.py` acts on them and is told of each change.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fairlead.cluster.values import (
 )
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotFound
 from fairlead.model.limits import REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
-from fairlead.streamlog.draft import Draft, Request
-from fairlead.streamlog.entries import delete_entry, put_entry
-from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.writing.draft import Draft, Request
+from fairlead.streamlog.writing.entries import delete_entry, put_entry
+from fairlead.streamlog.writing.shard import Shard
 
 T = TypeVar("T")
 Listener = Callable[[], None]

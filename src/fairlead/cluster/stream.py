@@ -15,11 +15,11 @@ from hashlib import sha1
 from fairlead.cluster.values import StreamRecord, StreamSettings
 from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic
 from fairlead.model.names import shard_of
-from fairlead.streamlog import cursors, topics
-from fairlead.streamlog.draft import Draft, Request
-from fairlead.streamlog.produce import ProduceResult, produce
-from fairlead.streamlog.shard import Shard
 from fairlead.streamlog.values import Cursor, Topic
+from fairlead.streamlog.writing import cursors, topics
+from fairlead.streamlog.writing.draft import Draft, Request
+from fairlead.streamlog.writing.produce import ProduceResult, produce
+from fairlead.streamlog.writing.shard import Shard
 
 CHANGED_TOGETHER = 500
 """Topics that one request to a shard changes: they share a commit, and evaluating it holds the loop (10 ms)."""

@@ -12,13 +12,17 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from fairlead import __version__
-from fairlead.gateway import apply_socket, control, link_routes, metrics, records_routes, routes
-from fairlead.gateway.errors import error_envelope, http_status
+from fairlead.gateway import metrics, records_routes
+from fairlead.gateway.apply import routes as apply_routes
+from fairlead.gateway.apply import socket as apply_socket
+from fairlead.gateway.links import control
+from fairlead.gateway.rest import routes
 from fairlead.gateway.rest.cluster import describe, stopped_shards
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.rest.stream import list_rows
 from fairlead.model.errors import FairleadError, NotFound
 from fairlead.web.page import render_page
+from fairlead.wire.errors import error_envelope, http_status
 
 _log = structlog.get_logger(__name__)
 
@@ -31,7 +35,7 @@ def build_app(context: RestContext) -> FastAPI:
     app.state.cluster = context.cluster
     app.state.links = context.links
     app.include_router(routes.build(context))
-    for router in (control.router, apply_socket.router, link_routes.router, records_routes.router):
+    for router in (control.router, apply_socket.router, apply_routes.router, records_routes.router):
         app.include_router(router)
     _add_pages(app, context)
     _add_errors(app, context)

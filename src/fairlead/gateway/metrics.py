@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fairlead.gateway.rest.context import RestContext
-from fairlead.streamlog.writer import ShardLog
+from fairlead.streamlog.writing.writer import ShardLog
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STREAM = ("stream",)

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fairlead.gateway.address_book import AddressBook, default_file
-from fairlead.gateway.client import check_url
+from fairlead.client.address_book import AddressBook, default_file
+from fairlead.client.admin import check_url
 from fairlead.model.errors import InvalidValue
 from fairlead.model.names import check_topic_name, parse_stream_path
 from fairlead.records.columns import ALL, check_columns

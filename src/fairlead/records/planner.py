@@ -17,7 +17,7 @@ from fairlead.records.reading import report_loss
 from fairlead.records.task import Choice, RecordsLost, Task
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import ReadOnlyLocalStorage
-from fairlead.streamlog.format import read_columns
+from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.values import LogObject
 
 TASK_BYTES = 32 * 1024 * 1024

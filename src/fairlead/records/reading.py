@@ -23,7 +23,7 @@ from fairlead.records.client import RecordsClient
 from fairlead.records.decode import GROUP_BYTES, Stored, decode
 from fairlead.records.task import RecordsLost, Task
 from fairlead.storage.local import ReadOnlyLocalStorage
-from fairlead.streamlog.format import Columns, read_columns
+from fairlead.streamlog.objects.format import Columns, read_columns
 from fairlead.streamlog.payloads import decode_start
 from fairlead.streamlog.values import LogObject
 

@@ -3,9 +3,9 @@
 In: grants of the source server (which link, which slices, from which commit) and the objects that it names.
 Out: frames posted to the replicas' gateways; what was read, applied, refused or dropped, told to the source server.
 
-    link_source  →  Spark  →  link_sink        the Data Source shells, format `fairlead.link`
-      task_rounds               task_rounds    one round of a task, beside Spark's thread
-      reader_task               sink_task      asyncio programs that know nothing of Spark
+    spark/source  →  Spark  →  spark/sink     the Data Source shells, format `fairlead.link`
+      spark/rounds               spark/rounds   one round of a task, beside Spark's thread
+        reader/        carried/       sink/       asyncio programs that know nothing of Spark; what goes between them
 
 Always true: nobody here decides a position, an offset or a grant; all state is the server's and the gateways', so any
 process of this room may be killed at any moment. It never lists or writes a log, and never reads past an announced end.

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidURI
 
-from fairlead.gateway.messages import Kinds, from_json, to_json
 from fairlead.model.errors import Unreachable
+from fairlead.wire.messages import Kinds, from_json, to_json
 
 RECONNECT_SECONDS = 0.25
 """Pause before a lost control connection is opened again: a restarted server is found within a second."""

@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from fairlead.gateway.messages import REPLICATOR_HEARS, LinksActive
-from fairlead.logs import configure_logs
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, Unreachable
 from fairlead.model.settings import Settings, load
+from fairlead.process.logs import configure_logs
+from fairlead.process.parent import end_with_parent
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
-from fairlead.replication.java import find_java, java_environment
-from fairlead.replication.options import LinkOptions
-from fairlead.replication.parent import end_with_parent
-from fairlead.replication.spark_settings import SOCKET_FOLDER_BYTES_MAX, SparkSettings
+from fairlead.replication.spark.java import find_java, java_environment
+from fairlead.replication.spark.options import LinkOptions
+from fairlead.replication.spark.settings import SOCKET_FOLDER_BYTES_MAX, SparkSettings
+from fairlead.wire.messages import REPLICATOR_HEARS, LinksActive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -186,7 +186,7 @@ class SparkProcess:
         log.info("Spark started", seconds=round(time.monotonic() - began, 1))
 
     def _start(self) -> SparkSession:
-        from fairlead.replication import spark  # importing Spark costs memory that a waiting replicator does not need
+        from fairlead.replication.spark import session as spark
 
         settings = SparkSettings(self._options.memory_mb, sys.executable)
         return spark.start_session(self._options.link.workers, settings, self._folder, self._environment)
@@ -205,7 +205,7 @@ class SparkProcess:
         return await self._in_thread(self._rounds)
 
     def _rounds(self) -> str:
-        from fairlead.replication import spark
+        from fairlead.replication.spark import session as spark
 
         assert self._session is not None
         self._queries += 1
@@ -223,7 +223,7 @@ class SparkProcess:
         Raises:
             ReplicationFailed: Spark says why.
         """
-        from fairlead.replication import spark
+        from fairlead.replication.spark import session as spark
 
         assert self._session is not None
         try:
@@ -234,7 +234,7 @@ class SparkProcess:
     async def stop(self) -> None:
         """End the JVM and remove the folder."""
         if self._session is not None:
-            from fairlead.replication import spark
+            from fairlead.replication.spark import session as spark
 
             await asyncio.to_thread(spark.stop_session, self._session)
             log.info("Spark stopped")

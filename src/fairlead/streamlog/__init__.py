@@ -5,12 +5,16 @@ commits, batches by offset, objects for readers. Always true: what was answered 
 announced log gives; no name of an object is used twice; whatever is missing in a replica is noted. It opens no socket,
 knows no path of a stream and no user.
 
-    rows, values, payloads      what is stored and handed out          frames, frames_codec    what goes over a link
-    format, layout, manifest    bytes of objects                       reader                  rows out of objects
-    state, tables, producers    what a shard knows                     effects                 what a row does
-    draft, overlay              a commit while it is made              produce, topics, cursors, entries, apply…
-    opening, recovery           from storage to a running log          writer, sealed, views   the log
-    shard                       the log under asyncio
-    index, fetch                where batches are                      merge…, upkeep          segments
-    retention                   clocks that jump                       checkpoint, snapshot    shortcuts past the replay
+    rows, values, payloads   what is stored and handed out; imports nothing else of this room
+
+    objects/    bytes of objects: commits and segments, manifests, checkpoints; opening a log
+    frames/     what goes over a link
+    state/      what a shard knows, and what a row does to it
+    reading/    rows out of objects, batches by offset, the newest of them from memory
+    merging/    commits become segments: what to merge, what stays, the process that does it
+    writing/    a commit while it is made, the log and its one way to grow, its upkeep
+    applying/   rows of another site's log become rows here
+    fsck        every object of a directory, looked at
+
+Each of these imports only what stands above it (merging and frames know nothing of each other).
 """

@@ -9,11 +9,12 @@ from fairlead.model.errors import CorruptBatch, Damaged, FairleadError
 from fairlead.protocol import batch as batches
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
-from fairlead.streamlog import checkpoint, format, opening, payloads
-from fairlead.streamlog import manifest as manifests
-from fairlead.streamlog.format import Columns
-from fairlead.streamlog.manifest import Manifest
-from fairlead.streamlog.merge_policy import unreferenced
+from fairlead.streamlog import payloads
+from fairlead.streamlog.merging.policy import unreferenced
+from fairlead.streamlog.objects import checkpoint, format, opening
+from fairlead.streamlog.objects import manifest as manifests
+from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.rows import Kind, Row
 
 

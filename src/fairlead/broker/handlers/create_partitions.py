@@ -13,7 +13,7 @@ from fairlead.broker.errors import Refused, code_of, message_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.topic_changes import Change, change_all
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
-from fairlead.streamlog.topics import set_partitions
+from fairlead.streamlog.writing.topics import set_partitions
 
 API_KEY = 37
 

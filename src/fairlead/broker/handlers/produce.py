@@ -33,9 +33,9 @@ from fairlead.protocol.produce import (
     read_request,
     write_response,
 )
-from fairlead.streamlog.draft import Draft
-from fairlead.streamlog.produce import ProduceResult, produce
-from fairlead.streamlog.shard import Shard
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.produce import ProduceResult, produce
+from fairlead.streamlog.writing.shard import Shard
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead import __version__
-from fairlead.gateway.command import Given
+from fairlead.client.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
 

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import httpx
 
+from fairlead.client.admin import AdminClient
+from fairlead.client.command import Given
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.client import AdminClient
-from fairlead.gateway.command import Given
-from fairlead.gateway.links import LinkManager
+from fairlead.gateway.links.commands import LinkManager
 from fairlead.model.errors import InvalidValue, UnknownCluster
 from fairlead.model.names import StreamPath
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fairlead.client.command import Given
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
-from fairlead.gateway.turns import in_turns
+from fairlead.gateway.rest.long_json import in_turns
 from fairlead.model.errors import InvalidValue, UnknownGroup
 from fairlead.streamlog.values import Cursor, Topic
 

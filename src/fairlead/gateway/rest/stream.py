@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from fairlead.client.command import Given
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import PERMISSIONS, StreamSettings
-from fairlead.gateway.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows, need
 from fairlead.model.errors import InvalidValue, NotImplementedYet
 from fairlead.model.names import SLICES, StreamPath

@@ -8,16 +8,16 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
+from fairlead.client.command import Given
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import TIMESTAMP_TYPES
-from fairlead.gateway.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
-from fairlead.gateway.turns import in_turns
+from fairlead.gateway.rest.long_json import in_turns
 from fairlead.model.errors import InvalidValue, NotOwner
 from fairlead.protocol.batch import read_header, records_of
-from fairlead.streamlog.shard import Shard
-from fairlead.streamlog.sizes import Size
+from fairlead.streamlog.reading.sizes import Size
 from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.shard import Shard
 
 TIMESTAMP_CONFIG = "message.timestamp.type"
 _KAFKA_TYPE = {"createtime": "CreateTime", "logappendtime": "LogAppendTime"}

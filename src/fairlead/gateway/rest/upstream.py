@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.gateway.command import Given
+from fairlead.client.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
 

@@ -1,0 +1,286 @@
+"""All commands of the admin interface, as the original's `maprcli stream …` and `mapr copystream` have them.
+
+Names, defaults and meanings: seed document 001 and the command reference that it links to; those that the original does
+not have are marked (ours). `docs/guides/commands.md` explains them for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairlead.client.command import Command, Param
+
+_FALSE = ("false", "0", "no", "off")
+_TRUE = ("true", "1", "yes", "on")
+
+_PATH = Param("path", "stream", "path of the stream: /ships or /mapr/<cluster>/ships", required=True)
+_TOPIC = Param("topic", "topic", "name of the topic", required=True)
+_GROUP = Param("consumergroup", "text", "only cursors of this consumer group")
+_SOME_TOPIC = Param("topic", "topic", "only cursors of this topic")
+_SOME_PARTITION = Param("partition", "number", "only cursors of this partition (needs -topic)")
+_REPLICA = Param("replica", "stream", "path of the replica: /mapr/<cluster>/ships", required=True)
+_SOURCE = Param("path", "stream", "path of the source stream", required=True)
+_OF_REPLICA = Param("path", "stream", "path of the replica stream", required=True)
+_UPSTREAM = Param("upstream", "stream", "path of the source stream: /mapr/<cluster>/ships", required=True)
+
+_SETTINGS = (
+    Param("ttl", "number", "life of a record in seconds; 0 keeps it for ever", default="604800"),
+    Param("autocreate", "boolean", "make a topic when a client first asks for it", default="true"),
+    Param("defaultpartitions", "number", "partitions of a new topic", default="1"),
+    Param("compression", "text", "off, lz4, lzf or zlib; stored and shown, without effect yet", default="off"),
+    Param("produceperm", "text", "who may publish (other than the default: not built yet)", default="u:<creator>"),
+    Param("consumeperm", "text", "who may read (other than the default: not built yet)", default="u:<creator>"),
+    Param("topicperm", "text", "who may change topics (other than the default: not built yet)", default="u:<creator>"),
+    Param("copyperm", "text", "who may copy (other than the default: not built yet)", default="u:<creator>"),
+    Param(
+        "adminperm", "text", "who may change the stream (other than the default: not built yet)", default="u:<creator>"
+    ),
+    Param("defaulttimestamptype", "text", "createtime or logappendtime", default="createtime"),
+    Param("pidexpirysecs", "number", "an idle producer's state is kept so long", default="604800"),
+    Param("mincompactionlag", "number", "for compaction (not built yet), ms", default="0", only=("0",)),
+    Param("deleteretention", "number", "for compaction (not built yet), ms", default="86400000", only=("86400000",)),
+    Param("compact", "boolean", "not built yet", default="false", only=_FALSE),
+)
+_CHANGES = tuple(replace(param, default="as it is") for param in _SETTINGS)
+_NOT_BUILT_LINK = (
+    Param("throttle", "boolean", "not built yet", default="false", only=_FALSE),
+    Param("networkencryption", "boolean", "not built yet", default="false", only=_FALSE),
+    Param("synchronous", "boolean", "not built yet", default="false", only=_FALSE),
+    Param("networkcompression", "text", "not built yet", default="off", only=("off",)),
+)
+
+_STREAM = ("stream",)
+_STREAM_COMMANDS = (
+    Command(
+        _STREAM,
+        "create",
+        "Make a stream.",
+        (
+            _PATH,
+            *_SETTINGS,
+            Param("copymetafrom", "stream", "take the settings of this stream, here or in another cluster"),
+            Param("ischangelog", "boolean", "not built yet", default="false", only=_FALSE),
+            Param("shards", "number", "logs that the stream's topics are spread over (ours)", default="1"),
+        ),
+        changes=True,
+    ),
+    Command(
+        _STREAM,
+        "edit",
+        "Change settings of a stream.",
+        (
+            _PATH,
+            *_CHANGES,
+            Param("force", "boolean", "only with -compact", default="false", only=_FALSE),
+        ),
+        changes=True,
+    ),
+    Command(_STREAM, "info", "Show a stream's settings and size.", (_PATH,)),
+    Command(
+        _STREAM,
+        "list",
+        "List streams.",
+        (Param("path", "stream", "only streams below this path (ours)"),),
+        columns=("path", "numtopics", "defaultpartitions", "ttl", "autocreate", "numreplicas", "numupstreams"),
+    ),
+    Command(
+        _STREAM,
+        "delete",
+        "Delete a stream with all its topics and records.",
+        (_PATH,),
+        changes=True,
+        asks="Delete the stream {path} with all its topics and records?",
+    ),
+    Command(
+        _STREAM,
+        "expose",
+        "Show one stream as a Kafka cluster of its own, with plain topic names, on its own port (ours).",
+        (
+            _PATH,
+            Param("port", "number", "port of the listener; 0 takes a free one"),
+            Param("remove", "boolean", "end the listener", default="false"),
+        ),
+        changes=True,
+    ),
+)
+
+_TOPIC_NOUN = ("stream", "topic")
+_TIMESTAMP_TYPE = Param("timestamptype", "text", "createtime or logappendtime", default="the stream's")
+_CHANGED_TYPE = replace(_TIMESTAMP_TYPE, default="as it is")
+_TOPIC_COMMANDS = (
+    Command(
+        _TOPIC_NOUN,
+        "create",
+        "Make a topic.",
+        (_PATH, _TOPIC, Param("partitions", "number", "partitions", default="the stream's"), _TIMESTAMP_TYPE),
+        changes=True,
+    ),
+    Command(
+        _TOPIC_NOUN,
+        "edit",
+        "Add partitions to a topic, or change its kind of time stamp.",
+        (_PATH, _TOPIC, Param("partitions", "number", "partitions; more than now"), _CHANGED_TYPE),
+        changes=True,
+    ),
+    Command(
+        _TOPIC_NOUN,
+        "info",
+        "Show a topic, a row for each partition.",
+        (_PATH, _TOPIC),
+        columns=("partitionid", "minoffset", "maxoffset", "topicepoch", "owner", "timestamptype"),
+    ),
+    Command(
+        _TOPIC_NOUN,
+        "list",
+        "List the topics of a stream.",
+        (_PATH,),
+        columns=("topic", "partitions", "consumers", "maxlag", "owner"),
+    ),
+    Command(
+        _TOPIC_NOUN,
+        "delete",
+        "Delete a topic with its records and cursors.",
+        (_PATH, _TOPIC),
+        changes=True,
+        asks="Delete the topic {topic} of {path} with all its records?",
+    ),
+)
+
+_CURSOR = ("stream", "cursor")
+_CURSOR_COMMANDS = (
+    Command(
+        _CURSOR,
+        "list",
+        "List the committed offsets of consumer groups.",
+        (_PATH, _GROUP, _SOME_TOPIC, _SOME_PARTITION),
+        columns=("consumergroup", "topic", "partitionid", "committedoffset", "produceroffset", "consumerlagmillis"),
+    ),
+    Command(
+        _CURSOR,
+        "delete",
+        "Delete committed offsets of consumer groups.",
+        (_PATH, _GROUP, _SOME_TOPIC, _SOME_PARTITION),
+        changes=True,
+        asks="Delete the chosen cursors of {path}?",
+    ),
+)
+
+_REPLICA_NOUN = ("stream", "replica")
+_REPLICA_COMMANDS = (
+    Command(
+        _REPLICA_NOUN,
+        "add",
+        "Name a replica of a stream (the replica must name its upstream too).",
+        (
+            _SOURCE,
+            _REPLICA,
+            Param("paused", "boolean", "do not start yet", default="false"),
+            Param(
+                "forward", "text", "all: also what the stream received; own: only its own records (ours)", default="all"
+            ),
+            *_NOT_BUILT_LINK,
+        ),
+        changes=True,
+    ),
+    Command(
+        _REPLICA_NOUN,
+        "autosetup",
+        "Make a replica, name it on both sides, copy what is there and start.",
+        (
+            _SOURCE,
+            _REPLICA,
+            Param("multimaster", "boolean", "not built yet", default="false", only=_FALSE),
+            Param("directcopy", "boolean", "the source's replicator copies what is there", default="true", only=_TRUE),
+            Param("useexistingreplica", "boolean", "not built yet", default="false", only=_FALSE),
+            *_NOT_BUILT_LINK,
+        ),
+        changes=True,
+    ),
+    Command(
+        _REPLICA_NOUN,
+        "list",
+        "List the replicas of a stream and how far they are.",
+        (_SOURCE, Param("refreshnow", "boolean", "accepted; numbers are always fresh", default="false")),
+    ),
+    Command(_REPLICA_NOUN, "pause", "Stop sending to a replica, for now.", (_SOURCE, _REPLICA), changes=True),
+    Command(
+        _REPLICA_NOUN,
+        "resume",
+        "Go on sending to a replica.",
+        (_SOURCE, _REPLICA, Param("rescan", "boolean", "read the whole log again (ours)", default="false")),
+        changes=True,
+    ),
+    Command(
+        _REPLICA_NOUN,
+        "remove",
+        "End replication to a replica; it keeps what it has.",
+        (_SOURCE, _REPLICA),
+        changes=True,
+        asks="Remove the replica {replica} of {path}?",
+    ),
+)
+
+_UPSTREAM_NOUN = ("stream", "upstream")
+_UPSTREAM_COMMANDS = (
+    Command(_UPSTREAM_NOUN, "add", "Let a replica accept a source.", (_OF_REPLICA, _UPSTREAM), changes=True),
+    Command(_UPSTREAM_NOUN, "list", "List the sources that a replica accepts.", (_OF_REPLICA,), columns=("upstream",)),
+    Command(
+        _UPSTREAM_NOUN,
+        "remove",
+        "Let a replica accept a source no more.",
+        (_OF_REPLICA, _UPSTREAM),
+        changes=True,
+        asks="Remove the upstream {upstream} of {path}?",
+    ),
+)
+
+_NOT_BUILT = (
+    Command(_STREAM, "purge", "Drop what has expired now (not built yet).", (_PATH,), changes=True, built=False),
+    Command(
+        ("stream", "assign"),
+        "list",
+        "Show which consumer has which partitions (not built yet).",
+        (_PATH, _GROUP, _SOME_TOPIC, _SOME_PARTITION, Param("detail", "boolean", "with inner values", default="false")),
+        built=False,
+    ),
+    Command(
+        _REPLICA_NOUN,
+        "edit",
+        "Change a replica's settings (not built yet).",
+        (_SOURCE, _REPLICA, Param("newreplica", "stream", "its path, after it was renamed"), *_NOT_BUILT_LINK),
+        changes=True,
+        built=False,
+    ),
+)
+
+_COPY = (
+    Param("src", "stream", "path of the stream to copy", required=True),
+    Param("dst", "stream", "path of the copy; made with the source's settings if it is not there", required=True),
+)
+_COPY_COMMANDS = (
+    Command(
+        ("copystream",),
+        "start",
+        "Copy a stream as it is now, keeping offsets and owners.",
+        (
+            *_COPY,
+            Param("mapreduce", "boolean", "only false: Spark copies", default="false", only=_FALSE),
+            Param("numthreads", "number", "accepted, without effect", default="16"),
+        ),
+        changes=True,
+    ),
+    Command(("copystream",), "status", "Show how far a copy is (ours).", _COPY),
+)
+_CLUSTER_COMMANDS = (Command(("cluster",), "info", "Show the cluster: name, addresses, streams, links."),)
+
+COMMANDS = (
+    *_STREAM_COMMANDS,
+    *_TOPIC_COMMANDS,
+    *_CURSOR_COMMANDS,
+    *_REPLICA_COMMANDS,
+    *_UPSTREAM_COMMANDS,
+    *_NOT_BUILT,
+    *_COPY_COMMANDS,
+    *_CLUSTER_COMMANDS,
+)
+BY_PATH = {command.path: command for command in COMMANDS}

@@ -1,0 +1,133 @@
+"""The destination's half of the two-way agreement: may this source bring its frames here, and where does it stand?
+
+Data flows only if the replica names its upstream, or granted one copy to one link. An upstream is bound to the
+source stream's id at first contact; from then on another stream at the same path is refused (why-the-rules, S12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import UpstreamRecord
+from fairlead.model.errors import InvalidValue, NotAgreed, NotAllowed, UnknownStream
+from fairlead.streamlog.values import Behind, Gap, Position
+from fairlead.wire.messages import (
+    PROTOCOL,
+    ApplyHello,
+    BehindPartition,
+    GapRange,
+    LinkAnswer,
+    LinkRequest,
+    Place,
+    SlicePosition,
+)
+
+LISTED_MAX = 10_000
+"""Partitions behind and gaps that one answer lists; the totals are always whole."""
+
+
+def check_protocol(version: int) -> None:
+    """Refuse another version of the link protocol, naming both."""
+    if version != PROTOCOL:
+        raise InvalidValue(f"the source speaks version {version} of the link protocol, this gateway {PROTOCOL}")
+
+
+def admit(cluster: Cluster, hello: ApplyHello) -> Stream:
+    """The destination stream of a sink's hello.
+
+    Raises:
+        InvalidValue, UnknownStream, NotAgreed, NotAllowed.
+    """
+    check_protocol(hello.protocol)
+    stream = cluster.stream_by_id(hello.destination)
+    if stream is None:
+        raise UnknownStream(f"no stream with id {hello.destination.hex()} in cluster {cluster.name}")
+    upstream_of(cluster, stream, hello.source, hello.link)
+    return stream
+
+
+async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
+    """Check the agreement, bind the upstream to the source's id if it is not, and say where the replica stands.
+
+    Raises:
+        InvalidValue, UnknownStream, NotAgreed, NotAllowed.
+    """
+    check_protocol(request.protocol)
+    stream = cluster.stream(request.path)
+    upstream = upstream_of(cluster, stream, request.source, request.link)
+    if upstream.source_stream is None:
+        await cluster.links.bind_upstream(upstream, request.source.stream)
+    return stand(cluster, stream, request.link)
+
+
+def upstream_of(cluster: Cluster, stream: Stream, source: Place, link: bytes) -> UpstreamRecord:
+    """The upstream entry by which this source may write here.
+
+    Raises:
+        NotAllowed: the source is the stream itself.
+        NotAgreed: there is no entry; the message is the command that makes it.
+            It is also raised, with other commands, where the entry is bound to another stream of that path.
+    """
+    if source.stream == stream.id:
+        raise NotAllowed(f"{cluster.global_path(stream.path)} cannot be a replica of itself")
+    path = global_path(source)
+    found = [u for u in cluster.links.upstreams(stream.id) if u.path == path and u.once_link in {None, link}]
+    replica = cluster.global_path(stream.path)
+    if not found:
+        raise NotAgreed(f"run: fairlead stream upstream add -path {replica} -upstream {path}")
+    for upstream in found:
+        if upstream.source_stream in {None, source.stream}:
+            return upstream
+    raise NotAgreed(
+        f"{path} is another stream than the upstream of {replica}; to accept it run: fairlead stream upstream remove "
+        f"-path {replica} -upstream {path}, then: fairlead stream upstream add -path {replica} -upstream {path}"
+    )
+
+
+def global_path(place: Place) -> str:
+    """/mapr/<cluster>/<path> of a stream."""
+    return f"/mapr/{place.cluster}{place.path}"
+
+
+def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:
+    """Positions, partitions behind and gaps of a replica, for one link."""
+    behind = [each for shard in stream.shards for each in shard.state.behind(link)]
+    gaps = [each for shard in stream.shards for each in shard.state.gaps()]
+    return LinkAnswer(
+        cluster=cluster.name,
+        path=stream.path,
+        stream=stream.id,
+        positions=tuple(recorded_positions(stream, link)),
+        behind=tuple(map(_behind, islice(sorted(behind, key=lambda each: each.conflict), LISTED_MAX))),
+        behind_total=len(behind),
+        conflicts_total=sum(each.conflict for each in behind),
+        gaps=tuple(map(_gap, islice(gaps, LISTED_MAX))),
+        gaps_total=len(gaps),
+    )
+
+
+def recorded_positions(stream: Stream, link: bytes) -> Iterable[SlicePosition]:
+    """A position for every (shard, slice) of the source that every shard of the replica has recorded."""
+    by_shard = [shard.state.positions(link) for shard in stream.shards]
+    for key, first in by_shard[0].items():
+        found = [first, *(others[key] for others in by_shard[1:] if key in others)]
+        if len(found) == len(by_shard):
+            yield _lowest(key, found)
+
+
+def _lowest(key: tuple[int, int], found: list[Position]) -> SlicePosition:
+    """Each shard of the replica has its own position, in the commit of its data; all data below the lowest is here."""
+    lowest = min(found, key=lambda position: position.commit)
+    run = max((position.run for position in found), key=lambda run: (run.epoch, run.counter))
+    return SlicePosition(key[0], key[1], lowest.commit, lowest.epoch_id, run)
+
+
+def _behind(note: Behind) -> BehindPartition:
+    return BehindPartition(note.topic, note.incarnation, note.partition, note.end, note.reason)
+
+
+def _gap(gap: Gap) -> GapRange:
+    return GapRange(gap.topic, gap.partition, gap.start, gap.end, gap.reason)

@@ -1,0 +1,94 @@
+"""HTTP of the destination's gateway for links: contact, and the one-time grant of a copy.
+
+    POST /gateway/link        LinkRequest → LinkAnswer       may this source send, and where does the replica stand?
+    POST /gateway/copy        LinkRequest → LinkAnswer       allow this one link (`copystream`), then as above
+    POST /gateway/copy/end    LinkRequest → {}               take that back
+
+An error is the envelope of the admin interface.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter, Request, Response
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.values import UpstreamRecord
+from fairlead.gateway.apply.agreement import answer_contact, check_protocol, global_path
+from fairlead.model.errors import FairleadError, NotAllowed, NotFound
+from fairlead.streamlog.applying.frame import forget_link
+from fairlead.wire.errors import error_envelope, http_status
+from fairlead.wire.messages import LinkAnswer, LinkRequest, body_from_json, to_json
+
+router = APIRouter()
+
+JSON = "application/json"
+
+
+@router.post("/gateway/link", include_in_schema=False)
+async def link(request: Request) -> Response:
+    """First contact of a link, and each later question."""
+    return await _answer(request, answer_contact)
+
+
+@router.post("/gateway/copy", include_in_schema=False)
+async def copy(request: Request) -> Response:
+    """Allow one link to copy into a stream, once."""
+    return await _answer(request, allow_copy)
+
+
+@router.post("/gateway/copy/end", include_in_schema=False)
+async def copy_end(request: Request) -> Response:
+    """Forget the permission of a copy that has ended."""
+    return await _answer(request, end_copy)
+
+
+async def allow_copy(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
+    """Record that this link may write into the stream; asking again changes nothing.
+
+    Raises:
+        UnknownStream, NotAllowed: the stream cannot be copied into itself.
+    """
+    check_protocol(request.protocol)
+    stream = cluster.stream(request.path)
+    if request.source.stream == stream.id:
+        raise NotAllowed(f"{cluster.global_path(stream.path)} cannot be copied into itself")
+    if _copy_of(cluster, request) is None:
+        upstream = UpstreamRecord(stream.id, global_path(request.source), request.source.stream, request.link)
+        await cluster.links.add_upstream(upstream)
+    return await answer_contact(cluster, request)
+
+
+async def end_copy(cluster: Cluster, request: LinkRequest) -> None:
+    """Forget a copy's permission, if it is there, and with `once` also its positions and notes.
+
+    A copy beside a standing link has moved that link's, which stay.
+    """
+    found = _copy_of(cluster, request)
+    if found is None:
+        return
+    stream = cluster.stream(request.path)
+    if request.once:
+        for shard in stream.shards:
+            await shard.submit(lambda draft: forget_link(draft, request.link))
+    await cluster.links.remove_upstream(found)
+
+
+def _copy_of(cluster: Cluster, request: LinkRequest) -> UpstreamRecord | None:
+    try:
+        stream = cluster.stream(request.path)
+    except NotFound:
+        return None
+    return next((u for u in cluster.links.upstreams(stream.id) if u.once_link == request.link), None)
+
+
+async def _answer(request: Request, handle: Callable[[Cluster, LinkRequest], Awaitable[LinkAnswer | None]]) -> Response:
+    cluster: Cluster = request.app.state.links.cluster
+    try:
+        answer = await handle(cluster, body_from_json(await request.body(), LinkRequest))
+    except FairleadError as error:
+        body = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
+        return Response(body, http_status(error), media_type=JSON)
+    return Response("{}" if answer is None else to_json(answer), media_type=JSON)

@@ -1,0 +1,259 @@
+"""One connection of a sink to this gateway: frames in, cumulative answers out.
+
+Frames are handed to the replica's shards in the order in which they came, without waiting for one another, so that many
+share a commit. Each shard of the replica gets the part of a frame whose topics live in it, with the frame's own
+commits, and records its own position with it; the replica's position is the lowest (`docs/formats/link-protocol.md`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import fairlead.streamlog.applying.frame as frames_apply
+from fairlead.cluster.stream import Stream
+from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, another
+from fairlead.model.names import shard_of
+from fairlead.streamlog.frames.codec import decode_frame
+from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.values import Run
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.wire.messages import Applied, ApplyHello, Refused, SliceAt
+
+DECODED_HERE_BYTES_MAX = 64 * 1024
+"""A larger frame is decoded in a thread, so that the loop serves others meanwhile."""
+
+PIECE_ROWS = 1000
+"""A frame of more rows is applied piece by piece, so that the loop serves others between two commits."""
+
+SliceKey = tuple[int, int]
+"""(shard of the source, slice)."""
+
+
+@dataclass(slots=True)
+class ApplyCounts:
+    """What came in over links, for metrics and answers."""
+
+    frames: int = 0
+    size_bytes: int = 0
+    records: int = 0
+    duplicates: int = 0
+    behind: int = 0
+    refused: int = 0
+
+
+class ApplySession:
+    """Applies the frames of one connection."""
+
+    def __init__(self, stream: Stream, hello: ApplyHello, window_bytes: int, totals: ApplyCounts) -> None:
+        self.stream = stream
+        self.hello = hello
+        self.counts = ApplyCounts()
+        self.failure: FairleadError | None = None
+        self._totals = totals
+        self.window_bytes = window_bytes
+        self._waiting_bytes = 0
+        self._received = 0
+        self._through = 0
+        self._told_through = 0
+        self._finished: set[int] = set()
+        self._positions: dict[SliceKey, int] = {}
+        self._refusals: list[Refused] = []
+        self._refused_run: dict[SliceKey, Run] = {}
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def submit(self, data: bytes | memoryview) -> None:
+        """Take the next frame; returns when another may be read.
+
+        Raises:
+            CorruptBatch: the bytes are no frame.
+            InvalidValue: the frame is of another link or source than the hello.
+        """
+        self._received += 1
+        number, size = self._received, len(data)
+        frame = await _decode(data)
+        self._check(frame)
+        self._waiting_bytes += size
+        self._count(frames=1, size_bytes=size)
+        task = asyncio.get_running_loop().create_task(self._run(number, frame, size))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        while self._waiting_bytes > self.window_bytes and self.failure is None:
+            self._room.clear()
+            await self._room.wait()
+
+    async def answers(self) -> list[Refused | Applied]:
+        """Wait for news and return what is to be said; refusals come before the Applied that counts them.
+
+        Raises:
+            FairleadError: this connection has failed and is to be closed with that.
+        """
+        await self._news.wait()
+        self._news.clear()
+        if self.failure is not None:
+            raise self.failure
+        refusals, self._refusals = self._refusals, []
+        return [*refusals, *self._applied()]
+
+    def fail(self, error: FairleadError) -> None:
+        """End the connection with an error; the first one counts."""
+        self.failure = self.failure or error
+        self._news.set()
+        self._room.set()
+
+    async def close(self) -> None:
+        """Wait for what was submitted; it is applied though nobody hears of it."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _check(self, frame: Frame) -> None:
+        if (frame.link, frame.source) != (self.hello.link, self.hello.source.stream):
+            raise InvalidValue(f"a frame of link {frame.link.hex()} on the connection of {self.hello.link.hex()}")
+
+    def _applied(self) -> Iterable[Applied]:
+        if self._through == self._told_through:
+            return
+        self._told_through = self._through
+        slices = tuple(SliceAt(shard, slice, at) for (shard, slice), at in self._positions.items())
+        self._positions = {}
+        yield Applied(self._through, slices, self.counts.records, self.counts.duplicates, self.counts.behind)
+
+    async def _run(self, number: int, frame: Frame, size: int) -> None:
+        try:
+            if not self._is_refused(frame):
+                await self._apply(number, frame, size)
+        except FairleadError as error:
+            self.fail(error)
+            return
+        finally:
+            self._waiting_bytes -= size
+            self._room.set()
+        self._finish(number)
+
+    async def _apply(self, number: int, frame: Frame, size: int) -> None:
+        parts = [
+            (shard, request)
+            for shard, part in split(frame, len(self.stream.shards))
+            for request in in_pieces(part, PIECE_ROWS)
+        ]
+        shards = self.stream.shards
+        # No name for the futures: an error in one would hold this frame, and so itself and the rows.
+        outcomes = await asyncio.gather(*(shards[shard].submit(each, size // len(parts)) for shard, each in parts))
+        refused = [outcome for outcome in outcomes if outcome.refused_position is not None]
+        if refused:
+            self._refuse(number, frame, refused)
+        elif frame.repair is None:
+            last = {shard: outcome.position for (shard, _), outcome in zip(parts, outcomes, strict=True)}
+            self._positions[frame.shard, frame.slice] = min(last.values())
+        self._count(
+            records=sum(outcome.appended for outcome in outcomes),
+            duplicates=sum(outcome.duplicates for outcome in outcomes),
+            behind=sum(outcome.behind + outcome.conflicts for outcome in outcomes),
+        )
+
+    def _refuse(self, number: int, frame: Frame, refused: list[frames_apply.Applied]) -> None:
+        self._count(refused=1)
+        if self._is_refused(frame):
+            return
+        position = min(outcome.refused_position or 0 for outcome in refused)
+        self._refused_run[frame.shard, frame.slice] = frame.run
+        self._refusals.append(Refused(number, frame.shard, frame.slice, position, refused[0].reason))
+
+    def _is_refused(self, frame: Frame) -> bool:
+        """A slice that was refused stays so until a newer grant brings it."""
+        run = self._refused_run.get((frame.shard, frame.slice))
+        return run is not None and not run < frame.run
+
+    def _finish(self, number: int) -> None:
+        self._finished.add(number)
+        while self._through + 1 in self._finished:
+            self._through += 1
+            self._finished.remove(self._through)
+        self._news.set()
+
+    def _count(self, **counts: int) -> None:
+        for name, count in counts.items():
+            for target in (self.counts, self._totals):
+                setattr(target, name, getattr(target, name) + count)
+
+
+async def _decode(data: bytes | memoryview) -> Frame:
+    if len(data) <= DECODED_HERE_BYTES_MAX:
+        return decode_frame(data)
+    return await asyncio.to_thread(decode_frame, data)
+
+
+Request = Callable[[Draft], frames_apply.Applied]
+
+
+class _Chain:
+    """The pieces of one frame in one shard: each is applied only if those before it are in the log, or in this very
+    commit. Else a piece whose commit failed (a full disk) would be passed by the position of the last one."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._draft: Draft | None = None
+        self._failed: FairleadError | None = None
+        self._refused: frames_apply.Applied | None = None
+
+    def request(self, place: int, piece: Frame) -> Request:
+        """The request that applies the piece at this place."""
+        return lambda draft: self._apply(draft, place, piece)
+
+    def _apply(self, draft: Draft, place: int, piece: Frame) -> frames_apply.Applied:
+        if not self._stands(draft, place):
+            if self._failed is not None:
+                raise another(self._failed)
+            raise StorageUnavailable("an earlier part of the frame was not written; it is sent again")
+        if self._refused is not None:
+            return self._refused
+        try:
+            outcome = frames_apply.apply_frame(draft, piece)
+        except FairleadError as error:
+            self._failed = another(error)
+            raise
+        if outcome.refused_position is not None:
+            self._refused = outcome
+        self._done, self._draft = place + 1, draft
+        return outcome
+
+    def _stands(self, draft: Draft, place: int) -> bool:
+        """A commit that failed gives its number to the next one; one without rows is none and cannot fail."""
+        if self._failed is not None or self._done != place:
+            return False
+        before = self._draft
+        return before is None or before is draft or before.commit < draft.commit or not before.rows
+
+
+def in_pieces(frame: Frame, rows_max: int) -> list[Request]:
+    """Requests that apply a frame, at most so many rows each."""
+    found = pieces(frame, rows_max)
+    chain = _Chain()
+    return [chain.request(place, piece) for place, piece in enumerate(found)]
+
+
+def pieces(frame: Frame, rows_max: int) -> list[Frame]:
+    """A frame as several of at most so many rows; only the last one moves the position, or ends the repair."""
+    if len(frame.rows) <= rows_max:
+        return [frame]
+    repair = None if frame.repair is None else replace(frame.repair, last=False)
+    starts = range(0, len(frame.rows), rows_max)
+    chunks = [frame.rows[start : start + rows_max] for start in starts]
+    first = [replace(frame, to_commit=frame.from_commit, rows=chunk, repair=repair) for chunk in chunks[:-1]]
+    return [*first, replace(frame, rows=chunks[-1])]
+
+
+def split(frame: Frame, shards: int) -> list[tuple[int, Frame]]:
+    """The part of a frame for each shard of the replica; every shard gets one, for its position. A repair, which moves
+    no position, goes only where its topic lives."""
+    if shards == 1:
+        return [(0, frame)]
+    home = {number: shard_of(topic.name, shards) for number, topic in frame.topics.items()}
+    if frame.repair is not None:
+        return [(home.get(frame.repair.number, 0), frame)]
+    return [
+        (shard, replace(frame, rows=[row for row in frame.rows if home.get(row.topic, 0) == shard]))
+        for shard in range(shards)
+    ]

@@ -1,0 +1,175 @@
+"""Giving the slices of links to readers: what is missing, how much there is to read, who has room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
+from fairlead.gateway.links.reader_port import ReaderPort
+from fairlead.gateway.links.state import LinkState, SliceKey, urls_of
+from fairlead.model.names import SLICES, parse_stream_path
+from fairlead.storage.names import shard_prefix
+from fairlead.streamlog.values import Run
+from fairlead.wire.messages import BehindPartition, Grant, Place, RepairGrant, RepairPartition
+
+REPAIRED_AT_ONCE = 1000
+"""Partitions in one repair grant; the next contact brings more."""
+
+
+class Granting:
+    """Keeps the grant table full."""
+
+    def __init__(self, cluster: Cluster, data_root: str) -> None:
+        self.table = GrantTable()
+        self.runs = Runs(cluster.meta.log.epoch.number)
+        self.given = 0
+        self._cluster = cluster
+        self._data_root = data_root
+        self._numbers = count(1)
+
+    def join(self, port: ReaderPort) -> None:
+        """A reader has connected."""
+        self.table.ports.append(port)
+
+    def leave(self, port: ReaderPort) -> set[bytes]:
+        """A reader has gone; answers the links that lost grants."""
+        return self.table.leave(port)
+
+    def withdraw(self, link: LinkState, reason: str) -> Run | None:
+        """Take all grants of a link back; answers the largest run among them."""
+        return self.table.withdraw(self.table.of(link.record.id), reason)
+
+    def end(self, held: Held) -> None:
+        """A grant is done."""
+        self.table.drop(held.number)
+        held.port.release(None if held.repair else held.key)
+
+    def fill(self, link: LinkState, stream: Stream) -> None:
+        """Grant every slice of a link that nobody holds, if there is a reader with room."""
+        for shard in range(len(stream.shards)):
+            missing = self._missing(link, shard)
+            if missing:
+                self._give(link, stream, shard, missing)
+
+    def repair(
+        self, link: LinkState, stream: Stream, behind: Sequence[BehindPartition], *, alone: bool = False
+    ) -> bool:
+        """Grant a repair for partitions that are behind and whose topics are here; False if none could be. `alone`:
+        nobody else is granted their slices until it is done."""
+        given = False
+        for shard_number, shard in enumerate(stream.shards):
+            found = [(shard.state.by_incarnation(each.incarnation), each) for each in behind]
+            partitions = tuple(
+                RepairPartition(topic.number, each.partition, each.end, each.reason) for topic, each in found if topic
+            )
+            if partitions:
+                given |= self._give_repair(link, stream, shard_number, partitions[:REPAIRED_AT_ONCE], alone=alone)
+        return given
+
+    def pending_bytes(self, link: LinkState, stream: Stream) -> dict[SliceKey, int]:
+        """By slice, the bytes of batches that the destination has not."""
+        return {
+            (number, each): left.bytes
+            for number, shard in enumerate(stream.shards)
+            for each, left in shard.log.pending(link.effective_of(number)).items()
+        }
+
+    def should_spread(self, link: LinkState, stream: Stream) -> bool:
+        """A big backlog of this link is read by fewer tasks than there are."""
+        for number, shard in enumerate(stream.shards):
+            readers = {id(held.port) for held in self.table.of(link.record.id) if held.key[1] == number}
+            if not readers or len(readers) >= min(len(self.table.ports), SLICES):
+                continue
+            if sum(left.bytes for left in shard.log.pending(link.effective_of(number)).values()) > SPLIT_BYTES:
+                return True
+        return False
+
+    def _missing(self, link: LinkState, shard: int) -> dict[int, int]:
+        """By slice that nobody holds, where to begin."""
+        held = self.table.slices(link.record.id, shard)
+        starts = {each: start for each, start in link.start_of(shard).items() if each not in held}
+        until = _until(link, shard)
+        if until is None:
+            return starts
+        return {each: start for each, start in starts.items() if link.effective((shard, each)) < until}
+
+    def _give(self, link: LinkState, stream: Stream, shard: int, missing: dict[int, int]) -> None:
+        ports = self.table.free()
+        if not ports:
+            return
+        log = stream.shards[shard].log
+        pending = {each: left.bytes for each, left in log.pending(missing).items()}
+        for port, group in zip(ports, groups(pending, len(ports)), strict=False):
+            self._grant(port, link, stream, shard, {each: missing[each] for each in group})
+
+    def _grant(self, port: ReaderPort, link: LinkState, stream: Stream, shard: int, slices: dict[int, int]) -> None:
+        log = stream.shards[shard].log
+        read_from = {each: max(start, link.effective((shard, each))) for each, start in slices.items()}
+        grant = Grant(
+            grant=next(self._numbers),
+            link=link.wire_id,
+            run=self.runs.next(),
+            source=self._place(stream),
+            shard=shard,
+            destination=self._destination(link),
+            forward=link.record.forward,
+            data_root=self._data_root,
+            prefix=shard_prefix(stream.id, shard),
+            slices=slices,
+            epochs=tuple(log.epochs),
+            end=log.end,
+            until=_until(link, shard),
+            link_created_at=link.record.created_at,
+            read_from=read_from,
+        )
+        held = Held(grant.grant, link.record.id, grant.run, (stream.id, shard), frozenset(slices), port)
+        self.table.add(held)
+        self.given += 1
+        link.unread(shard, read_from)
+        port.grant(grant)
+
+    def _give_repair(
+        self, link: LinkState, stream: Stream, shard: int, partitions: tuple[RepairPartition, ...], *, alone: bool
+    ) -> bool:
+        ports = self.table.free()
+        if not ports:
+            return False
+        log = stream.shards[shard].log
+        grant = RepairGrant(
+            grant=next(self._numbers),
+            link=link.wire_id,
+            run=self.runs.next(),
+            source=self._place(stream),
+            shard=shard,
+            destination=self._destination(link),
+            forward=link.record.forward,
+            data_root=self._data_root,
+            prefix=shard_prefix(stream.id, shard),
+            partitions=partitions,
+            epochs=tuple(log.epochs),
+            end=log.end,
+            link_created_at=link.record.created_at,
+        )
+        key = (stream.id, shard)
+        slices = frozenset(each.number % SLICES for each in partitions) if alone else frozenset()
+        self.table.add(Held(grant.grant, link.record.id, grant.run, key, slices, ports[0], repair=True))
+        self.given += 1
+        ports[0].repair(grant)
+        return True
+
+    def _destination(self, link: LinkState) -> Place:
+        """Where a link's frames go; the URLs begin with the one whose turn it is."""
+        replica = parse_stream_path(link.record.replica_path)
+        urls = link.gateways.in_turn(urls_of(self._cluster, link.record))
+        return Place(replica.cluster or "", replica.path, link.record.replica_stream or b"", urls)
+
+    def _place(self, stream: Stream) -> Place:
+        return Place(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
+
+
+def _until(link: LinkState, shard: int) -> int | None:
+    once = link.record.once
+    return None if once is None else once[shard]

@@ -1,0 +1,206 @@
+"""The source server's control connections: /control/reader, /control/sink and, for the replicator, /control/replicator.
+
+Each is a conversation of text messages (`messages.py`). A message that is not understood ends the connection with its
+reason; the task comes back and says hello again. When a reader's connection ends, its grants end too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import structlog
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+
+from fairlead.gateway.apply.socket import HELLO_TIMEOUT_S
+from fairlead.gateway.links.reader_port import ReaderPort
+from fairlead.gateway.links.task_messages import LinkTasks
+from fairlead.model.errors import InvalidValue
+from fairlead.wire.first_of import first_of
+from fairlead.wire.messages import (
+    READER_SAYS,
+    SINK_SAYS,
+    Done,
+    Failed,
+    Kinds,
+    LinksActive,
+    ListObjects,
+    Locate,
+    Progress,
+    ReaderHello,
+    ReadReport,
+    SinkHello,
+    SliceRefused,
+    TopicsWanted,
+    WithdrawRun,
+    from_json,
+    to_json,
+)
+
+log = structlog.get_logger()
+router = APIRouter()
+
+POLICY_VIOLATION = 1008
+
+
+class Outbox:
+    """Messages that wait for a socket."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[object] = deque()
+        self._news = asyncio.Event()
+
+    def put(self, message: object) -> None:
+        self._waiting.append(message)
+        self._news.set()
+
+    async def outgoing(self) -> list[object]:
+        """Wait for messages, and return all."""
+        await self._news.wait()
+        self._news.clear()
+        messages = list(self._waiting)
+        self._waiting.clear()
+        return messages
+
+
+class SinkConnection(Outbox):
+    """One connected sink task."""
+
+    def withdraw(self, message: WithdrawRun) -> None:
+        self.put(message)
+
+
+@router.websocket("/control/reader")
+async def reader(socket: WebSocket) -> None:
+    """Grants and announcements for one reader task."""
+    links: LinkTasks = socket.app.state.links
+    hello = await _hello(socket, READER_SAYS, ReaderHello)
+    if hello is None:
+        return
+    port = ReaderPort(links.cluster, hello)
+    try:
+        links.reader_joined(port)
+        await _converse(socket, port.outgoing, READER_SAYS, lambda message: _from_reader(links, port, message))
+    finally:
+        links.reader_left(port)
+
+
+async def _from_reader(links: LinkTasks, port: ReaderPort, message: object) -> None:
+    match message:
+        case ReadReport():
+            links.read(port, message)
+        case ListObjects():
+            port.list_again(message)
+        case TopicsWanted():
+            port.name_topics(message)
+        case Locate():
+            await port.locate(message)
+        case Done():
+            links.done(port, message)
+        case _:
+            raise InvalidValue("a second hello")
+
+
+@router.websocket("/control/sink")
+async def sink(socket: WebSocket) -> None:
+    """Progress and failures of one sink task; withdrawals for it."""
+    links: LinkTasks = socket.app.state.links
+    if await _hello(socket, SINK_SAYS, SinkHello) is None:
+        return
+    connection = SinkConnection()
+    links.sinks.add(connection)
+    try:
+        await _converse(socket, connection.outgoing, SINK_SAYS, lambda message: _from_sink(links, message))
+    finally:
+        links.sinks.discard(connection)
+
+
+async def _from_sink(links: LinkTasks, message: object) -> None:
+    match message:
+        case Progress():
+            links.progress(message)
+        case Failed():
+            links.sink_failed(message)
+        case SliceRefused():
+            links.sink_refused(message)
+        case _:
+            raise InvalidValue("a second hello")
+
+
+@router.websocket("/control/replicator")
+async def replicator(socket: WebSocket) -> None:
+    """Tells the replicator how many links want to move data, now and at each change; it says nothing."""
+    links: LinkTasks = socket.app.state.links
+    await socket.accept()
+    outbox = Outbox()
+
+    def tell() -> None:
+        outbox.put(LinksActive(links.active))
+
+    unwatch = links.watch(tell)
+    tell()
+    try:
+        await _converse(socket, outbox.outgoing, {}, _nothing)
+    finally:
+        unwatch()
+
+
+async def _nothing(message: object) -> None:
+    """The replicator has nothing to say."""
+
+
+async def _hello(socket: WebSocket, kinds: Kinds, kind: type[Any]) -> Any:
+    """Accept, and return the first message; None if it is no hello and the connection was closed."""
+    await socket.accept()
+    try:
+        message = from_json(await asyncio.wait_for(socket.receive_text(), HELLO_TIMEOUT_S), kinds)
+    except InvalidValue as error:
+        await _end(socket, error)
+        return None
+    except (TimeoutError, WebSocketDisconnect, KeyError):
+        await _close(socket)
+        return None
+    if not isinstance(message, kind):
+        await _end(socket, InvalidValue("the first message is not a hello"))
+        return None
+    return message
+
+
+async def _converse(
+    socket: WebSocket,
+    outgoing: Callable[[], Coroutine[Any, Any, list[object]]],
+    kinds: Kinds,
+    heard: Callable[[object], Coroutine[Any, Any, None]],
+) -> None:
+    try:
+        await first_of(_say(socket, outgoing), _hear(socket, kinds, heard))
+    except InvalidValue as error:
+        await _end(socket, error)
+    except (WebSocketDisconnect, KeyError, RuntimeError):
+        await _close(socket)
+
+
+async def _say(socket: WebSocket, outgoing: Callable[[], Coroutine[Any, Any, list[object]]]) -> None:
+    while True:
+        for message in await outgoing():
+            await socket.send_text(to_json(message))
+
+
+async def _hear(socket: WebSocket, kinds: Kinds, heard: Callable[[object], Coroutine[Any, Any, None]]) -> None:
+    while True:
+        await heard(from_json(await socket.receive_text(), kinds))
+
+
+async def _end(socket: WebSocket, error: InvalidValue) -> None:
+    log.warning("control connection ended", path=socket.url.path, error=str(error))
+    with suppress(RuntimeError, WebSocketDisconnect):
+        await socket.close(POLICY_VIOLATION, str(error)[:120])
+
+
+async def _close(socket: WebSocket) -> None:
+    """Close, if the other side has not."""
+    with suppress(RuntimeError, WebSocketDisconnect):
+        await socket.close()

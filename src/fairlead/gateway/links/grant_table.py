@@ -1,0 +1,128 @@
+"""Who reads what: which slices of which link's shards are given to which reader task, and under which run.
+
+Pure bookkeeping, no sockets. A slice of a link is held by one task at a time; every grant has a new run, larger than
+any before it, also than those that the destination has seen (a restored cluster may have counted less).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fairlead.gateway.links.reader_port import ReaderPort, ShardKey
+from fairlead.streamlog.values import Run
+
+SPLIT_BYTES = 64_000_000
+"""A larger backlog of one shard is given to several tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One grant that a reader has. A repair holds the slices that nobody else may read meanwhile, if any."""
+
+    number: int
+    link: bytes
+    run: Run
+    key: ShardKey
+    slices: frozenset[int]
+    port: ReaderPort
+    repair: bool = False
+
+
+class Runs:
+    """Numbers for grants: (writer epoch of the cluster's own log, counter)."""
+
+    def __init__(self, epoch: int) -> None:
+        self._last = Run(epoch, 0)
+
+    def next(self) -> Run:
+        """A run above all that were given or seen."""
+        self._last = Run(self._last.epoch, self._last.counter + 1)
+        return self._last
+
+    def seen(self, runs: Iterable[Run]) -> None:
+        """A destination has recorded these."""
+        for run in runs:
+            if self._last < run:
+                self._last = run
+
+
+class GrantTable:
+    """All reader tasks that are connected, and what each holds."""
+
+    def __init__(self) -> None:
+        self.ports: list[ReaderPort] = []
+        self._held: dict[int, Held] = {}
+        self._answered: dict[int, tuple[int, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, number: int) -> Held | None:
+        """The grant of that number, if it still stands."""
+        return self._held.get(number)
+
+    def add(self, held: Held) -> None:
+        """Note a grant that was given."""
+        self._held[held.number] = held
+
+    def drop(self, number: int) -> Held | None:
+        """Note that a grant has ended."""
+        self._answered.pop(number, None)
+        return self._held.pop(number, None)
+
+    def answered(self, run: Run, frames: int, size_bytes: int) -> None:
+        """A destination has answered so much more of a grant: its reader may hand on as much."""
+        for held in self._held.values():
+            if held.run == run:
+                before = self._answered.get(held.number, (0, 0))
+                total = (before[0] + frames, before[1] + size_bytes)
+                self._answered[held.number] = total
+                held.port.credit(held.number, *total)
+                return
+
+    def of(self, link: bytes) -> list[Held]:
+        """The grants of a link, repairs included."""
+        return [held for held in self._held.values() if held.link == link]
+
+    def slices(self, link: bytes, shard: int) -> set[int]:
+        """The slices of a link's shard that are held."""
+        return {s for held in self.of(link) if held.key[1] == shard for s in held.slices}
+
+    def leave(self, port: ReaderPort) -> set[bytes]:
+        """A reader has gone: its grants end; answers the links that lost some."""
+        self.ports.remove(port)
+        lost = [held for held in self._held.values() if held.port is port]
+        for held in lost:
+            self.drop(held.number)
+        return {held.link for held in lost}
+
+    def free(self) -> list[ReaderPort]:
+        """Readers that may be given more, those with the fewest grants first."""
+        load = {id(port): 0 for port in self.ports}
+        for held in self._held.values():
+            load[id(held.port)] += 1
+        return sorted((port for port in self.ports if load[id(port)] < port.slots), key=lambda port: load[id(port)])
+
+    def withdraw(self, held: Iterable[Held], reason: str) -> Run | None:
+        """Take grants back; answers the largest run among them."""
+        last: Run | None = None
+        for each in list(held):
+            if self.drop(each.number) is None:
+                continue
+            each.port.withdraw(each.number, None if each.repair else each.key, reason)
+            last = each.run if last is None or last < each.run else last
+        return last
+
+
+def groups(pending_bytes: Mapping[int, int], parts: int) -> list[list[int]]:
+    """Divide slices into at most `parts` groups of about equal bytes; one group where there is little to read."""
+    if sum(pending_bytes.values()) <= SPLIT_BYTES or parts <= 1:
+        return [sorted(pending_bytes)]
+    sums = [0] * min(parts, len(pending_bytes))
+    found: list[list[int]] = [[] for _ in sums]
+    for each in sorted(pending_bytes, key=lambda each: (-pending_bytes[each], each)):
+        smallest = min(range(len(sums)), key=lambda index: (sums[index], len(found[index])))
+        found[smallest].append(each)
+        sums[smallest] += pending_bytes[each]
+    return [sorted(group) for group in found]

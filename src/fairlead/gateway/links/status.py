@@ -1,0 +1,195 @@
+"""What `stream replica list` and `copystream status` show of a link: the original's fields, and ours after them.
+
+`replicaState` takes the original's names:
+
+    REPLICA_STATE_CREATE_SCHEDULE    the replica was not reached yet, or has not agreed
+    REPLICA_STATE_COPY_SCHEDULE      it waits for a reader (is a replicator running?)
+    REPLICA_STATE_COPY_IN_PROGRESS   what existed is being copied for the first time
+    REPLICA_STATE_COPY_IN_RECOVER    a copy goes on after a break, or the destination does not answer during one
+    REPLICA_STATE_REPLICATING        caught up once; new records follow
+    REPLICA_STATE_UNEXPECTED         stopped; `errors` says which command goes on
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.links.assignment import Granting
+from fairlead.gateway.links.codes import shown_code
+from fairlead.gateway.links.grant_table import SPLIT_BYTES
+from fairlead.gateway.links.state import LinkState, Phase
+from fairlead.model.names import parse_stream_path
+from fairlead.wire.messages import BehindPartition, GapRange
+
+SHOWN_MAX = 100
+"""Partitions behind, gaps and conflicts listed one by one; the counts are whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What the destination has not recorded yet; times in milliseconds since 1970, 0 if there is none."""
+
+    records: int
+    size_bytes: int
+    oldest_ms: int
+    newest_ms: int
+    slices: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """One link of a stream, as `replica list` shows it, or one copy."""
+
+    values: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def row(self) -> dict[str, Any]:
+        """All of it."""
+        return dict(self.values)
+
+
+def status(link: LinkState, stream: Stream, granting: Granting, index: int) -> ReplicaStatus:
+    """The row of one link; `index` counts from 1."""
+    left = backlog(link, stream)
+    link.note_caught_up()
+    state = state_of(link, granting)
+    return ReplicaStatus(
+        {
+            **_original(link, left, state, index),
+            **_ours(link, stream),
+            "errors": _errors(link),
+        }
+    )
+
+
+def backlog(link: LinkState, stream: Stream) -> Backlog:
+    """What is pending, by the log's own counts."""
+    parts = [
+        part
+        for number, shard in enumerate(stream.shards)
+        for part in shard.log.pending(link.effective_of(number)).values()
+    ]
+    full = [part for part in parts if part.records]
+    return Backlog(
+        records=sum(part.records for part in full),
+        size_bytes=sum(part.bytes for part in full),
+        oldest_ms=min((part.oldest_ms or 0 for part in full), default=0),
+        newest_ms=max((part.newest_ms or 0 for part in full), default=0),
+        slices=len(full),
+    )
+
+
+def state_of(link: LinkState, granting: Granting) -> str:
+    """The original's name for what the link is doing."""
+    return f"REPLICA_STATE_{_state(link, granting)}"
+
+
+def _state(link: LinkState, granting: Granting) -> str:
+    if link.phase is Phase.STOPPED:
+        return "UNEXPECTED"
+    if link.answer is None:
+        return "CREATE_SCHEDULE"
+    if not _copying(link):
+        return "REPLICATING"
+    if link.phase is not Phase.READY or not link.began_empty:
+        return "COPY_IN_RECOVER"
+    return "COPY_IN_PROGRESS" if granting.table.of(link.record.id) else "COPY_SCHEDULE"
+
+
+def _copying(link: LinkState) -> bool:
+    """The first copy is not over, or so much was left when this server started that it is one."""
+    return link.copy_bytes is not None and (link.began_empty or link.copy_bytes > SPLIT_BYTES)
+
+
+def percentage(link: LinkState, left: Backlog) -> int:
+    """How much of the copy is done, 0 to 100."""
+    if link.answer is None:
+        return 0
+    if link.copy_bytes is None or left.records == 0:
+        return 100
+    return min(max(0, 100 - 100 * left.size_bytes // max(link.copy_bytes, 1)), 99)
+
+
+def _original(link: LinkState, left: Backlog, state: str, index: int) -> dict[str, Any]:
+    replica = parse_stream_path(link.record.replica_path)
+    return {
+        "cluster": replica.cluster,
+        "stream": replica.path,
+        "type": "FairleadStream",
+        "replicaPath": link.record.replica_path,
+        "replicaState": state,
+        "paused": link.record.paused,
+        "throttle": False,
+        "idx": index,
+        "networkencryption": False,
+        "synchronous": False,
+        "networkcompression": "off",
+        "propagateExistingData": True,
+        "isUptodate": link.answer is not None and left.records == 0 and _behind_total(link) == 0,
+        "minPendingTS": left.oldest_ms,
+        "maxPendingTS": left.newest_ms,
+        "bytesPending": left.size_bytes,
+        "putsPending": left.records,
+        "bucketsPending": left.slices,
+        "uuid": str(uuid.UUID(bytes=link.record.id)),
+        "copyTableCompletionPercentage": percentage(link, left),
+    }
+
+
+def _ours(link: LinkState, stream: Stream) -> dict[str, Any]:
+    answer = link.answer
+    return {
+        "replicaUrls": list(link.record.replica_urls),
+        "forward": link.record.forward,
+        "recordsCopied": link.counts.records,
+        "bytesCopied": link.counts.size_bytes,
+        "duplicates": link.counts.duplicates,
+        "positions": _positions(link, stream),
+        "partitionsBehind": _behind_total(link),
+        "conflicts": link.conflicts,
+        "behind": [] if answer is None else [_behind(each) for each in answer.behind[:SHOWN_MAX]],
+        "gapsTotal": 0 if answer is None else answer.gaps_total,
+        "gaps": [] if answer is None else [_gap(each) for each in answer.gaps[:SHOWN_MAX]],
+    }
+
+
+def _behind_total(link: LinkState) -> int:
+    return 0 if link.answer is None else link.answer.behind_total
+
+
+def _positions(link: LinkState, stream: Stream) -> list[dict[str, int]]:
+    return [
+        {
+            "shard": number,
+            "end": shard.log.end,
+            "lowest": min(link.effective_of(number).values()),
+            "highest": max(link.effective_of(number).values()),
+        }
+        for number, shard in enumerate(stream.shards)
+    ]
+
+
+def _behind(each: BehindPartition) -> dict[str, Any]:
+    return {"topic": each.topic, "partition": each.partition, "offset": each.end, "reason": each.reason}
+
+
+def _gap(each: GapRange) -> dict[str, Any]:
+    return {
+        "topic": each.topic,
+        "partition": each.partition,
+        "start": each.start,
+        "end": each.end,
+        "reason": each.reason,
+    }
+
+
+def _errors(link: LinkState) -> dict[str, Any]:
+    if link.error is None:
+        return {}
+    return {"Code": shown_code(link.error), "Host": ",".join(link.record.replica_urls), "Msg": str(link.error)}

@@ -1,0 +1,154 @@
+"""The routes of `/rest`: made from the table of commands, with their part of the OpenAPI description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from fairlead.client.admin import FORWARDED
+from fairlead.client.catalog import COMMANDS
+from fairlead.client.command import CLUSTERS, Command, Given, Param, given_path
+from fairlead.gateway.rest import HANDLERS
+from fairlead.gateway.rest.context import RestContext, Rows
+from fairlead.gateway.rest.long_json import rendered
+from fairlead.model.errors import InvalidValue, NotAllowed, UnknownCluster
+from fairlead.wire.errors import envelope, error_envelope
+
+BODY_BYTES_MAX = 1_000_000
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def build(context: RestContext) -> APIRouter:
+    """A route for every command, and one that refuses its wrong method."""
+    router = APIRouter()
+    for command in COMMANDS:
+        router.add_api_route(
+            command.path,
+            _endpoint(command, context),
+            methods=[command.method],
+            tags=[" ".join(command.noun)],
+            summary=command.what,
+            operation_id="_".join((*command.noun, command.verb)),
+            openapi_extra=_openapi(command),
+        )
+        wrong = "GET" if command.changes else "POST"
+        router.add_api_route(command.path, _refusal(command, context), methods=[wrong], include_in_schema=False)
+    return router
+
+
+def _endpoint(command: Command, context: RestContext) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        _check_origin(request)
+        raw = await _parameters(request)
+        rows = await _run(command, context, raw, forwarded=FORWARDED in request.headers)
+        body = await rendered(envelope(rows, context.cluster.clock.wall_ms()))
+        return Response(body, media_type="application/json")
+
+    return endpoint
+
+
+def _refusal(command: Command, context: RestContext) -> Endpoint:
+    async def refuse(request: Request) -> Response:
+        why = "it changes something" if command.changes else "it changes nothing"
+        error = InvalidValue(f"{command.path}: {why}, so call it with {command.method}, not {request.method}")
+        body = error_envelope(error, context.cluster.clock.wall_ms())
+        return JSONResponse(body, status_code=405, headers={"allow": command.method})
+
+    return refuse
+
+
+async def _run(command: Command, context: RestContext, raw: Mapping[str, object], *, forwarded: bool) -> Rows:
+    given = command.parse(raw)
+    home = given_path(given, command.home)
+    if home is None or context.is_local(home):
+        return await HANDLERS[command.path](context, given)
+    if forwarded:
+        raise UnknownCluster(f"{home}: this is cluster {context.cluster.name}, not {home.cluster}")
+    return await _forward(command, context, given, raw)
+
+
+async def _forward(command: Command, context: RestContext, given: Given, raw: Mapping[str, object]) -> Rows:
+    """Send a call for another cluster on to it; it learns where this one is."""
+    home = given[command.home or ""]
+    client = context.client(context.urls(given, home))
+    clusters = {**given.clusters, context.cluster.name: context.cluster.urls}
+    params = {name: value for name, value in raw.items() if name.lower() != CLUSTERS}
+    params[CLUSTERS] = {name: list(urls) for name, urls in clusters.items()}
+    send = client.post if command.changes else client.get
+    return (await send(command.path, params, {FORWARDED: "1"})).data
+
+
+async def _parameters(request: Request) -> dict[str, object]:
+    """Query, form and JSON together; a form is read by hand, it needs no library."""
+    found: dict[str, object] = dict(request.query_params)
+    if request.method == "GET":
+        return found
+    body = await _body(request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/x-www-form-urlencoded":
+        return found | dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
+    return found | _json_object(body)
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_BYTES_MAX:
+            raise InvalidValue(f"the parameters are larger than {BODY_BYTES_MAX:,} bytes")
+    return bytes(body)
+
+
+def _json_object(body: bytes) -> dict[str, object]:
+    if not body.strip():
+        return {}
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue(f"the body is neither JSON nor a form: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidValue("the body is not a JSON object of parameters")
+    return found
+
+
+def _check_origin(request: Request) -> None:
+    """Refuse a change that a web page of another site asks a browser for."""
+    origin = request.headers.get("origin")
+    if request.method != "GET" and origin and urlsplit(origin).netloc != request.headers.get("host"):
+        raise NotAllowed(f"a page of {origin} may not change anything here")
+
+
+# ---------------------------------------------------------------- OpenAPI
+
+_TYPES = {"number": "integer", "boolean": "boolean"}
+
+
+def _openapi(command: Command) -> dict[str, Any]:
+    if not command.changes:
+        parameters = [_parameter(param) for param in command.params]
+        return {"parameters": parameters}
+    properties = {param.name: _schema(param) for param in command.params}
+    properties[CLUSTERS] = {
+        "type": "object",
+        "additionalProperties": {"type": "array", "items": {"type": "string"}},
+        "description": "HTTP addresses of the other clusters that the call names",
+    }
+    required = [param.name for param in command.params if param.required]
+    schema = {"type": "object", "properties": properties, "required": required}
+    kinds = ("application/json", "application/x-www-form-urlencoded")
+    return {"requestBody": {"required": bool(required), "content": {kind: {"schema": schema} for kind in kinds}}}
+
+
+def _parameter(param: Param) -> dict[str, Any]:
+    return {"name": param.name, "in": "query", "required": param.required, "schema": _schema(param)}
+
+
+def _schema(param: Param) -> dict[str, Any]:
+    default = "" if param.default is None else f" (default: {param.default})"
+    return {"type": _TYPES.get(param.kind, "string"), "description": param.what + default}

@@ -1,0 +1,135 @@
+"""The rows that Spark carries from the reader to the sink: frames of one destination, or filler.
+
+`address` is the JSON of an `Address`: what the sink must know to reach the destination, the same text for all frames of
+a grant. `frames` are the bytes of some frames one after the other, which nobody opens on the way, a large one by
+itself; where one is `referred`, those of a `ReferredFrame`, for the sink to read. `contents` says of each frame in turn
+shard (int32), length of the frame as it is sent (int64), its bytes in this row (int64) and whether it is
+referred (uint8), little endian.
+
+Spark hands a row on only when it has the next one, and its Python process writes only what its buffer does not hold
+(why-the-rules, F9). So a second row, filler, goes with the last ready frame, in the same batch: its address is empty,
+and it ends the batch with more bytes than the buffer holds, which are written at once, as is all that lies before. The
+JVM's buffer, of the same size, holds back no row either: an address alone is longer.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import pyarrow as pa
+from typing_extensions import Buffer
+
+from fairlead.replication.spark.settings import SPARK_BUFFER_BYTES
+from fairlead.streamlog.values import Run
+from fairlead.wire.messages import ApplyHello, Place
+from fairlead.wire.strict_json import from_object, to_object
+
+ARROW_SCHEMA = pa.schema(
+    [
+        pa.field("address", pa.string()),
+        pa.field("contents", pa.binary()),
+        pa.field("frames", pa.binary()),
+    ]
+)
+"""What PySpark makes of `spark.format.SPARK_SCHEMA`; it compares them field by field."""
+
+COPIED_BYTES_MAX = 64 * 1024
+"""Below it copying is cheaper than wrapping; so many bytes of small frames share a row."""
+_ENTRY = struct.Struct("<iqq?")
+ALIGNMENT_BYTES = 64
+"""The bytes of a column are a multiple of it: Arrow writes nothing behind them that would stay in the buffer."""
+FILLER_BYTES_MIN = 2 * SPARK_BUFFER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the frames of one grant go, and as whose."""
+
+    hello: ApplyHello
+    destination: Place
+
+    @property
+    def link(self) -> bytes:
+        return self.hello.link
+
+    @property
+    def run(self) -> Run:
+        return self.hello.run
+
+    def to_json(self) -> str:
+        """The text that travels in the column `address`."""
+        return json.dumps(to_object(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFrame:
+    """One frame on its way."""
+
+    address: str
+    shard: int
+    data: Buffer
+    """The encoded frame, or with `referred` what says where it is."""
+    size_bytes: int
+    """Of the encoded frame."""
+    referred: bool = False
+
+
+@lru_cache(maxsize=256)
+def parse_address(text: str) -> Address:
+    """The inverse of `Address.to_json`."""
+    return from_object(Address, json.loads(text))
+
+
+def to_batch(frames: Sequence[LinkFrame], *, last: bool) -> pa.RecordBatch:
+    """Frames of one address as an Arrow batch of one row; if it is the `last` before a wait, with filler behind it.
+    Otherwise the bytes of a large frame, which is alone, are not copied."""
+    sizes = [memoryview(frame.data).nbytes for frame in frames]
+    contents = b"".join(
+        _ENTRY.pack(frame.shard, frame.size_bytes, size, frame.referred)
+        for frame, size in zip(frames, sizes, strict=True)
+    )
+    if not last:
+        return _batch([frames[0].address], [contents], _joined(frames, sum(sizes)))
+    data = b"".join([frame.data for frame in frames])
+    filler = bytes(FILLER_BYTES_MIN + -len(data) % ALIGNMENT_BYTES)
+    return _batch([frames[0].address, ""], [contents, b""], pa.array([data, filler], pa.binary()))
+
+
+@cache
+def filler_batch() -> pa.RecordBatch:
+    """A row that the sink drops."""
+    return _batch([""], [b""], pa.array([bytes(FILLER_BYTES_MIN)], pa.binary()))
+
+
+def _batch(addresses: list[str], contents: list[bytes], frames: pa.Array) -> pa.RecordBatch:
+    columns = [pa.array(addresses, pa.string()), pa.array(contents, pa.binary()), frames]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+def _joined(frames: Sequence[LinkFrame], size_bytes: int) -> pa.Array:
+    if len(frames) > 1 or size_bytes < COPIED_BYTES_MAX:
+        return pa.array([b"".join([frame.data for frame in frames])], pa.binary())
+    offsets = pa.array([0, size_bytes], pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(frames[0].data)])
+
+
+def from_batch(batch: pa.RecordBatch) -> list[LinkFrame]:
+    """The frames of a batch that came out of Spark, filler left out; their data are views of the batch."""
+    rows = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), batch.column(2), strict=True)
+    return [
+        frame
+        for address, contents, frames in rows
+        if address
+        for frame in _frames(address, contents, memoryview(frames.as_buffer()))
+    ]
+
+
+def _frames(address: str, contents: bytes, frames: memoryview) -> Iterator[LinkFrame]:
+    start = 0
+    for shard, size_bytes, length, referred in _ENTRY.iter_unpack(contents):
+        yield LinkFrame(address, shard, frames[start : start + length], size_bytes, referred)
+        start += length

@@ -1,0 +1,129 @@
+"""Rows → encoded frames of one grant, handed on in order as far as the destination has room for them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+
+from fairlead.model.errors import CorruptBatch, Damaged
+from fairlead.replication.carried.referred import refer
+from fairlead.replication.carried.rows import Address, LinkFrame
+from fairlead.replication.reader.credit import Credit
+from fairlead.replication.reader.in_thread import READ_AT_ONCE_BYTES
+from fairlead.replication.reader.log_view import LogView
+from fairlead.streamlog import payloads
+from fairlead.streamlog.frames.codec import encode_frame, encode_frame_columns
+from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.reading.located import Located as LocatedRows
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import EpochRange
+from fairlead.wire.messages import PROTOCOL, ApplyHello, Grant, RepairGrant
+
+HandOn = Callable[[LinkFrame], Awaitable[None]]
+
+
+class Framer:
+    """Makes frames of one grant and hands them on: small ones that are made one after the other together, so that they
+    pass through Spark in one row and share a commit at the destination."""
+
+    def __init__(self, grant: Grant | RepairGrant, view: LogView, credit: Credit, hand_on: HandOn) -> None:
+        self._grant = grant
+        self._view = view
+        self._credit = credit
+        self._hand_on = hand_on
+        self._ready: list[LinkFrame] = []
+        self._ready_bytes = 0
+        hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
+        self._address = Address(hello, grant.destination).to_json()
+
+    async def send(
+        self,
+        slice_: int,
+        from_commit: int,
+        to_commit: int,
+        rows: Columns | LocatedRows | None,
+        repair: Repair | None = None,
+    ) -> None:
+        """Make a frame, when the destination has room, with these rows (None: no rows) or with where they lie. It is
+        handed on with the next `flush`, if not before."""
+        topics = {} if repair is None else await self._view.names([repair.number])
+        if rows is not None:
+            rows, named = await self._named(rows)
+            topics |= named
+        grant = self._grant
+        frame = Frame(
+            link=grant.link,
+            run=grant.run,
+            source=grant.source.stream,
+            shard=grant.shard,
+            slice=slice_,
+            from_commit=from_commit,
+            to_commit=to_commit,
+            epoch_id=epoch_id_of(grant.epochs, to_commit),
+            topics=topics,
+            rows=(),
+            repair=repair,
+            link_created_at=grant.link_created_at,
+        )
+        if isinstance(rows, LocatedRows):
+            referred = refer(grant.data_root, frame, rows)
+            await self._hand(referred.to_bytes(), referred.size_bytes, referred=True)
+        else:
+            data = encode_frame(frame) if rows is None else encode_frame_columns(frame, rows)
+            await self._hand(data, len(data))
+
+    async def _hand(self, data: bytes, size_bytes: int, *, referred: bool = False) -> None:
+        if not self._credit.has_room(size_bytes):
+            # What the destination has not got it cannot answer.
+            await self.flush()
+        await self._credit.take(size_bytes)
+        self._ready.append(LinkFrame(self._address, self._grant.shard, data, size_bytes, referred))
+        self._ready_bytes += size_bytes
+        if self._ready_bytes >= READ_AT_ONCE_BYTES:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Hand on what is ready."""
+        ready, self._ready, self._ready_bytes = self._ready, [], 0
+        for frame in ready:
+            await self._hand_on(frame)
+
+    async def _named(self, rows: Columns | LocatedRows) -> tuple[Columns | LocatedRows, dict[int, FrameTopic]]:
+        """The topics of the rows. Rows of topics that are gone are left out: their tombstone, which names the topic
+        itself, is further on in the log."""
+        columns = rows.columns if isinstance(rows, LocatedRows) else rows
+        self._view.learn(topics_told(columns, f"shard {self._grant.shard} of {self._grant.source.path}"))
+        numbers = np.unique(columns.topic)
+        topics = await self._view.names(numbers.tolist())
+        if len(topics) == len(numbers):
+            return rows, topics
+        known = np.flatnonzero(np.isin(columns.topic, np.array(list(topics), np.uint32)))
+        return (rows if len(known) else columns).take(known), topics
+
+
+def epoch_id_of(epochs: tuple[EpochRange, ...], to_commit: int) -> bytes:
+    """Random id of the writer epoch in which the commit before `to_commit` lies."""
+    last = max(to_commit - 1, 0)
+    for known in reversed(epochs):
+        if known.first <= last:
+            return known.id
+    return epochs[0].id
+
+
+def topics_told(columns: Columns, where: str) -> dict[int, FrameTopic]:
+    """Topics that the rows themselves name: those of TOPIC and TOPIC_DELETED rows.
+
+    Raises:
+        Damaged: such a row cannot be read; `where` is the log that the message names.
+    """
+    told: dict[int, FrameTopic] = {}
+    for place in np.flatnonzero(np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))).tolist():
+        decode = payloads.decode_topic if columns.kind[place] == Kind.TOPIC else payloads.decode_topic_deleted
+        try:
+            topic = decode(columns.batch(place))
+        except CorruptBatch as error:
+            raise Damaged(f"commit {columns.commit[place]} in {where}", str(error)) from error
+        told[int(columns.topic[place])] = FrameTopic(topic.incarnation, topic.name)
+    return told

@@ -1,0 +1,202 @@
+"""Reads what one grant names and hands it on as frames.
+
+In: a `Grant` (which slices, from which commits) and a `LogView` (what may be read). Out: encoded frames, each the rows
+of one slice for a range of commits. Always true: a frame begins where the slice's last one ended, no commit at or above
+the announced end is read, and a stretch without rows is covered by the next frame, or by an empty one now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from fairlead.model.errors import Damaged, Missing
+from fairlead.replication.carried.referred import REFER_BYTES
+from fairlead.replication.reader.credit import Credit
+from fairlead.replication.reader.framer import Framer, HandOn
+from fairlead.replication.reader.in_thread import in_thread
+from fairlead.replication.reader.log_view import LogView, Send
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.reading.located import Located as LocatedRows
+from fairlead.streamlog.reading.located import Route, SlicePart, bytes_in_frame, read_slices
+from fairlead.streamlog.values import LogObject
+from fairlead.wire.messages import Done, Grant, ReadReport, RepairGrant
+
+MISSED_PAUSE_SECONDS_MAX = 5.0
+"""Damage is the server's to report and an operator's to mend; a reader looks again now and then."""
+
+READ_INTERVAL_SECONDS_MAX = 0.02
+"""Between the beginnings of two reads of a busy log no more is waited for, so that commits gather."""
+
+POSITION_COMMITS = 10_000
+"""A grant sends an empty frame for a slice whose recorded position lies so far behind where it is read from: so much is
+read again after a restart of the server."""
+
+log = structlog.get_logger("fairlead.replication.reader")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLimits:
+    """Sizes in bytes."""
+
+    frame_bytes: int = 4_000_000
+    position_bytes: int = 64_000_000
+    """An empty frame is sent after so much of the log without a row of the slice."""
+
+
+class Pace:
+    """How often a busy log is read. Between two reads passes as much time as the first one took, so a log is read often
+    where that is cheap, and commits gather where it is not because the machine is busy; but a read never begins later
+    than `interval_max` after the one before on account of this. After a rest a lone commit is read at once.
+    """
+
+    def __init__(self, clock: Callable[[], float], interval_max: float = READ_INTERVAL_SECONDS_MAX) -> None:
+        self._clock = clock
+        self._interval_max = interval_max
+        self._began = self._next = clock()
+
+    def wait_seconds(self) -> float:
+        """Until a read may begin."""
+        return max(self._next - self._clock(), 0)
+
+    def begin(self) -> None:
+        """A read begins."""
+        self._began = self._clock()
+
+    def end(self) -> None:
+        """It has ended."""
+        took = self._clock() - self._began
+        self._next = self._began + min(2 * took, self._interval_max)
+
+
+class GrantReader:
+    """One grant, until it is cancelled or its end (`until`) is reached."""
+
+    def __init__(
+        self,
+        grant: Grant,
+        view: LogView,
+        storage: Storage,
+        credit: Credit,
+        send: Send,
+        hand_on: HandOn,
+        limits: FrameLimits,
+    ) -> None:
+        self.grant = grant
+        self.credit = credit
+        self._view = view
+        self._storage = storage
+        self._send = send
+        self._limits = limits
+        self._pace = Pace(time.monotonic)
+        self._framer = Framer(grant, view, credit, hand_on)
+        self._route = route_of(grant)
+        self._scanned = grant.starts
+        self._framed = dict(grant.slices)
+        self._emitted: dict[int, int] = {}
+        self._read_bytes = 0
+        self._unframed_bytes = {
+            each: limits.position_bytes if self._scanned[each] - start > POSITION_COMMITS else 0
+            for each, start in grant.slices.items()
+        }
+        self._reported: ReadReport | None = None
+        self._misses = Misses()
+
+    @property
+    def scanned_to(self) -> int:
+        """Every commit below it has been read."""
+        return min(self._scanned.values())
+
+    @property
+    def caught_up(self) -> bool:
+        """Everything that may be read was handed on and answered."""
+        return self.scanned_to >= self._target() and self.credit.settled
+
+    def report(self) -> ReadReport | None:
+        """What to tell the server, if it changed since the last call."""
+        report = ReadReport(self.grant.grant, dict(self._scanned), dict(self._emitted))
+        if report == self._reported:
+            return None
+        self._reported = report
+        return report
+
+    async def run(self) -> None:
+        """Read and hand on. Raises StorageUnavailable if the storage fails."""
+        while not self._finished():
+            await self._view.beyond(self.scanned_to)
+            await asyncio.sleep(self._pace.wait_seconds())
+            self._pace.begin()
+            try:
+                await self._read_to(self._target())
+                self._misses = Misses()
+            except Damaged as error:
+                await self._misses.pause(error)
+                await self._view.list_again(self.scanned_to)
+            self._pace.end()
+        await self._send(self.report() or ReadReport(self.grant.grant, dict(self._scanned), dict(self._emitted)))
+        await self._send(Done(self.grant.grant))
+
+    def _target(self) -> int:
+        end, until = self._view.end, self.grant.until
+        return end if until is None else min(end, until)
+
+    def _finished(self) -> bool:
+        return self.grant.until is not None and self.scanned_to >= self.grant.until
+
+    async def _read_to(self, target: int) -> None:
+        objects = await self._view.objects(self.scanned_to, target)
+        async for parts in in_thread(self._parts(objects), lambda part: bytes_in_frame(part.columns)):
+            for part in parts:
+                await self._part(part)
+            await self._framer.flush()
+        for slice_ in self._scanned:
+            self._scanned[slice_] = max(self._scanned[slice_], target)
+            self._unframed_bytes[slice_] += self._read_bytes
+            if self._unframed_bytes[slice_] >= self._limits.position_bytes and self._framed[slice_] < target:
+                await self._frame(slice_, target, None)
+        await self._framer.flush()
+
+    def _parts(self, objects: Sequence[LogObject]) -> Iterator[SlicePart]:
+        """Used in a thread."""
+        yield from read_slices(
+            self._storage,
+            objects,
+            self._scanned,
+            route=self._route,
+            frame_bytes=self._limits.frame_bytes,
+            refer_bytes=REFER_BYTES,
+        )
+        self._read_bytes = sum(self._storage.size(known.name) or 0 for known in objects)
+
+    async def _part(self, part: SlicePart) -> None:
+        await self._frame(part.slice, part.to_commit, part.columns if part.referred is None else part.referred)
+        self._scanned[part.slice] = part.to_commit
+
+    async def _frame(self, slice_: int, to_commit: int, rows: Columns | LocatedRows | None) -> None:
+        await self._framer.send(slice_, self._framed[slice_], to_commit, rows)
+        self._framed[slice_] = self._emitted[slice_] = to_commit
+        self._unframed_bytes[slice_] = 0
+
+
+class Misses:
+    """Objects that could not be read, one after the other without success in between."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    async def pause(self, error: Damaged) -> None:
+        """An object that is missing once was merged meanwhile: ask again at once. After that wait longer each time."""
+        if self._count or not isinstance(error, Missing):
+            log.error("object cannot be read", object=error.name, why=error.why, times=self._count + 1)
+            await asyncio.sleep(min(0.05 * 2.0 ** min(self._count, 10), MISSED_PAUSE_SECONDS_MAX))
+        self._count += 1
+
+
+def route_of(grant: Grant | RepairGrant) -> Route:
+    """Which rows go over the link of this grant."""
+    return Route(grant.destination.stream, own_only=grant.forward == "own")

@@ -1,0 +1,156 @@
+"""What the source server has said on one connection about one shard: its announced end, its objects, its topics.
+
+Nothing here is read from storage, and nothing is known that the server did not say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
+
+from fairlead.model.errors import Damaged
+from fairlead.streamlog.frames.frame import FrameTopic
+from fairlead.streamlog.values import LogObject
+from fairlead.wire.messages import Announce, ListObjects, Locate, Located, Topics, TopicsWanted
+
+Send = Callable[[object], Awaitable[None]]
+_T = TypeVar("_T")
+LISTS_MAX = 3
+"""A list that was made for another grant may come first; a hole that stays after so many is the log's."""
+
+
+class LogView:
+    """One shard, for all grants of it on a connection."""
+
+    def __init__(self, source: bytes, shard: int, send: Send) -> None:
+        self._source = source
+        self._shard = shard
+        self._send = send
+        self._objects: list[LogObject] = []
+        self._topics: dict[int, FrameTopic] = {}
+        self._asked_topics: deque[asyncio.Future[Topics]] = deque()
+        self._asked_places: deque[asyncio.Future[Located]] = deque()
+        self._news = asyncio.Event()
+        self.end = 0
+        """Commits below it may be read, and all their objects are named."""
+        self._lists = 0
+
+    # ------------------------------------------------------------ what the server says
+
+    def announce(self, message: Announce) -> None:
+        """New objects, or with `reset` another list from its first object on.
+
+        New objects also replace known ones: commits that were announced may since have been merged with later ones.
+        """
+        if message.reset:
+            self._lists += 1
+        if message.objects:
+            self._replace_from(message.objects[0], whole_run=message.reset)
+        self._objects.extend(message.objects)
+        self.end = message.end
+        self._news.set()
+
+    def _replace_from(self, first: LogObject, *, whole_run: bool) -> None:
+        """Drop what lies where the list that begins with `first` does; objects of its own run only with `whole_run`,
+        for a list may be cut within a run."""
+        if not self._objects or self._objects[-1].end <= first.first:
+            return
+        run = None if whole_run else (first.first, first.end)
+        self._objects = [
+            known for known in self._objects if known.end <= first.first or (known.first, known.end) == run
+        ]
+
+    def topics(self, message: Topics) -> None:
+        """Answer to the oldest question about topics."""
+        _answer(self._asked_topics, message)
+
+    def located(self, message: Located) -> None:
+        """Answer to the oldest question for places."""
+        _answer(self._asked_places, message)
+
+    # ------------------------------------------------------------ what grants ask
+
+    async def beyond(self, commit: int) -> None:
+        """Wait until commits from `commit` on may be read."""
+        while self.end <= commit:
+            await self._next_news()
+
+    async def objects(self, first: int, end: int) -> list[LogObject]:
+        """The objects of commits [first, end), without a hole; the outer ones may hold more.
+
+        The view outlives a grant. One that comes later may begin below what is still known here: then the server is
+        asked, since rows left out by mistake would never be sent.
+
+        Raises:
+            Damaged: the server names none for some of them either.
+        """
+        for _ in range(LISTS_MAX):
+            if self._covers(first, end):
+                return self._known(first, end)
+            await self.list_again(first)
+            while self.end < end:
+                await self._next_news()
+        raise Damaged(f"shard {self._shard} of {self._source.hex()}", f"no objects for all of [{first}, {end})")
+
+    def _known(self, first: int, end: int) -> list[LogObject]:
+        return [known for known in self._objects if known.end > first and known.first < end]
+
+    def _covers(self, first: int, end: int) -> bool:
+        reached = first
+        for known in self._known(first, end):
+            if known.first > reached:
+                return False
+            reached = max(reached, known.end)
+        return reached >= end
+
+    def forget(self, before: int) -> None:
+        """Objects below this commit are read by nobody any more."""
+        self._objects = [known for known in self._objects if known.end > before]
+
+    async def list_again(self, first: int) -> None:
+        """Ask for the objects from `first` on, after one was missing, and wait for the new list."""
+        lists = self._lists
+        await self._send(ListObjects(self._source, self._shard, first))
+        while self._lists == lists:
+            await self._next_news()
+
+    def learn(self, topics: Mapping[int, FrameTopic]) -> None:
+        """What rows of the log say of their topics."""
+        self._topics.update(topics)
+
+    async def names(self, numbers: Iterable[int]) -> dict[int, FrameTopic]:
+        """What these topic numbers mean; a number is asked for once. Those that no longer exist are left out."""
+        wanted = set(numbers)
+        missing = tuple(sorted(wanted - self._topics.keys()))
+        if missing:
+            question = _ask(self._asked_topics)
+            await self._send(TopicsWanted(self._source, self._shard, missing))
+            for topic in (await question).topics:
+                self._topics[topic.number] = FrameTopic(topic.incarnation, topic.name)
+        return {number: self._topics[number] for number in sorted(wanted) if number in self._topics}
+
+    async def locate(self, number: int, partition: int, offset: int) -> Located:
+        """Which objects hold rows of this partition from `offset` on."""
+        question = _ask(self._asked_places)
+        await self._send(Locate(self._source, self._shard, number, partition, offset))
+        return await question
+
+    async def _next_news(self) -> None:
+        self._news.clear()
+        await self._news.wait()
+
+
+def _ask(asked: deque[asyncio.Future[_T]]) -> asyncio.Future[_T]:
+    """The server answers in the order of the questions."""
+    question: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+    asked.append(question)
+    return question
+
+
+def _answer(asked: deque[asyncio.Future[_T]], message: _T) -> None:
+    if asked:
+        question = asked.popleft()
+        if not question.cancelled():
+            question.set_result(message)

@@ -1,0 +1,249 @@
+"""The reader of one task: turns the source server's grants into frames.
+
+In: grants, announcements and withdrawals on /control/reader. Out: encoded frames, into a bounded `Handover`; how far
+each grant has been scanned, to the server. When the control connection is lost every grant is dropped; the server, or
+the one that comes after it, grants anew. It remembers nothing from one round to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from fairlead.model.errors import FairleadError, StorageUnavailable
+from fairlead.replication.carried.objects import OpenObjects, open_directory
+from fairlead.replication.carried.rows import LinkFrame
+from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
+from fairlead.replication.reader.credit import Credit
+from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
+from fairlead.replication.reader.handover import Handover
+from fairlead.replication.reader.log_view import LogView
+from fairlead.replication.reader.repair_reader import RepairReader
+from fairlead.wire.first_of import first_of
+from fairlead.wire.messages import (
+    READER_HEARS,
+    Announce,
+    Grant,
+    Located,
+    ReaderHello,
+    RepairGrant,
+    Topics,
+    Withdraw,
+)
+from fairlead.wire.messages import (
+    Credit as CreditMessage,
+)
+
+CONTROL_PATH = "/control/reader"
+UNANSWERED_BYTES_MAX = 64_000_000
+"""Of one grant; twice the window of a connection, so that the next frame waits at the sink when an answer comes."""
+UNANSWERED_BYTES_OF_WORKER = 256_000_000
+"""Of all grants of a worker, which share it: what may wait in its sink when every destination is slow."""
+UNANSWERED_FRAMES_MAX = 32
+"""Of one grant, two for each slice: where frames are small and many, what waits in a queue is latency, and rows that
+wait in the log instead go out in fewer, larger frames."""
+
+_REPORT_SECONDS = 0.2
+_ONCE_FIRST_SECONDS = 6.0
+_ONCE_QUIET_SECONDS = 1.5
+
+log = structlog.get_logger("fairlead.replication.reader")
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSettings:
+    """Bounds of a reader."""
+
+    slots: int = 64
+    frame_bytes: int = 4_000_000
+    position_bytes: int = 64_000_000
+    once: bool = False
+    """End when everything that was announced has been applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    reader: GrantReader | RepairReader
+    view: LogView
+    task: asyncio.Task[None]
+
+
+class ReaderTask:
+    """`run` until cancelled, or to the end with `once`; then the handover is closed."""
+
+    def __init__(
+        self,
+        server_url: str,
+        worker: str,
+        settings: ReaderSettings,
+        handover: Handover[LinkFrame],
+        open_objects: OpenObjects = open_directory,
+    ) -> None:
+        self._server_url = server_url
+        self._worker = worker
+        self._settings = settings
+        self._handover = handover
+        self._open_objects = open_objects
+        self._lost = ""
+
+    async def run(self) -> None:
+        """Serve grants. A lost control connection is opened again."""
+        try:
+            done = await self._connect()
+            while not done:
+                await asyncio.sleep(RECONNECT_SECONDS)
+                done = await self._connect()
+        finally:
+            self._handover.close()
+
+    async def _connect(self) -> bool:
+        """One conversation with the server; True if all is done (`once`). False if it broke, whichever end failed: the
+        task goes on, for other grants are in its care too."""
+        try:
+            async with open_control(self._server_url, CONTROL_PATH, READER_HEARS) as control:
+                self._lost = ""
+                await control.send(ReaderHello(self._worker, self._settings.slots))
+                conversation = _Conversation(control, self._settings, self._hand_on, self._open_objects)
+                await conversation.run()
+                return True
+        except FairleadError as error:
+            if str(error) != self._lost:
+                log.info("control connection lost", server=self._server_url, error=str(error))
+            self._lost = str(error)
+        return False
+
+    async def _hand_on(self, frame: LinkFrame) -> None:
+        await self._handover.put(frame, frame.size_bytes)
+
+
+class _Conversation:
+    """Everything that belongs to one control connection."""
+
+    def __init__(
+        self,
+        control: Control,
+        settings: ReaderSettings,
+        hand_on: Callable[[LinkFrame], Awaitable[None]],
+        open_objects: OpenObjects,
+    ) -> None:
+        self._control = control
+        self._settings = settings
+        self._hand_on = hand_on
+        self._open_objects = open_objects
+        self._views: dict[tuple[bytes, int], LogView] = {}
+        self._running: dict[int, _Running] = {}
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Ends only with `once`; raises when the connection is lost or a reader fails."""
+        parts = [self._hear(), self._report(), self._fail()]
+        if self._settings.once:
+            parts.append(self._until_caught_up())
+        try:
+            await first_of(*parts)
+        finally:
+            for running in self._running.values():
+                running.task.cancel()
+            await asyncio.gather(*(running.task for running in self._running.values()), return_exceptions=True)
+
+    async def _hear(self) -> None:
+        while True:
+            message = await self._control.receive()
+            if isinstance(message, Grant | RepairGrant):
+                self._grant(message)
+            elif isinstance(message, Withdraw):
+                self._withdraw(message)
+            elif isinstance(message, CreditMessage):
+                self._credit(message)
+            else:
+                self._tell_view(message)
+
+    def _tell_view(self, message: Announce | Topics | Located) -> None:
+        view = self._views.get((message.source, message.shard))
+        if view is None:
+            return
+        if isinstance(message, Announce):
+            view.announce(message)
+        elif isinstance(message, Topics):
+            view.topics(message)
+        else:
+            view.located(message)
+
+    def _grant(self, grant: Grant | RepairGrant) -> None:
+        view = self._view((grant.source.stream, grant.shard))
+        storage = self._open_objects(grant.data_root)
+        credit = Credit(self._share_bytes, UNANSWERED_FRAMES_MAX)
+        limits = FrameLimits(self._settings.frame_bytes, self._settings.position_bytes)
+        send = self._control.send
+        reader: GrantReader | RepairReader
+        if isinstance(grant, Grant):
+            reader = GrantReader(grant, view, storage, credit, send, self._hand_on, limits)
+        else:
+            reader = RepairReader(grant, view, storage, credit, send, self._hand_on, limits)
+        task = asyncio.ensure_future(reader.run())
+        task.add_done_callback(self._ended)
+        self._running[grant.grant] = _Running(reader, view, task)
+
+    def _share_bytes(self) -> int:
+        return min(UNANSWERED_BYTES_MAX, UNANSWERED_BYTES_OF_WORKER // max(len(self._running), 1))
+
+    def _view(self, key: tuple[bytes, int]) -> LogView:
+        return self._views.setdefault(key, LogView(*key, self._control.send))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and not self._failed.done():
+            self._failed.set_exception(error)
+
+    async def _fail(self) -> None:
+        """Raises what a reader raised. Without its reader a grant would stand still unseen, so all begin anew."""
+        try:
+            await self._failed
+        except FairleadError:
+            raise
+        except Exception as error:
+            log.exception("reader failed")
+            raise StorageUnavailable(f"reader failed: {error!r}") from error
+
+    def _withdraw(self, message: Withdraw) -> None:
+        running = self._running.pop(message.grant, None)
+        if running is not None:
+            running.task.cancel()
+
+    def _credit(self, message: CreditMessage) -> None:
+        running = self._running.get(message.grant)
+        if running is not None:
+            running.reader.credit.answered(message.frames, message.size_bytes)
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(_REPORT_SECONDS)
+            for running in list(self._running.values()):
+                report = running.reader.report()
+                if report is not None:
+                    await self._control.send(report)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop what no grant will read again, so that a log of years is not kept as a list of names."""
+        for view in self._views.values():
+            scanned = [
+                running.reader.scanned_to
+                for running in self._running.values()
+                if running.view is view and isinstance(running.reader, GrantReader)
+            ]
+            if scanned:
+                view.forget(min(scanned))
+
+    async def _until_caught_up(self) -> None:
+        """Wait until every grant has been answered to its end, and no new one came for a moment."""
+        clock = asyncio.get_running_loop().time
+        quiet_since, patience = clock(), _ONCE_FIRST_SECONDS
+        while clock() - quiet_since < patience:
+            await asyncio.sleep(_REPORT_SECONDS)
+            if self._running:
+                patience = _ONCE_QUIET_SECONDS
+            if not all(running.reader.caught_up for running in self._running.values()):
+                quiet_since = clock()

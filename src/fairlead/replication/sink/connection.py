@@ -1,0 +1,251 @@
+"""One ordered connection to a replica's gateway: the frames of one run of one link.
+
+In: encoded frames, by `offer`, which never waits. Out: the gateway's answers, told to a `Listener` as they come.
+The gateway answers cumulatively and no frame waits for the answer to the one before it: as many bytes are in flight as
+the window allows, since one request per round trip fills 57 % of 10 Mb/s at 600 ms. A connection that fails drops what
+it holds; those frames are read again from the recorded position.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
+from fairlead.replication.carried.referred import pieces_of
+from fairlead.replication.carried.rows import Address, LinkFrame
+from fairlead.replication.sink.dial import ApplyWire, open_apply_wire
+from fairlead.wire.errors import code_of
+from fairlead.wire.first_of import first_of
+from fairlead.wire.messages import (
+    Applied,
+    Error,
+    Failed,
+    Ok,
+    Progress,
+    Refused,
+    SliceRefused,
+)
+
+_WATCH_SECONDS = 0.5
+TOGETHER_BYTES_MAX = 64 * 1024
+"""Frames that are handed to the socket together, so that they share a packet here and a commit there."""
+
+log = structlog.get_logger("fairlead.replication.sink")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """Bounds of a sink."""
+
+    window_bytes: int = 32_000_000
+    """In flight to one destination; the gateway's own window stands if it is smaller."""
+    queue_bytes_max: int = 160_000_000
+    """Held for one run, in flight included. The credit of readers keeps below it; beyond it the run fails as slow."""
+    stall_seconds: float = 15.0
+    """A connection on which no byte moves for this long, with frames in flight, is dead."""
+    open_seconds: float = 5.0
+    report_seconds: float = 0.02
+    """Answers are told to the source server at most this often."""
+
+
+class Listener(Protocol):
+    """Who wants to know what became of the frames."""
+
+    def progress(self, progress: Progress) -> None: ...
+
+    def refused(self, refused: SliceRefused) -> None: ...
+
+    def failed(self, failed: Failed) -> None: ...
+
+
+class GatewayRefused(FairleadError):
+    """The gateway answered the first message with an error."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ApplyConnection:
+    """Call `offer` and `close` on the loop that runs `run`."""
+
+    def __init__(self, address: Address, settings: SinkSettings, listener: Listener, first_url: int = 0) -> None:
+        self.address = address
+        self._settings = settings
+        self._listener = listener
+        urls = address.destination.urls
+        self._urls = [urls[(first_url + n) % len(urls)] for n in range(len(urls))]
+        self._waiting: deque[LinkFrame] = deque()
+        self._sent: deque[LinkFrame] = deque()
+        self._held_bytes = 0
+        self._sent_bytes = 0
+        self._window_bytes = settings.window_bytes
+        self._through = 0
+        self._totals = (0, 0, 0)
+        self._changed = asyncio.Event()
+        self._failure: tuple[str, str] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is in flight."""
+        return self._held_bytes == 0
+
+    @property
+    def ended(self) -> bool:
+        """It has failed; frames that are offered are dropped."""
+        return self._failure is not None
+
+    def offer(self, frame: LinkFrame) -> None:
+        """Queue a frame, or drop it if the run has failed."""
+        if self.ended:
+            return
+        if self._held_bytes + frame.size_bytes > self._settings.queue_bytes_max and self._waiting:
+            self._fail("slow", f"{self._held_bytes:,} bytes wait for {self.address.destination.cluster}")
+            return
+        self._waiting.append(frame)
+        self._held_bytes += frame.size_bytes
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Connect and post until cancelled or failed; whatever goes wrong is told to the listener, and never raised."""
+        try:
+            await self._run()
+        except GatewayRefused as error:
+            self._fail(error.code, str(error))
+        except (Unreachable, InvalidValue) as error:
+            self._fail("unreachable", str(error))
+        except FairleadError as error:
+            # Here, not there: a frame that was referred to could not be read. Its rows are granted anew.
+            self._fail(code_of(error), str(error))
+        except Exception as error:
+            # A bug, or bytes that are no frame. The link fails visibly and is tried again; the others notice nothing.
+            log.exception("sink failed", link=self.address.link.hex())
+            bug = FairleadError(f"the sink failed ({type(error).__name__}: {error}); see the replicator's log")
+            self._fail(code_of(bug), str(bug))
+
+    async def _run(self) -> None:
+        problem: Unreachable | None = None
+        for url in self._urls:
+            try:
+                async with open_apply_wire(url, self._settings.open_seconds) as wire:
+                    await self._converse(wire)
+            except Unreachable as error:
+                if self._through or self._sent:
+                    raise
+                problem = error
+            else:
+                return
+        raise problem or Unreachable(f"{self.address.destination.cluster} has no address; run `fairlead cluster info`")
+
+    async def _converse(self, wire: ApplyWire) -> None:
+        await self._greet(wire)
+        await first_of(self._post(wire), self._listen(wire), self._watch(wire))
+
+    async def _greet(self, wire: ApplyWire) -> None:
+        await wire.send_message(self.address.hello)
+        try:
+            async with asyncio.timeout(self._settings.stall_seconds):
+                answer = await wire.receive()
+        except TimeoutError as error:
+            raise Unreachable(f"{self.address.destination.cluster}: the gateway does not answer") from error
+        if isinstance(answer, Error):
+            raise GatewayRefused(answer.code, answer.message)
+        if not isinstance(answer, Ok):
+            raise InvalidValue(f"the gateway began with {type(answer).__name__}, not Ok")
+        self._window_bytes = min(self._window_bytes, answer.window_bytes)
+
+    async def _post(self, wire: ApplyWire) -> None:
+        while True:
+            self._changed.clear()
+            while together := self._next():
+                await wire.send_frames([await pieces_of(frame) for frame in together])
+            await self._changed.wait()
+
+    def _next(self) -> list[LinkFrame]:
+        """The frames that are sent next: what waits, as far as it fits into the window, a few small ones at once. They
+        count as in flight from now on."""
+        found: list[LinkFrame] = []
+        size_bytes = 0
+        while self._waiting and self._fits(self._waiting[0]):
+            size_bytes += self._waiting[0].size_bytes
+            if found and size_bytes > TOGETHER_BYTES_MAX:
+                break
+            frame = self._waiting.popleft()
+            found.append(frame)
+            self._sent.append(frame)
+            self._sent_bytes += frame.size_bytes
+        return found
+
+    def _fits(self, frame: LinkFrame) -> bool:
+        """One frame may always be in flight, however large it is."""
+        return not self._sent or self._sent_bytes + frame.size_bytes <= self._window_bytes
+
+    async def _listen(self, wire: ApplyWire) -> None:
+        while True:
+            message = await wire.receive()
+            if isinstance(message, Applied):
+                self._applied(message)
+            elif isinstance(message, Refused):
+                address = self.address
+                refused = SliceRefused(address.link, address.run, message.shard, message.slice, message.position)
+                self._listener.refused(refused)
+            elif isinstance(message, Error):
+                raise GatewayRefused(message.code, message.message)
+
+    def _applied(self, message: Applied) -> None:
+        count = message.through - self._through
+        if not 0 <= count <= len(self._sent):
+            raise InvalidValue(
+                f"the gateway answered frame {message.through} of {self._through + len(self._sent)} sent"
+            )
+        answered = [self._sent.popleft() for _ in range(count)]
+        size_bytes = sum(frame.size_bytes for frame in answered)
+        self._through = message.through
+        self._sent_bytes -= size_bytes
+        self._held_bytes -= size_bytes
+        self._changed.set()
+        self._tell(message, count, size_bytes, answered)
+
+    def _tell(self, message: Applied, count: int, size_bytes: int, answered: list[LinkFrame]) -> None:
+        totals = (message.records, message.duplicates, message.behind)
+        records, duplicates, behind = (now - before for now, before in zip(totals, self._totals, strict=True))
+        self._totals = totals
+        by_shard: dict[int, dict[int, int]] = {frame.shard: {} for frame in answered}
+        for place in message.slices:
+            by_shard.setdefault(place.shard, {})[place.slice] = place.commit
+        for shard, slices in by_shard.items():
+            link, run = self.address.link, self.address.run
+            self._listener.progress(Progress(link, run, shard, slices, count, records, size_bytes, behind, duplicates))
+            # A run belongs to one shard; were there more, the counts are told with the first.
+            count = records = size_bytes = behind = duplicates = 0
+
+    async def _watch(self, wire: ApplyWire) -> None:
+        """Raises when frames are in flight and nothing has moved for too long, in either direction."""
+        clock = asyncio.get_running_loop().time
+        before, since = self._movement(wire), clock()
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            now = self._movement(wire)
+            if now != before or not self._sent:
+                before, since = now, clock()
+            elif clock() - since > self._settings.stall_seconds:
+                silent = f"{self.address.destination.cluster}: nothing moved for {self._settings.stall_seconds:g} s"
+                raise Unreachable(silent)
+
+    def _movement(self, wire: ApplyWire) -> tuple[int, int, int]:
+        """Changes whenever an answer came or a byte was acknowledged by the other machine."""
+        return self._through, len(self._sent), wire.acknowledged_bytes
+
+    def _fail(self, reason: str, message: str) -> None:
+        if self._failure is None:
+            self._failure = (reason, message)
+            self._waiting.clear()
+            self._sent.clear()
+            self._held_bytes = self._sent_bytes = 0
+            self._changed.set()
+            self._listener.failed(Failed(self.address.link, self.address.run, reason, message))

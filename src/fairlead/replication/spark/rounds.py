@@ -1,0 +1,92 @@
+"""What the two Python processes of a Spark task do in a round: one yields rows, the other takes and posts them.
+
+With the last ready frame, before it waits, the reading side yields filler: Spark hands a row on only when later bytes
+push it. Neither side keeps anything: the source server grants anew in each round.
+
+The shells that Spark pickles (`link_source`, `link_sink`) import this when a task begins: Spark's planning processes
+load them too, and need none of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import groupby
+
+import pyarrow as pa
+
+from fairlead.replication.carried.rows import COPIED_BYTES_MAX, LinkFrame, filler_batch, from_batch, to_batch
+from fairlead.replication.reader.handover import Handover
+from fairlead.replication.reader.task import ReaderSettings, ReaderTask
+from fairlead.replication.sink.connection import SinkSettings
+from fairlead.replication.sink.task import SinkTask
+from fairlead.replication.spark.options import LinkOptions
+from fairlead.replication.spark.task_thread import TaskThread, worker_name
+
+_AHEAD_BYTES = 16_000_000
+"""Frames that wait between the reader and Spark."""
+_LOOK_SECONDS = 1.0
+"""How often a waiting reader looks whether Spark is still there."""
+_GRACE_SECONDS = 0.3
+"""What is in flight when a round ends is given this long; it is bounded by the window, not by the queue."""
+_WARM_UP_ROWS = 400
+"""The JVM interprets what it has done less than 200 times: a row takes it 3 ms instead of 1, and on a quiet link that
+would last for hours."""
+_WARM_UP_PAUSE_SECONDS = 0.002
+"""Between two rows of that, so that few of them lie before a frame."""
+
+
+def read(options: LinkOptions, until: float | None = None, *, cold: bool = False) -> Iterator[pa.RecordBatch]:
+    """Frames of one task, with filler where Spark would hold the last one back, until `until` by `time.time()`; with
+    None until everything that was announced has been applied. Through a `cold` JVM filler goes meanwhile."""
+    seconds = None if until is None else seconds_left(until, options.round_seconds)
+    handover: Handover[LinkFrame] = Handover(_AHEAD_BYTES)
+    settings = ReaderSettings(options.slots, options.frame_bytes, options.position_bytes, options.once)
+    reader = ReaderTask(options.server, worker_name(), settings, handover)
+    thread = TaskThread("reader", reader.run)
+    try:
+        yield from until_over(handover, seconds, _WARM_UP_ROWS if cold else 0)
+    finally:
+        handover.close()
+        thread.stop()
+
+
+def seconds_left(until: float, round_seconds: float) -> float:
+    """What is left of a round; at least half of it and no more than all, whatever the clocks of two hosts say."""
+    return min(max(until - time.time(), round_seconds / 2), round_seconds)
+
+
+def until_over(handover: Handover[LinkFrame], seconds: float | None, warm_up_rows: int) -> Iterator[pa.RecordBatch]:
+    """What is put, until there will be no more, the time is over, or Spark has gone."""
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    parent = os.getppid()
+    while not handover.ended and os.getppid() == parent:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return
+        wait_seconds = _WARM_UP_PAUSE_SECONDS if warm_up_rows else _LOOK_SECONDS
+        frames = handover.take_some(min(left, wait_seconds), COPIED_BYTES_MAX)
+        rows = [list(row) for _, row in groupby(frames, lambda frame: frame.address)]
+        for number, row in enumerate(rows, 1):
+            yield to_batch(row, last=number == len(rows) and not handover.waiting)
+        if warm_up_rows:
+            warm_up_rows -= 1
+            yield filler_batch()
+
+
+def write(options: LinkOptions, batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
+    """Hand every frame to a sink task as it comes; answers how many, and their bytes."""
+    sink = SinkTask(options.server, worker_name(), SinkSettings(window_bytes=options.window_bytes))
+    thread = TaskThread("sink", sink.run)
+    frames = size_bytes = 0
+    try:
+        for batch in batches:
+            found = from_batch(batch)
+            if found:
+                thread.call(sink.offer, *found)
+            frames, size_bytes = frames + len(found), size_bytes + sum(frame.size_bytes for frame in found)
+        thread.wait(sink.finish(_GRACE_SECONDS))
+    finally:
+        thread.stop()
+    return frames, size_bytes

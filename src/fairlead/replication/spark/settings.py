@@ -1,0 +1,93 @@
+"""Every setting of the replicator's Spark session.
+
+Each was paid for (why-the-rules, F9): without `,4` in the master one killed worker ends the query; with fewer slots
+than tasks a task waits a whole round; with the default batch size a frame waits for the next ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+TASK_FAILURES_MAX = 4
+"""A task that dies (a killed Python process) is tried again this often before the query ends."""
+
+SPARK_BUFFER_BYTES = 512
+"""Of every process of a task: rows that are smaller wait in it."""
+
+SOCKET_FOLDER_BYTES_MAX = 103 - len("/.00000000-0000-0000-0000-000000000000.sock")
+"""Of the folder's name: a Unix socket, which Spark calls so, has a name of 103 bytes at most on every system."""
+
+_FRUGAL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn32m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
+"""The JVM plans and carries small rows: no collector of many threads and no second compiler, whose work and memory
+would be more than what they save here; and what is new and soon garbage goes round in little memory."""
+
+_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Writes the few bytes of a round's number without starting processes for it; nothing relies on the checkpoint."""
+
+LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark %p %c{1}: %m%n%ex{short}
+logger.killed.name = org.apache.spark.util.Utils
+logger.killed.level = off
+logger.aborted.name = org.apache.spark.sql.execution.datasources.v2
+logger.aborted.level = off
+"""
+"""Spark reports every stopped round as errors of several classes; a query that dies is logged by us with its reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """What a site may choose."""
+
+    memory_mb: int = 512
+    python: str = ""
+    """Interpreter of the workers; empty: the one of this process."""
+
+
+def spark_environment(settings: SparkSettings) -> dict[str, str]:
+    """Environment variables of the JVM and, through it, of all Python processes."""
+    interpreter = {"PYSPARK_PYTHON": settings.python} if settings.python else {}
+    return interpreter | {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        # Spark asks this interpreter which data sources are installed, and keeps two processes for it: ours is made
+        # known by the session, and where this names nothing Spark does not ask. No process runs by it.
+        "PYSPARK_DRIVER_PYTHON": "none",
+        # Memory of threads that do nothing here.
+        "OPENBLAS_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",
+    }
+
+
+def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> dict[str, str]:
+    """Every setting of the session. `folder` takes Spark's temporary files and is removed by the caller."""
+    return {
+        "spark.app.name": "fairlead-replicator",
+        "spark.master": f"local[{workers + 2},{TASK_FAILURES_MAX}]",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+        "spark.buffer.size": str(SPARK_BUFFER_BYTES),
+        # Spark leaves Nagle's algorithm on: on TCP a small row would wait for an acknowledgement, up to 40 ms.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(folder),
+        "spark.python.daemon.module": "fairlead.replication.spark.worker_daemon",
+        "spark.speculation": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": f"{settings.memory_mb}m",
+        "spark.driver.extraJavaOptions": f"{_FRUGAL} -Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "2",
+        "spark.task.maxFailures": str(TASK_FAILURES_MAX),
+    }

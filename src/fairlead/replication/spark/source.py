@@ -1,0 +1,76 @@
+"""The Spark side of the reader: format `fairlead.link`, for reading, in long rounds.
+
+A round is one micro-batch of minutes. Driver: `latestOffset` answers the next number, always; `partitions` gives a few
+equal workers and asks nobody. Executor: `read` runs once per worker and round and yields frames as the asyncio reader
+hands them on, until the round's time is over, see `rounds`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from fairlead.replication.spark.options import LinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Worker(InputPartition):
+    """One task of a round; workers do not differ in what they may be granted."""
+
+    index: int
+    until: float = 0.0
+    """When the round is over, by `time.time()` of the driver: all readers end at once, or the source server would grant
+    what the first one held to another that is about to end."""
+    cold: bool = False
+    """The query is new, and perhaps the JVM."""
+
+
+class LinkStreamReader(DataSourceStreamReader):
+    """Pickled on the driver, used there and on executors; holds options only."""
+
+    def __init__(self, options: LinkOptions) -> None:
+        self._options = options
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"round": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """The next round's number: a round begins as soon as the one before has ended."""
+        return {"round": start["round"] + 1}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """As many workers as the option says; a dead server must not fail the query."""
+        until = time.time() + self._options.round_seconds
+        cold = start["round"] == 0
+        return [Worker(index, until, cold) for index in range(self._options.workers)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Frames until the round's time is over."""
+        from fairlead.replication.spark import rounds
+
+        assert isinstance(partition, Worker)
+        return rounds.read(self._options, partition.until, cold=partition.cold)
+
+
+class LinkBatchReader(DataSourceReader):
+    """The same for a catch-up that ends: each worker ends when nothing is left to carry."""
+
+    def __init__(self, options: LinkOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        return [Worker(index) for index in range(self._options.workers)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Frames until everything that was announced has been applied."""
+        from fairlead.replication.spark import rounds
+
+        return rounds.read(self._options)

@@ -1,0 +1,20 @@
+"""The process from which Spark forks the Python processes of tasks, `spark.python.daemon.module`.
+
+It is Spark's own, but has imported before what tasks need: so they share its memory, and begin without imports.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pyspark.worker  # noqa: F401
+from pyspark.daemon import manager
+
+import fairlead.replication.spark.format
+import fairlead.replication.spark.rounds  # noqa: F401
+
+if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()
+    """A collection writes to what it looks at, and what a fork writes to it shares no more."""
+    manager()

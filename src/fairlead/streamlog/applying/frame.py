@@ -1,0 +1,98 @@
+"""Applying a frame: the rows of a source's log become rows here, by the table of `docs/formats/apply.md`.
+
+In: a frame, evaluated while a commit is sealed. Out: rows, the link's position and its notes in the same commit, so a
+position is never recorded before the data. Always true: applying twice changes nothing; what does not fit is noted for
+its partition (*behind*, brought again by a repair; or a conflict, set aside) and holds up no other; a position never
+goes back and never skips.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairlead.streamlog.applying.rows import RowApplier
+from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.payloads import BehindPayload, PositionPayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import Position
+from fairlead.streamlog.writing.draft import Draft
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of a frame."""
+
+    position: int
+    """Commit below which everything of the slice is applied or noted, once the frame's commit is durable."""
+    appended: int = 0
+    """Records."""
+    duplicates: int = 0
+    """Records that were here already."""
+    behind: int = 0
+    """Rows refused for their partition, which is noted behind."""
+    conflicts: int = 0
+    """Rows of topics that are set aside."""
+    refused_position: int | None = None
+    """The frame was not applied at all: it begins beyond this recorded position, or its run is too old."""
+    reason: str = ""
+    """Why it was refused: `from` or `run`."""
+
+
+def apply_frame(draft: Draft, frame: Frame) -> Applied:
+    """Apply a frame to the shard of the draft.
+
+    Raises:
+        StorageFull: it brings batches and the disk's reserve is reached; nothing of it was applied.
+        CorruptBatch: it does not name the topics of its rows.
+        NotLoaded: rows on disk must be compared with it; see `Draft`.
+    """
+    key = (frame.link, frame.shard, frame.slice)
+    recorded = draft.position(key)
+    at = 0 if recorded is None else recorded.commit
+    reason = _refusal(frame, recorded)
+    if reason:
+        return Applied(at, refused_position=at, reason=reason)
+    rows = RowApplier(draft, frame)
+    draft.require_stored(rows.overlapping())
+    if any(row.kind == Kind.BATCH for row in frame.rows):
+        draft.room_for_batches()
+    for row in frame.rows:
+        rows.apply(row)
+    if frame.repair is not None:
+        rows.finish_repair(frame.repair, at)
+    elif frame.to_commit > at:
+        at = frame.to_commit
+        _record(draft, frame)
+    return Applied(at, rows.appended, rows.duplicates, rows.behind, rows.conflicts)
+
+
+def _refusal(frame: Frame, recorded: Position | None) -> str:
+    if frame.repair is not None:
+        return ""
+    if recorded is not None and frame.run < recorded.run:
+        return "run"
+    return "from" if frame.from_commit > (0 if recorded is None else recorded.commit) else ""
+
+
+def _record(draft: Draft, frame: Frame) -> None:
+    payload = PositionPayload(
+        frame.link,
+        frame.shard,
+        frame.slice,
+        frame.to_commit,
+        frame.epoch_id,
+        frame.run.epoch,
+        frame.run.counter,
+    )
+    draft.add_control(Kind.POSITION, payload)
+
+
+def forget_link(draft: Draft, link: bytes) -> None:
+    """Forget positions and notes of a link: it was removed, or is to read its source's whole log again."""
+    for (shard, slice), position in draft.positions(link).items():
+        run = position.run
+        payload = PositionPayload(link, shard, slice, None, position.epoch_id, run.epoch, run.counter)
+        draft.add_control(Kind.POSITION, payload)
+    for (_, incarnation, partition), note in draft.notes(link).items():
+        cleared = BehindPayload(link, note.behind.topic, incarnation, partition, 0, None, draft.now_ms)
+        draft.add_control(Kind.BEHIND, cleared)

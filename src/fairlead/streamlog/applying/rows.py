@@ -1,0 +1,190 @@
+"""The rows of one frame, one after the other, against the state left by those before.
+
+    last < E                     the same batch stands there: dropped; another one: conflict
+    P ≤ E ≤ base, Q fits         appended at its own offsets
+    P > E                        behind
+    anything else                conflict
+
+E and its epoch are where the partition's log ends here; base, last, P (previous_end) and Q (previous_epoch) are the
+row's, as its sender had them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairlead.model.errors import CorruptBatch
+from fairlead.protocol.batch import check
+from fairlead.streamlog import payloads
+from fairlead.streamlog.applying.topics import TopicApplier
+from fairlead.streamlog.frames.frame import FrameTopic, Repair
+from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state.effects import joined_history
+from fairlead.streamlog.values import PartitionState, Topic
+from fairlead.streamlog.writing.draft import CRC_AT, RowKey, Stored
+
+
+class RowApplier(TopicApplier):
+    """Applies rows of one frame and counts what became of them."""
+
+    def overlapping(self) -> Iterator[RowKey]:
+        """Offsets of batches that this log seems to hold already, to be compared with what is stored."""
+        for row in self._frame.rows:
+            if row.kind == Kind.BATCH:
+                topic = self._draft.by_incarnation(self._named(row).incarnation)
+                if topic is not None and row.last_offset < self._draft.partition(topic.number, row.partition).end:
+                    yield topic.number, row.partition, row.base_offset
+
+    def apply(self, row: Row) -> None:
+        """Apply one row; a kind that is not replicated is passed over."""
+        if row.kind == Kind.TOPIC:
+            self._topic(row)
+        elif row.kind == Kind.TOPIC_DELETED:
+            self._topic_deleted(row)
+        elif row.kind in {Kind.BATCH, Kind.START}:
+            self._data(row)
+
+    def _data(self, row: Row) -> None:
+        named = self._named(row)
+        if self._draft.tombstone(named.incarnation) is not None:
+            return
+        note = self._note(named.incarnation, row.partition)
+        if note is not None and note.create is not None and _held_records(row):
+            self._try_waiting(note.create, row)
+            note = self._note(named.incarnation, row.partition)
+        if note is not None and note.behind.conflict:
+            self.conflicts += 1
+            return
+        topic = self._draft.by_incarnation(named.incarnation)
+        if topic is None or row.partition >= topic.partitions:
+            self._behind(named, row.partition, 0, "unknown-topic")
+        elif row.kind == Kind.BATCH:
+            self._batch(named, topic, row)
+        else:
+            self._start(named, topic, row)
+
+    def _batch(self, named: FrameTopic, topic: Topic, row: Row) -> None:
+        state = self._draft.partition(topic.number, row.partition)
+        if row.last_offset < state.end:
+            self._already_here(named, topic, row, state)
+        elif row.previous_end > state.end:
+            self._behind(named, row.partition, state.end, "gap")
+        elif row.base_offset < state.end:
+            self._conflict(topic, f"offset {row.base_offset} lies below the end {state.end} of another history")
+        elif state.epoch_before(state.end) != row.previous_epoch or row.epoch < state.epoch:
+            self._conflict(topic, f"epoch {row.previous_epoch} before offset {state.end}, here it is {state.epoch}")
+        elif not _holds_together(row):
+            self._behind(named, row.partition, state.end, "crc")
+        else:
+            self._append(topic, row)
+
+    def _append(self, topic: Topic, row: Row) -> None:
+        self._draft.add_batch(
+            topic.number,
+            row.partition,
+            row.base_offset,
+            row.last_offset,
+            row.epoch,
+            row.origin or self._frame.source,
+            self._frame.source,
+            row.max_timestamp,
+            row.batch,
+        )
+        self.appended += row.last_offset - row.base_offset + 1
+
+    def _already_here(self, named: FrameTopic, topic: Topic, row: Row, state: PartitionState) -> None:
+        if self._same(topic, row, state):
+            self.duplicates += row.last_offset - row.base_offset + 1
+        elif not _holds_together(row):
+            self._behind(named, row.partition, state.end, "crc")
+        else:
+            self._conflict(topic, f"another record stands at offset {row.base_offset} of partition {row.partition}")
+
+    def _same(self, topic: Topic, row: Row, state: PartitionState) -> bool:
+        """What stands at the row's offsets is the same; of what has expired or lies in a gap, the epoch is known."""
+        found = self._draft.stored_at(topic.number, row.partition, row.base_offset)
+        if found is None:
+            return state.epoch_before(row.base_offset + 1) == row.epoch
+        return found == self._as_stored(row)
+
+    def _as_stored(self, row: Row) -> Stored:
+        crc = bytes(row.batch[CRC_AT : CRC_AT + 4])
+        return Stored(row.base_offset, row.last_offset, row.epoch, row.origin or self._frame.source, crc)
+
+    def _start(self, named: FrameTopic, topic: Topic, row: Row) -> None:
+        payload = self._start_payload(named, topic, row)
+        if payload is None:
+            return
+        state = self._draft.partition(topic.number, row.partition)
+        held = self._draft.held(topic.number, row.partition)
+        if row.base_offset <= state.end:
+            return
+        if payload.gap_from is not None and payload.gap_from > state.end:
+            self._behind(named, row.partition, state.end, "gap")
+        elif not held and not self._after_link_began(row):
+            self._put_start(topic, row, payload, state, None)
+        elif state.epoch_before(state.end) == _epoch_before(payload, state.end):
+            self._put_start(topic, row, payload, state, state.end)
+        else:
+            self._conflict(topic, f"another epoch history before offset {state.end} of partition {row.partition}")
+
+    def _start_payload(self, named: FrameTopic, topic: Topic, row: Row) -> StartPayload | None:
+        try:
+            return payloads.decode_start(row.batch)
+        except CorruptBatch:
+            self._behind(named, row.partition, self._draft.partition(topic.number, row.partition).end, "crc")
+            return None
+
+    def _after_link_began(self, row: Row) -> bool:
+        """Whether what expired was appended when the link was there: then it is a gap, not where the link starts."""
+        created_at = self._frame.link_created_at
+        return created_at is not None and row.appended_at > created_at
+
+    def _put_start(
+        self, topic: Topic, row: Row, payload: StartPayload, state: PartitionState, gap_from: int | None
+    ) -> None:
+        history = joined_history(state.history, payload.history, row.base_offset)
+        self._draft.add_control(
+            Kind.START,
+            StartPayload(payload.reason, max(payload.log_end, row.base_offset), history, gap_from),
+            number=topic.number,
+            partition=row.partition,
+            base_offset=row.base_offset,
+            origin=row.origin or self._frame.source,
+            via=self._frame.source,
+        )
+
+    def finish_repair(self, repair: Repair, recorded: int) -> None:
+        """Clear the note of the repaired partition if all that its slice has passed is here now."""
+        named = self._frame.topics.get(repair.number)
+        if named is None or not repair.last or repair.read_to < recorded:
+            return
+        note = self._note(named.incarnation, repair.partition)
+        topic = self._draft.by_incarnation(named.incarnation)
+        if note is None or note.behind.conflict or topic is None or repair.partition >= topic.partitions:
+            return
+        run = (self._frame.run.epoch, self._frame.run.counter)
+        if note.refused_in != run and self._draft.partition(topic.number, repair.partition).end >= repair.end:
+            self._clear(note.behind)
+
+
+def _held_records(row: Row) -> bool:
+    """The row shows that its topic holds, or held, a record."""
+    return row.kind == Kind.BATCH or row.base_offset > 0
+
+
+def _holds_together(row: Row) -> bool:
+    try:
+        header = check(row.batch)
+    except CorruptBatch:
+        return False
+    return (header.base_offset, header.last_offset, header.leader_epoch) == (
+        row.base_offset,
+        row.last_offset,
+        row.epoch,
+    )
+
+
+def _epoch_before(payload: StartPayload, offset: int) -> int:
+    return PartitionState(0, 0, -1, payload.history).epoch_before(offset)

@@ -1,0 +1,335 @@
+"""When to merge what, and what a manifest says afterwards; pure.
+
+In this order: runs whose data has expired, commits that wait, runs with deleted topics, small neighbouring runs. Runs
+grow by factors of 8, so that a row is rewritten about three times on its way to the largest segment. A run holds no
+data whose `appended_at` spans more than an eighth of the time-to-live: it expires as a whole, at most that much late.
+
+While space is short, deleted topics come before commits and runs are not joined; and since a job's inputs stay for a
+grace after it, none but expiry (which writes control rows alone) may write more than the room that is left.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, Protocol
+
+from fairlead.storage import names
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.merging.job import SEGMENT_BYTES_MAX, TOMBSTONE_MS, MergeJob, MergeResult
+from fairlead.streamlog.objects.manifest import CommitRange, Manifest, SegmentEntry, order
+from fairlead.streamlog.payloads import History
+from fairlead.streamlog.values import LogObject
+
+FAN: Final = 8
+SPAN_PARTS: Final = 8
+RECLAIM_SHARE: Final = 0.25
+RECLAIM_WAIT_MS: Final = 600_000
+COMMIT_BYTES: Final = 4096
+"""What a commit takes on disk besides its batches."""
+
+
+class Waiting(Protocol):
+    """A commit that waits for merging; `index.CommitStats` is one."""
+
+    @property
+    def commit(self) -> int: ...
+    @property
+    def appended_at(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSettings:
+    """When merging starts, and how large segments become."""
+
+    commits_min: int = 500
+    idle_ms: int = 600_000
+    """Fewer commits are merged when the oldest has waited this long."""
+    segment_bytes_max: int = SEGMENT_BYTES_MAX
+    tombstone_ms: int = TOMBSTONE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What the writer knows when it asks for a job."""
+
+    now_ms: int
+    """`appended_at` of now."""
+    ttl_ms: int
+    """Life of a record; 0: for ever."""
+    cut_off_ms: int | None
+    """From the expiry guard; None: nothing expires now."""
+    stream_id: bytes
+    links_passed: int
+    """Every link has sent the commits below; the end of the log where there is no link."""
+    deleted: Mapping[int, int] = field(default_factory=dict)
+    """Topic number → when it was deleted (`appended_at`), of all tombstones known."""
+    compact: frozenset[int] = frozenset()
+    histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
+    urgent: bool = False
+    """Space is short: deleted topics are dropped at once, whatever their share, and before anything else is merged."""
+    room_bytes: int | None = None
+    """What a job may write at most, since its inputs go only after a grace; None: as much as it likes."""
+    make_checkpoint: bool = True
+    """If commits are merged, make a checkpoint too."""
+
+
+class Run(NamedTuple):
+    """The segments that stand together for commits [first, end)."""
+
+    first: int
+    end: int
+    segments: tuple[SegmentEntry, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Length of all its objects."""
+        return sum(segment.bytes for segment in self.segments)
+
+    def times(self) -> list[int]:
+        """Oldest and newest `appended_at` of its record batches; empty if it has none."""
+        data = [segment for segment in self.segments if segment.kind == "data"]
+        return [min(s.oldest_at for s in data), max(s.newest_at for s in data)] if data else []
+
+
+def runs(manifest: Manifest) -> list[Run]:
+    """The runs of a manifest in order."""
+    grouped = itertools.groupby(manifest.segments, lambda s: (s.first, s.end))
+    return [Run(first, end, tuple(segments)) for (first, end), segments in grouped]
+
+
+def plan(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:
+    """The next job; None if nothing is worth it. `waiting` are the announced commits from `merged_end` on."""
+    found = runs(manifest)
+    expiry = _expiry(manifest, found, now, settings)
+    if expiry is not None:
+        return expiry
+    settings = _within(settings, now)
+    if now.urgent:
+        return _reclaim(manifest, found, now, settings) or _commits(manifest, waiting, now, settings)
+    return (
+        _commits(manifest, waiting, now, settings)
+        or _reclaim(manifest, found, now, settings)
+        or _tier(manifest, found, now, settings)
+    )
+
+
+def _within(settings: MergeSettings, now: Now) -> MergeSettings:
+    """Segments no larger than what a job may write."""
+    if now.room_bytes is None or now.room_bytes >= settings.segment_bytes_max:
+        return settings
+    return replace(settings, segment_bytes_max=max(now.room_bytes, 0))
+
+
+def _job(
+    manifest: Manifest, first: int, end: int, inputs: Iterable[LogObject], now: Now, settings: MergeSettings
+) -> MergeJob:
+    return MergeJob(
+        prefix=manifest.prefix,
+        stream_id=now.stream_id,
+        first=first,
+        end=end,
+        inputs=tuple(inputs),
+        planned_at=now.now_ms,
+        at_begin=first == manifest.begin,
+        cut_off_ms=now.cut_off_ms,
+        deleted=frozenset(now.deleted),
+        compact=now.compact,
+        histories=now.histories,
+        tombstone_ms=settings.tombstone_ms,
+        links_passed=now.links_passed,
+        segment_bytes_max=settings.segment_bytes_max,
+        checkpoint=manifest.checkpoint,
+    )
+
+
+def _expiry(manifest: Manifest, found: Sequence[Run], now: Now, settings: MergeSettings) -> MergeJob | None:
+    """The first run with data that has expired as a whole: that data and the control rows, nothing else."""
+    if now.cut_off_ms is None:
+        return None
+    for run in found:
+        expired = [s for s in run.segments if s.kind == "data" and s.newest_at < now.cut_off_ms and _may_expire(s, now)]
+        if expired:
+            control = [segment for segment in run.segments if segment.kind == "control"]
+            job = _job(manifest, run.first, run.end, (s.object for s in (*control, *expired)), now, settings)
+            return replace(job, whole_run=len(job.inputs) == len(run.segments))
+    return None
+
+
+def _may_expire(segment: SegmentEntry, now: Now) -> bool:
+    """Not a segment of exempt topics only, which an expiry before this one has left."""
+    return not now.compact or segment.newest_at >= segment.expired_to
+
+
+def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:
+    start = manifest.merged_end
+    ready = [commit for commit in waiting if commit.commit >= start]
+    if not ready:
+        return None
+    taken, size = _take(ready, now, settings)
+    if not taken:
+        return None
+    enough = len(taken) < len(ready) or len(taken) >= settings.commits_min or 4 * size >= settings.segment_bytes_max
+    if not enough and now.now_ms - ready[0].appended_at < settings.idle_ms:
+        return None
+    end = taken[-1].commit + 1
+    job = _job(manifest, start, end, (), now, settings)
+    job = replace(job, commits=manifest.commit_ranges(start, end), whole_run=True)
+    known = manifest.checkpoint
+    # One that was put at a clean stop may be of a later commit: an earlier state cannot be made from it.
+    if not now.make_checkpoint or (known is not None and known.commit > end):
+        return job
+    return replace(job, make_checkpoint=True, replay=tuple(manifest.objects(manifest.begin, start)))
+
+
+def _take(ready: Sequence[Waiting], now: Now, settings: MergeSettings) -> tuple[list[Waiting], int]:
+    """The first commits that fit one run by size and time."""
+    taken: list[Waiting] = []
+    size = 0
+    for commit in ready:
+        more = commit.size_bytes + COMMIT_BYTES
+        if taken and (
+            size + more > settings.segment_bytes_max or _too_long(commit.appended_at - taken[0].appended_at, now)
+        ):
+            break
+        taken.append(commit)
+        size += more
+    if now.room_bytes is not None and size > now.room_bytes:
+        return [], 0
+    return taken, size
+
+
+def _too_long(span_ms: int, now: Now) -> bool:
+    return now.ttl_ms > 0 and span_ms * SPAN_PARTS > now.ttl_ms
+
+
+def _reclaim(manifest: Manifest, found: Sequence[Run], now: Now, settings: MergeSettings) -> MergeJob | None:
+    """The first run that was not looked at since a topic was deleted that may have rows in it."""
+    if not now.deleted:
+        return None
+    before = now.now_ms - (1 if now.urgent else RECLAIM_WAIT_MS)
+    newest: dict[int, int] = {}
+    for number, at in now.deleted.items():
+        if at <= before:
+            newest[number % 16] = max(at, newest.get(number % 16, at))
+    for run in found:
+        touched = [s for s in run.segments if _touched(s, newest)]
+        if touched and (now.room_bytes is None or run.bytes <= now.room_bytes):
+            job = _job(manifest, run.first, run.end, (s.object for s in run.segments), now, settings)
+            return replace(job, whole_run=True, reclaim_share=1e-9 if now.urgent else RECLAIM_SHARE)
+    return None
+
+
+def _touched(segment: SegmentEntry, newest: Mapping[int, int]) -> bool:
+    return segment.kind == "data" and any(
+        segment.cleaned_at < at and segment.slices[slice].rows for slice, at in newest.items()
+    )
+
+
+def _tier(manifest: Manifest, found: Sequence[Run], now: Now, settings: MergeSettings) -> MergeJob | None:
+    """Eight neighbours of about one size that fit one run."""
+    unit = settings.segment_bytes_max // FAN**2
+    for level in range(3):
+        largest = unit * FAN**level
+        for together in _neighbours(found, largest, now, settings):
+            if len(together) >= FAN:
+                inputs = [segment.object for run in together for segment in run.segments]
+                job = _job(manifest, together[0].first, together[-1].end, inputs, now, settings)
+                return replace(job, whole_run=True)
+    return None
+
+
+def _neighbours(found: Sequence[Run], largest: int, now: Now, settings: MergeSettings) -> Iterable[list[Run]]:
+    """Stretches of runs none of which is larger than `largest`, that fit one run by size and time."""
+    group: list[Run] = []
+    for run in found:
+        if run.bytes > largest or not _fits([*group, run], now, settings):
+            if group:
+                yield group
+            group = []
+        if run.bytes <= largest:
+            group.append(run)
+    if group:
+        yield group
+
+
+def _fits(group: Sequence[Run], now: Now, settings: MergeSettings) -> bool:
+    times = [time for run in group for time in run.times()]
+    if len(group) > 1 and sum(run.bytes for run in group) > settings.segment_bytes_max:
+        return False
+    return not times or not _too_long(max(times) - min(times), now)
+
+
+def new_manifest(manifest: Manifest, result: MergeResult) -> Manifest:
+    """The manifest that follows once the result is installed.
+
+    Raises:
+        ValueError: the manifest has changed in the result's run since the job was planned.
+    """
+    mine = [s for s in manifest.segments if s.first >= result.first and s.end <= result.end]
+    known = {s.name for s in mine}
+    removed = set(result.removed)
+    if not {name for name in removed if names.is_segment(name)} <= known:
+        raise ValueError(f"the result for commits [{result.first}, {result.end}) is of an older manifest")
+    looked_at = set(result.kept)
+    kept = [replace(s, cleaned_at=result.planned_at - 1) if s.name in looked_at else s for s in mine]
+    kept = [segment for segment in kept if segment.name not in removed]
+    others = [s for s in manifest.segments if s.name not in known]
+    return replace(
+        manifest,
+        k=manifest.k + 1,
+        segments=order([*others, *kept, *result.added]),
+        checkpoint=result.checkpoint or manifest.checkpoint,
+    )
+
+
+class Replaced(NamedTuple):
+    """Objects that a manifest no longer needs: to be deleted ten minutes after it."""
+
+    names: tuple[str, ...]
+    commits: tuple[CommitRange, ...] = ()
+
+    def all(self, prefix: str) -> Iterator[str]:
+        """The name of each."""
+        yield from self.names
+        for commits in self.commits:
+            yield from (item.name for item in commits.objects(prefix))
+
+
+def replaced(before: Manifest, after: Manifest, result: MergeResult) -> Replaced:
+    """Objects that `after` no longer needs."""
+    found = [*result.removed, before.name]
+    if before.checkpoint is not None and before.checkpoint != after.checkpoint:
+        found.append(before.checkpoint.name)
+    return Replaced(tuple(found), before.commit_ranges(before.merged_end, after.merged_end))
+
+
+def unreferenced(storage: Storage, manifest: Manifest) -> list[str]:
+    """Objects of the log that the ruling manifest does not name: left by merges that were never installed, by deletes
+    that a crash cut off, by writers that were fenced. Claims are never among them. Lists."""
+    needed = {segment.name for segment in manifest.segments} | {manifest.name}
+    if manifest.checkpoint is not None:
+        needed.add(manifest.checkpoint.name)
+    found: list[str] = []
+    for prefix in (names.segments_of, names.checkpoints_of, names.manifests_of):
+        found += [name for name in storage.list(prefix(manifest.prefix)) if name not in needed]
+    for name in storage.list(names.commits_of(manifest.prefix)):
+        commit = names.parse_commit(name)
+        if commit is not None and _is_dead(manifest, commit):
+            found.append(name)
+    return [name for name in found if not _is_newer(manifest, name)]
+
+
+def _is_dead(manifest: Manifest, commit: names.Numbered) -> bool:
+    if commit.epoch >= manifest.epoch:
+        return commit.epoch == manifest.epoch and commit.number < manifest.merged_end
+    counted = manifest.epoch_of(commit.number)
+    return commit.number < manifest.merged_end or counted is None or counted.number != commit.epoch
+
+
+def _is_newer(manifest: Manifest, name: str) -> bool:
+    parsed = names.parse_manifest(name)
+    return parsed is not None and (parsed.epoch, parsed.number) > (manifest.epoch, manifest.k)

@@ -1,0 +1,229 @@
+"""Carrying out a merge job: read the inputs, write segments and, if wanted, a checkpoint.
+
+Memory: inputs that are commits, the columns and control rows of segments, one output segment, and 8 MB of what is being
+gathered. Nothing that is written here is read before a manifest names it, so an attempt that fails leaves only objects
+to be swept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+from fairlead.model.clock import Randomness
+from fairlead.model.errors import CorruptBatch, Damaged, StorageUnavailable
+from fairlead.model.names import SLICES
+from fairlead.storage import names
+from fairlead.storage.interface import Put, Storage
+from fairlead.streamlog.merging.job import MergeJob, MergeResult
+from fairlead.streamlog.merging.survivors import Merged, deleted_rows, merge
+from fairlead.streamlog.objects import checkpoint, format
+from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.manifest import CheckpointEntry, SegmentEntry, SegmentKind, SliceCount
+from fairlead.streamlog.reading.lasting import replay_rows, replay_segments
+from fairlead.streamlog.reading.located import Located, load, open_object, sendable, slice_of_topic, together
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state import effects, snapshot
+from fairlead.streamlog.state.shard_state import ShardState
+
+GATHER_BYTES: Final = 8 << 20
+LARGE_BYTES: Final = 16 << 10
+"""Batches of such a size are written from where they lie; smaller ones cost less if they are copied together first."""
+ROW_BYTES: Final = 110
+"""What a row costs in a segment besides its batch, rounded up."""
+
+
+def run(storage: Storage, randomness: Randomness, job: MergeJob) -> MergeResult:
+    """Do the job. Blocking.
+
+    Raises:
+        Damaged, Missing: an input cannot be read.
+        StorageFull, StorageUnavailable: an output cannot be written.
+    """
+    return _Merge(storage, randomness, job).run()
+
+
+@dataclass(slots=True)
+class _Merge:
+    storage: Storage
+    randomness: Randomness
+    job: MergeJob
+
+    def run(self) -> MergeResult:
+        job = self.job
+        segments = self._worth_it([open_object(self.storage, item) for item in job.inputs])
+        removed = tuple(columns.name for columns in segments)
+        kept = tuple(item.name for item in job.inputs if item.name not in removed)
+        inputs = [*segments, *self._open_commits()]
+        if not inputs:
+            return MergeResult(job.first, job.end, job.planned_at, (), (), 0, None, None, kept)
+        rows = together(inputs)
+        merged = self._merge(rows)
+        control = self._write_control(merged, all_inputs=not kept)
+        return MergeResult(
+            job.first,
+            job.end,
+            job.planned_at,
+            (*self._write_data(rows, merged.data), *control),
+            removed,
+            len(merged.starts),
+            control[0].name if control else None,
+            self._checkpoint(rows, merged.starts),
+            kept,
+        )
+
+    def _open_commits(self) -> Iterator[Columns]:
+        """Each as a whole: its rows go to many places, and reading them one by one costs three times as much."""
+        for commits in self.job.commits:
+            for item in commits.objects(self.job.prefix):
+                yield format.read_whole(self.storage.get(item.name), item.name)
+
+    def _merge(self, rows: Located) -> Merged:
+        try:
+            return merge(self.storage, rows, self.job)
+        except CorruptBatch as error:
+            raise Damaged(f"{self.job.prefix}, commits [{self.job.first}, {self.job.end})", str(error)) from error
+
+    def _worth_it(self, inputs: list[Columns]) -> list[Columns]:
+        """Inputs that are rewritten: all, or those of which enough belongs to deleted topics."""
+        if not self.job.reclaim_share:
+            return inputs
+        return [columns for columns in inputs if self._deleted_share(columns) >= self.job.reclaim_share]
+
+    def _deleted_share(self, columns: Columns) -> float:
+        sizes = columns.size.astype(np.int64) + ROW_BYTES
+        total = int(sizes.sum())
+        return int(sizes[deleted_rows(columns, self.job.deleted)].sum()) / total if total else 0.0
+
+    def _write_data(self, rows: Located, places: NDArray[np.int64]) -> Iterator[SegmentEntry]:
+        for part in _split(rows.columns.take(places), self.job.segment_bytes_max):
+            chosen = rows.take(places[part])
+            gathered = [piece for cut in _chunks(chosen.columns) for piece in self._gather(chosen.take(cut))]
+            yield self._write("data", chosen.columns, self._encoded_columns(chosen.columns, gathered))
+
+    def _gather(self, rows: Located) -> Sequence[Buffer]:
+        """The batches in order: those of commits where they lie if they are large, all others side by side."""
+        large = rows.columns.batch_bytes() >= LARGE_BYTES * len(rows.columns)
+        if not large or any(rows.objects[place].data is None for place in np.unique(rows.object).tolist()):
+            return [_joined(load(self.storage, rows).runs())]
+        places = zip(rows.object.tolist(), rows.columns.position.tolist(), rows.columns.size.tolist(), strict=True)
+        return [_view(rows.objects[place], position, size) for place, position, size in places]
+
+    def _write_control(self, merged: Merged, *, all_inputs: bool) -> list[SegmentEntry]:
+        """The control rows. Where a run keeps no row at all, an empty segment says that its commits were merged."""
+        empty_run = all_inputs and self.job.whole_run and not len(merged.data)
+        if not merged.control and not empty_run:
+            return []
+        data = b"".join(bytes(memoryview(buffer)) for buffer in self._encoded(merged.control))
+        return [self._write("control", format.read_whole(data), [data])]
+
+    def _encoded(self, rows: Sequence[Row]) -> list[Buffer]:
+        return format.encode(rows, object_kind="segment", first=self.job.first, end=self.job.end)
+
+    def _encoded_columns(self, columns: Columns, batches: Sequence[Buffer]) -> list[Buffer]:
+        first, end = self.job.first, self.job.end
+        return format.encode_columns(columns, batches, object_kind="segment", first=first, end=end)
+
+    def _write(self, kind: SegmentKind, columns: Columns, buffers: Sequence[Buffer]) -> SegmentEntry:
+        job = self.job
+        name = names.segment(job.prefix, self.randomness.id16())
+        size = self._put(name, buffers)
+        times = columns.appended_at if len(columns) else np.zeros(1, np.int64)
+        return SegmentEntry(
+            name,
+            kind,
+            job.first,
+            job.end,
+            len(columns),
+            size,
+            int(times.min()),
+            int(times.max()),
+            job.planned_at - 1,  # a topic that is deleted in this very millisecond was not looked at
+            job.cut_off_ms or 0,
+            count_slices(columns),
+        )
+
+    def _put(self, name: str, buffers: Sequence[Buffer]) -> int:
+        outcome = self.storage.put_if_absent(name, buffers)
+        if outcome not in {Put.WRITTEN, Put.MINE}:
+            raise StorageUnavailable(f"{name}: not known to be written; merging tries again under another name")
+        return sum(memoryview(buffer).nbytes for buffer in buffers)
+
+    def _checkpoint(self, rows: Located, starts: Sequence[Row]) -> CheckpointEntry | None:
+        """A checkpoint at the run's end, or the old one with the new `start` rows, which lie before its commit."""
+        if self.job.make_checkpoint:
+            state, commit = self._state_at_end(rows, self._base()), self.job.end
+        elif starts and (base := self._base()) is not None:
+            state, commit = base
+        else:
+            return None
+        for row in starts:
+            if row.commit < commit:
+                effects.replay(state, row)
+        name = names.checkpoint(self.job.prefix, self.randomness.id16())
+        self._put(name, checkpoint.write(*snapshot.dump(state)))
+        return CheckpointEntry(name, commit)
+
+    def _base(self) -> tuple[ShardState, int] | None:
+        """State of the old checkpoint and its commit. One that is lost or damaged is only a shortcut that is lost."""
+        entry = self.job.checkpoint
+        if entry is None:
+            return None
+        try:
+            tables, meta = checkpoint.read(self.storage.get(entry.name), entry.name)
+            return snapshot.load(self.job.stream_id, tables, meta), entry.commit
+        except (Damaged, ValueError, KeyError):
+            return None
+
+    def _state_at_end(self, rows: Located, base: tuple[ShardState, int] | None) -> ShardState:
+        state, from_commit = base or (ShardState(self.job.stream_id), 0)
+        replay_segments(self.storage, state, self.job.replay, from_commit)
+        replay_rows(self.storage, state, rows.take(np.flatnonzero(rows.columns.commit >= from_commit)))
+        return state
+
+
+def _view(source: Columns, position: int, size: int) -> memoryview:
+    assert source.data is not None
+    start = position - source.data_position
+    return source.data[start : start + size]
+
+
+def _joined(pieces: Sequence[memoryview]) -> Buffer:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def count_slices(columns: Columns) -> tuple[SliceCount, ...]:
+    """Rows, bytes and records by slice; what is never sent comes last."""
+    slices = np.where(sendable(columns), slice_of_topic(columns.topic), SLICES).astype(np.int64)
+    records = np.where(columns.kind == Kind.BATCH, columns.last_offset - columns.base_offset + 1, 0)
+    counts = [
+        np.bincount(slices, weights, SLICES + 1).astype(np.int64).tolist()
+        for weights in (np.ones(len(columns)), columns.size, records)
+    ]
+    return tuple(SliceCount(*numbers) for numbers in zip(*counts, strict=True))
+
+
+def _split(columns: Columns, bytes_max: int) -> list[slice]:
+    """Stretches of rows that each make a segment of at most `bytes_max` (or of one row)."""
+    return _cut(columns.size.astype(np.int64) + ROW_BYTES, bytes_max)
+
+
+def _chunks(columns: Columns) -> Iterator[NDArray[np.int64]]:
+    for part in _cut(columns.size.astype(np.int64), GATHER_BYTES):
+        yield np.arange(part.start, part.stop)
+
+
+def _cut(sizes: NDArray[np.int64], bytes_max: int) -> list[slice]:
+    totals = np.cumsum(sizes)
+    cuts: list[slice] = []
+    start, done = 0, 0
+    while start < len(sizes):
+        stop = max(start + 1, int(np.searchsorted(totals, done + bytes_max, side="right")))
+        cuts.append(slice(start, stop))
+        start, done = stop, int(totals[stop - 1])
+    return cuts

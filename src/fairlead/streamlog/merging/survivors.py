@@ -1,0 +1,230 @@
+"""What stays of a run of commits when it is merged: a pure function of its rows.
+
+Comes in: rows of a run [first, end), the cut-off of expiry, topics that are deleted or exempt. Goes out: the record
+batches that stay, sorted by (slice, topic, partition, base_offset), and the control rows, with a `start` row for each
+partition of which records were dropped. Always true: replaying what stays gives the state that replaying everything
+gave, except that expired records are gone; a row keeps its commit and its place in it.
+
+Why each rule: `docs/formats/stream-log.md`, merging; F5 and F8 of the design's cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.model.names import SLICES
+from fairlead.storage.interface import Storage
+from fairlead.streamlog import payloads
+from fairlead.streamlog.merging.job import MergeJob
+from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.payloads import History, StartPayload
+from fairlead.streamlog.reading.located import Located, load
+from fairlead.streamlog.rows import NO_OFFSET, NO_TOPIC, Kind, Row
+
+PartitionKey = tuple[int, int]
+EXPIRED = "ttl"
+"""Reason in the `start` rows that merging makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What stays."""
+
+    data: NDArray[np.int64]
+    """Places, in the input, of the record batches that stay, in the order of a segment."""
+    control: list[Row]
+    """All other rows, in the order of a segment, those made here included."""
+    starts: list[Row]
+    """Those made here, because records before them were dropped."""
+
+
+def merge(storage: Storage, rows: Located, job: MergeJob) -> Merged:
+    """Decide about every row of the run.
+
+    Raises:
+        CorruptBatch: the payload of a control row cannot be read.
+        Damaged, Missing, StorageUnavailable: its object cannot.
+    """
+    columns = rows.columns
+    gone = deleted_rows(columns, job.deleted)
+    batch = (columns.kind == Kind.BATCH) & ~gone
+    expired = batch & _expired(columns, job)
+    control = _control_rows(storage, rows, np.flatnonzero((columns.kind != Kind.BATCH) & ~gone))
+    starts = _starts(columns.take(expired), _histories(control, job.histories))
+    folded = _fold(sorted([*control, *starts], key=_log_order), job)
+    data = np.flatnonzero(batch & ~expired)
+    return Merged(data[_segment_order(columns.take(data))], sorted(folded, key=_control_order), starts)
+
+
+def deleted_rows(columns: Columns, deleted: Iterable[int]) -> NDArray[np.bool_]:
+    """Rows of incarnations that are deleted, here or in these rows; all but the tombstones."""
+    tombstone = columns.kind == Kind.TOPIC_DELETED
+    numbers = np.union1d(np.fromiter(deleted, np.uint32), columns.topic[tombstone])
+    found: NDArray[np.bool_] = np.isin(columns.topic, numbers) & ~tombstone & (columns.topic != NO_TOPIC)
+    return found
+
+
+def _expired(columns: Columns, job: MergeJob) -> NDArray[np.bool_]:
+    if job.cut_off_ms is None:
+        return np.zeros(len(columns), np.bool_)
+    exempt = np.isin(columns.topic, np.fromiter(job.compact, np.uint32))
+    found: NDArray[np.bool_] = (columns.appended_at < job.cut_off_ms) & ~exempt
+    return found
+
+
+def _control_rows(storage: Storage, rows: Located, places: NDArray[np.int64]) -> list[Row]:
+    return list(load(storage, rows.take(places)).rows()) if len(places) else []
+
+
+def _log_order(row: Row) -> tuple[int, int]:
+    return row.commit, row.row
+
+
+def _control_order(row: Row) -> tuple[int, int, int, int, int]:
+    slice = SLICES if row.topic == NO_TOPIC else row.topic % SLICES
+    return slice, row.topic, row.partition, row.commit, row.row
+
+
+def _segment_order(columns: Columns) -> NDArray[np.int64]:
+    keys = (columns.row, columns.commit, columns.base_offset, columns.partition, columns.topic, columns.topic % SLICES)
+    return np.lexsort(keys)
+
+
+# start rows
+
+
+def _histories(control: Sequence[Row], known: Mapping[PartitionKey, History]) -> dict[PartitionKey, History]:
+    """Epoch histories as far as the job and the run's own `start` rows say."""
+    found = dict(known)
+    for row in sorted(control, key=_log_order):
+        if row.kind == Kind.START:
+            key = (row.topic, row.partition)
+            found[key] = _joined(found.get(key, ()), payloads.decode_start(row.batch).history)
+    return found
+
+
+def _joined(own: History, other: Iterable[tuple[int, int]]) -> History:
+    newest = own[-1][0] if own else -1
+    return (*own, *(entry for entry in other if entry[0] > newest))
+
+
+def _starts(expired: Columns, histories: Mapping[PartitionKey, History]) -> list[Row]:
+    """One row for each partition of which rows expire, in the place of the last one that does, and with its origin and
+    way: where its batches are not sent, a `start` row would declare a gap that another link fills."""
+    if not len(expired):
+        return []
+    order = np.lexsort((expired.row, expired.commit, expired.partition, expired.topic))
+    expired = expired.take(order)
+    change = (np.diff(expired.topic.astype(np.int64)) != 0) | (np.diff(expired.partition) != 0)
+    lasts = np.concatenate((np.flatnonzero(change), [len(expired) - 1]))
+    firsts = np.concatenate(([0], lasts[:-1] + 1))
+    return [
+        _start(expired, first, last, histories) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+    ]
+
+
+def _start(expired: Columns, first: int, last: int, histories: Mapping[PartitionKey, History]) -> Row:
+    topic, partition = int(expired.topic[last]), int(expired.partition[last])
+    offset, epoch = int(expired.last_offset[last]) + 1, int(expired.epoch[last])
+    history = _joined(histories.get((topic, partition), ()), _epochs(expired, first, last))
+    payload = StartPayload(EXPIRED, offset, tuple(entry for entry in history if entry[1] < offset))
+    return Row(
+        Kind.START,
+        topic,
+        partition,
+        offset,
+        NO_OFFSET,
+        epoch,
+        offset,
+        epoch,
+        bytes(expired.origin[last]) if expired.origin_set[last] else None,
+        bytes(expired.via[last]) if expired.via_set[last] else None,
+        int(expired.appended_at[last]),
+        -1,
+        int(expired.commit[last]),
+        int(expired.row[last]),
+        payloads.encode(payload),
+    )
+
+
+def _epochs(rows: Columns, first: int, last: int) -> list[tuple[int, int]]:
+    """(topic epoch, its first offset) of one partition's rows. Epoch 0 is a topic's first: it begins at 0."""
+    epochs, places = np.unique(rows.epoch[first : last + 1], return_index=True)
+    offsets = rows.base_offset[first + places]
+    return [
+        (epoch, 0 if epoch == 0 else offset) for epoch, offset in zip(epochs.tolist(), offsets.tolist(), strict=True)
+    ]
+
+
+# Control rows
+
+
+def _fold(rows: Sequence[Row], job: MergeJob) -> list[Row]:
+    """Control rows, given in the order of the log, that still say something."""
+    return [
+        *_fold_starts([row for row in rows if row.kind == Kind.START]),
+        *_fold_topics([row for row in rows if row.kind == Kind.TOPIC]),
+        *_fold_tombstones([row for row in rows if row.kind == Kind.TOPIC_DELETED], job),
+        *_fold_values([row for row in rows if row.kind > Kind.TOPIC_DELETED], job),
+    ]
+
+
+def _groups(rows: Iterable[Row]) -> Iterable[list[Row]]:
+    """Rows by topic and partition."""
+    found: dict[PartitionKey, list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.topic, row.partition), []).append(row)
+    return found.values()
+
+
+def _fold_starts(rows: Iterable[Row]) -> Iterator[Row]:
+    """The newest row below which everything is gone, and the gaps after it."""
+    for group in _groups(rows):
+        whole = [place for place, row in enumerate(group) if payloads.decode_start(row.batch).gap_from is None]
+        yield from group[whole[-1] if whole else 0 :]
+
+
+def _fold_topics(rows: Iterable[Row]) -> Iterator[Row]:
+    """The first and the newest row of a topic, and those that rows between may depend on: a batch of partition 7 means
+    nothing before the row that added the partition."""
+    for group in _groups(rows):
+        shape: tuple[Any, ...] | None = None
+        for row in group[:-1]:
+            topic = payloads.decode_topic(row.batch)
+            if (topic.partitions, topic.owner, topic.epoch, topic.name) != shape:
+                shape = (topic.partitions, topic.owner, topic.epoch, topic.name)
+                yield row
+        yield group[-1]
+
+
+def _fold_tombstones(rows: Sequence[Row], job: MergeJob) -> Iterator[Row]:
+    """Tombstones that are young or that a link has not passed, and of each slice the one with the highest number, so
+    that no number is given out again."""
+    newest = {row.topic: row for row in rows}
+    highest = {number % SLICES: number for number in sorted(newest)}
+    for number, row in newest.items():
+        if not job.forgets(row) or highest[number % SLICES] == number:
+            yield row
+
+
+def _fold_values(rows: Iterable[Row], job: MergeJob) -> Iterator[Row]:
+    """Of cursors, positions, notes and entries the newest row of each key; no deletion that undoes nothing."""
+    newest = {payloads.control_key(row.kind, row.topic, row.partition, row.batch): row for row in rows}
+    for row in newest.values():
+        if not (_deletes(row) and job.forgets(row)):
+            yield row
+
+
+def _deletes(row: Row) -> bool:
+    if row.kind == Kind.CURSOR:
+        return payloads.decode_cursor(row.batch).offset is None
+    if row.kind == Kind.POSITION:
+        return payloads.decode_position(row.batch).commit is None
+    if row.kind == Kind.BEHIND:
+        return payloads.decode_behind(row.batch).reason is None
+    return payloads.decode_entry(row.batch).value is None

@@ -1,0 +1,387 @@
+"""Bytes of a commit or segment: an Arrow IPC file with one record batch of rows, the column `batch` last.
+
+The footer says version, kind of object, rows, bytes of batches, commits [first, end), the crc32c of these and of
+every byte before the first batch, and that of the payloads of control rows. All other bytes follow from these, so a
+change of any byte but those of a record batch is found on reading; a record batch has Kafka's own CRC-32C and is
+checked where it is used. `docs/formats/stream-log.md` has the table.
+
+How the format changes: another schema, order or meaning is another `FORMAT_VERSION`; a program reads the versions it
+names and refuses the others, naming both. Within a version nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal
+
+import crc32c
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+from fairlead.model.errors import Damaged, Missing
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.objects import layout
+from fairlead.streamlog.rows import FORMAT_VERSION, Kind, Row
+
+ObjectKind = Literal["commit", "segment"]
+READ_WHOLE_BYTES: Final = 64 * 1024
+"""An object up to this size is read in one piece also where only its columns are asked for."""
+_HEAD_CHECKSUM: Final = crc32c.crc32c(layout.FILE_HEAD)
+_NO_ID: Final = bytes(16)
+_NUMBERS: Final = tuple(name for name in layout.DTYPES if name not in layout.NULLABLE and name != "size")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Rows as numpy arrays, one value a row; the batches' bytes only if `data` is there."""
+
+    name: str
+    """Of the object, for errors; empty if it has none."""
+    kind: NDArray[np.uint8]
+    topic: NDArray[np.uint32]
+    partition: NDArray[np.int32]
+    base_offset: NDArray[np.int64]
+    last_offset: NDArray[np.int64]
+    epoch: NDArray[np.int32]
+    previous_end: NDArray[np.int64]
+    previous_epoch: NDArray[np.int32]
+    origin: NDArray[np.void]
+    """16 bytes each; meaningless where `origin_set` is False."""
+    via: NDArray[np.void]
+    appended_at: NDArray[np.int64]
+    max_timestamp: NDArray[np.int64]
+    commit: NDArray[np.int64]
+    row: NDArray[np.int32]
+    size: NDArray[np.uint32]
+    origin_set: NDArray[np.bool_]
+    via_set: NDArray[np.bool_]
+    position: NDArray[np.int64]
+    """Place in the object of each batch's first byte."""
+    first: int = 0
+    """The object stands for commits [first, end)."""
+    end: int = 0
+    data: memoryview | None = None
+    """The object's bytes from `data_position` on."""
+    data_position: int = 0
+    control: int = 0
+    """Checksum that the control rows of the whole object have."""
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def batch(self, place: int) -> memoryview:
+        """The batch of a row, not copied. Raises ValueError if the batches are not loaded."""
+        if self.data is None:
+            raise ValueError(f"{self.name}: batches are not loaded")
+        start = int(self.position[place]) - self.data_position
+        return self.data[start : start + int(self.size[place])]
+
+    def rows(self) -> Iterator[Row]:
+        """All rows in order. A record batch is a view, a control row's payload is `bytes`; both empty if not loaded."""
+        batches = self._batches()
+        numbers = [getattr(self, name).tolist() for name in _NUMBERS]
+        ids = [_id_list(self.origin, self.origin_set), _id_list(self.via, self.via_set)]
+        columns = dict(zip((*_NUMBERS, "origin", "via"), (*numbers, *ids), strict=True))
+        ordered = [columns[name] for name in Row._fields[:-1]]
+        return map(Row._make, zip(*ordered, batches, strict=True))
+
+    def _batches(self) -> Iterator[bytes | memoryview]:
+        if self.data is None:
+            yield from (b"" for _ in range(len(self)))
+            return
+        starts = (self.position - self.data_position).tolist()
+        batch_kind = int(Kind.BATCH)
+        for kind, start, size in zip(self.kind.tolist(), starts, self.size.tolist(), strict=True):
+            view = self.data[start : start + size]
+            yield view if kind == batch_kind else bytes(view)
+
+    def take(self, places: NDArray[Any] | slice) -> Columns:
+        """The rows at these places (indices, a mask or a slice), in that order; the bytes are shared."""
+        return replace(self, **{name: getattr(self, name)[places] for name in ARRAYS})
+
+    def runs(self) -> list[memoryview]:
+        """Bytes of all batches in order, neighbours in the object as one piece."""
+        if not len(self):
+            return []
+        if self.data is None:
+            raise ValueError(f"{self.name}: batches are not loaded")
+        starts = self.position - self.data_position
+        ends = starts + self.size
+        breaks = np.flatnonzero(ends[:-1] != starts[1:])
+        lows = starts[np.concatenate(([0], breaks + 1))].tolist()
+        highs = ends[np.concatenate((breaks, [len(self) - 1]))].tolist()
+        data = self.data
+        return [data[low:high] for low, high in zip(lows, highs, strict=True)]
+
+    def batch_bytes(self) -> int:
+        """Length of all batches together."""
+        return int(self.size.sum(dtype=np.int64))
+
+    def has_id(self, column: Literal["origin", "via"], id: bytes) -> NDArray[np.bool_]:
+        """Which rows have this id in the column."""
+        values: NDArray[np.void] = getattr(self, column)
+        wanted = np.frombuffer(id, np.uint64)
+        pairs = np.ascontiguousarray(values).view(np.uint64).reshape(-1, 2)
+        is_set: NDArray[np.bool_] = getattr(self, column + "_set")
+        same: NDArray[np.bool_] = is_set & (pairs[:, 0] == wanted[0]) & (pairs[:, 1] == wanted[1])
+        return same
+
+
+ARRAYS: Final = tuple(field.name for field in fields(Columns) if str(field.type).startswith("NDArray"))
+"""Names of the columns that have one value a row."""
+
+
+def _id_list(values: NDArray[np.void], is_set: NDArray[np.bool_]) -> list[bytes | None]:
+    raw = values.tobytes()
+    return [raw[16 * place : 16 * place + 16] if known else None for place, known in enumerate(is_set.tolist())]
+
+
+def join(parts: Sequence[Columns]) -> Columns:
+    """The rows of several objects, one after the other, without their batches."""
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
+    first, end = min(part.first for part in parts), max(part.end for part in parts)
+    return Columns(name="", first=first, end=end, **arrays)
+
+
+def encode(
+    rows: Sequence[Row], *, object_kind: ObjectKind = "commit", first: int | None = None, end: int | None = None
+) -> list[Buffer]:
+    """The object of these rows, as buffers to be stored one after the other; batches are not copied.
+
+    `first` and `end` are the commits it stands for; if not given, those of the rows.
+    """
+    region, places, nulls = columns_of_rows(rows)
+    first = min(row.commit for row in rows) if first is None else first
+    end = max(row.commit for row in rows) + 1 if end is None else end
+    batches = [row.batch for row in rows]
+    control = checksum_of([row.batch for row in rows if row.kind != Kind.BATCH])
+    return _file(region, places, nulls, batches, layout.FileMeta(object_kind, len(rows), 0, first, end, 0, control))
+
+
+def encode_columns(
+    columns: Columns, batches: Sequence[Buffer], *, object_kind: ObjectKind, first: int, end: int
+) -> list[Buffer]:
+    """The same from columns, with the batches' bytes in any number of pieces.
+
+    The rows are all record batches, or none is.
+    """
+    region, places, nulls = columns_region(columns)
+    record_batches = np.count_nonzero(columns.kind == Kind.BATCH)
+    if record_batches not in {0, len(columns)}:
+        raise ValueError("record batches and control rows belong into objects of their own")
+    control = 0 if record_batches else checksum_of(batches)
+    return _file(region, places, nulls, batches, layout.FileMeta(object_kind, len(columns), 0, first, end, 0, control))
+
+
+def checksum_of(pieces: Iterable[Buffer]) -> int:
+    """crc32c of buffers, one after the other; 0 for none."""
+    checksum = 0
+    for piece in pieces:
+        checksum = crc32c.crc32c(piece, checksum)
+    return checksum
+
+
+def _file(
+    region: bytearray, places: layout.Plan, nulls: Sequence[int], batches: Sequence[Buffer], meta: layout.FileMeta
+) -> list[Buffer]:
+    meta = replace(meta, batch_bytes=sum(memoryview(batch).nbytes for batch in batches))
+    before, after = _around(region, places, nulls, meta)
+    return [before, *batches, after]
+
+
+def _around(region: bytearray, places: layout.Plan, nulls: Sequence[int], meta: layout.FileMeta) -> tuple[bytes, bytes]:
+    body = layout.MESSAGE.fill(places, nulls, meta.batch_bytes) + region
+    meta = replace(meta, checksum=crc32c.crc32c(meta.described(), crc32c.crc32c(body, _HEAD_CHECKSUM)))
+    padding = bytes(-meta.batch_bytes % 8)
+    return layout.FILE_HEAD + body, padding + layout.END_MARK + layout.FOOTER.fill(meta)
+
+
+def columns_of_rows(rows: Sequence[Row]) -> tuple[bytearray, layout.Plan, tuple[int, ...]]:
+    """The columns' bytes of these rows, where each lies, and the null counts."""
+    values: dict[str, Any] = dict(zip(Row._fields, zip(*rows, strict=True) if rows else [()] * 15, strict=True))
+    batches = values.pop("batch")
+    values["size"] = [len(batch) for batch in batches]
+    is_set = {}
+    for name in layout.NULLABLE:
+        ids = values[name]
+        values[name] = np.frombuffer(b"".join([id or _NO_ID for id in ids]), layout.ID)
+        is_set[name] = np.array([id is not None for id in ids], np.bool_)
+    return _region(len(rows), values, is_set)
+
+
+def columns_region(columns: Columns) -> tuple[bytearray, layout.Plan, tuple[int, ...]]:
+    """The same of columns."""
+    values = {name: getattr(columns, name) for name in layout.DTYPES}
+    return _region(len(columns), values, {"origin": columns.origin_set, "via": columns.via_set})
+
+
+def _region(
+    rows: int, values: dict[str, Any], is_set: dict[str, NDArray[np.bool_]]
+) -> tuple[bytearray, layout.Plan, tuple[int, ...]]:
+    places = layout.plan(rows)
+    region = bytearray(places.batches)
+    for part in places.parts:
+        np.frombuffer(region, layout.DTYPES[part.name], rows, part.values)[:] = values[part.name]
+        if part.name in is_set:
+            bits = np.packbits(is_set[part.name], bitorder="little")
+            region[part.validity : part.validity + len(bits)] = bits.tobytes()
+    offsets = np.frombuffer(region, np.int64, rows + 1, places.offsets)
+    np.cumsum(values["size"], out=offsets[1:])
+    return region, places, tuple(rows - int(np.count_nonzero(is_set[name])) for name in layout.NULLABLE)
+
+
+def read_whole(data: Buffer, name: str = "") -> Columns:
+    """The rows of an object whose bytes are all there; nothing is copied.
+
+    Raises:
+        Damaged: the bytes are not those of a commit or segment, or of a version that this program does not know.
+    """
+    view = memoryview(data).cast("B")
+    meta = _meta(view[-(layout.FOOTER.length + layout.TAIL_LENGTH) :], view.nbytes, name)
+    return _columns(view, meta, name, loaded=True)
+
+
+def read_columns(storage: Storage, name: str) -> Columns:
+    """The rows without their batches (which are loaded all the same where the object is small).
+
+    Raises:
+        Damaged: as `read_whole`.
+        Missing: there is no such object.
+    """
+    size = storage.size(name)
+    if size is None:
+        raise Missing(name)
+    if size <= READ_WHOLE_BYTES:
+        return read_whole(storage.get(name), name)
+    tail = layout.FOOTER.length + layout.TAIL_LENGTH
+    meta = _meta(memoryview(storage.get_range(name, size - tail, tail)), size, name)
+    length = layout.COLUMNS_START + layout.plan(meta.rows).batches
+    return _columns(memoryview(storage.get_range(name, 0, length)), meta, name, loaded=False)
+
+
+def read_meta(storage: Storage, name: str) -> layout.FileMeta:
+    """What the footer says, checked against the object's size only. Raises: Damaged."""
+    size = storage.size(name)
+    if size is None:
+        raise Missing(name)
+    tail = min(size, layout.FOOTER.length + layout.TAIL_LENGTH)
+    return _meta(memoryview(storage.get_range(name, size - tail, tail)), size, name)
+
+
+def _meta(tail: memoryview, size: int, name: str) -> layout.FileMeta:
+    """The footer's values; `tail` ends where the object ends and holds at least the footer."""
+    end = bytes(tail)
+    if size < layout.file_size(0, 0) or not end.endswith(layout.MAGIC):
+        raise Damaged(name, f"cut short at {size:,} bytes, or not a file of rows")
+    length = int.from_bytes(end[-layout.TAIL_LENGTH : -len(layout.MAGIC)], "little", signed=True)
+    footer = end[-length - layout.TAIL_LENGTH :] if 0 < length <= len(end) - layout.TAIL_LENGTH else b""
+    meta = _as_written(footer)
+    if meta is None:
+        try:
+            meta = _parse(layout.footer_texts(footer), name)
+        except (ValueError, KeyError) as error:
+            raise Damaged(name, "the footer is not readable") from error
+    if footer != layout.FOOTER.fill(meta) or size != layout.file_size(meta.rows, meta.batch_bytes):
+        raise Damaged(name, "the footer does not fit the object's length or layout")
+    return meta
+
+
+def _as_written(footer: bytes) -> layout.FileMeta | None:
+    """The values of a footer with its texts where this version puts them; None if something else is there."""
+    try:
+        return _parse(layout.FOOTER.texts(footer), "")
+    except (ValueError, Damaged):
+        return None
+
+
+def _parse(texts: dict[str, str], name: str) -> layout.FileMeta:
+    version = int(texts["version"])
+    if version != FORMAT_VERSION:
+        raise Damaged(name, f"written in format version {version}; this program reads version {FORMAT_VERSION}")
+    rows, batch_bytes, first, end = (int(texts[key]) for key in ("rows", "batch_bytes", "first", "end"))
+    if min(rows, batch_bytes, first, end) < 0:
+        raise ValueError(texts)
+    checksum, control = int(texts["checksum"], 16), int(texts["control"], 16)
+    return layout.FileMeta(texts["kind"], rows, batch_bytes, first, end, checksum, control)
+
+
+def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool) -> Columns:
+    places = layout.plan(meta.rows)
+    start = layout.COLUMNS_START + places.batches
+    head = view[:start]
+    checksum = crc32c.crc32c(meta.described(), crc32c.crc32c(head))
+    if checksum != meta.checksum or head[: len(layout.FILE_HEAD)] != layout.FILE_HEAD:
+        raise Damaged(name, "the checksum of its columns does not fit")
+    columns = columns_at(
+        head[layout.COLUMNS_START :],
+        places,
+        meta.batch_bytes,
+        name,
+        start,
+        data=view[start : start + meta.batch_bytes] if loaded else None,
+        first=meta.first,
+        end=meta.end,
+        control=meta.control,
+    )
+    message = layout.MESSAGE.fill(places, null_counts(columns), meta.batch_bytes)
+    if head[len(layout.FILE_HEAD) : layout.COLUMNS_START] != message:
+        raise Damaged(name, "its row message does not fit its columns")
+    if meta.rows and not meta.first <= columns.commit.min() <= columns.commit.max() < meta.end:
+        raise Damaged(name, f"has rows outside the commits [{meta.first}, {meta.end})")
+    if not loaded:
+        return columns
+    end = start + meta.batch_bytes
+    if view[end : end + (-end % 8) + 8] != bytes(-end % 8) + layout.END_MARK:
+        raise Damaged(name, "its batches do not end where they should")
+    return check_control(columns)
+
+
+def check_control(columns: Columns) -> Columns:
+    """The same columns, of a whole object with its batches, if the payloads of control rows are what was written.
+
+    Raises:
+        Damaged: they are not.
+    """
+    places = np.flatnonzero(columns.kind != Kind.BATCH).tolist()
+    if checksum_of(columns.batch(place) for place in places) != columns.control:
+        raise Damaged(columns.name, "the checksum of its control rows does not fit")
+    return columns
+
+
+def columns_at(
+    region: memoryview,
+    places: layout.Plan,
+    batch_bytes: int,
+    name: str,
+    start: int,
+    *,
+    data: memoryview | None = None,
+    first: int = 0,
+    end: int = 0,
+    control: int = 0,
+) -> Columns:
+    """Columns over a region of bytes, of an object whose batches begin at `start` and, if they are loaded, are `data`.
+    Raises: Damaged."""
+    arrays: dict[str, Any] = layout.arrays(region, places)
+    offsets = arrays.pop("offsets")
+    sizes = np.diff(offsets)
+    if offsets[0] != 0 or offsets[-1] != batch_bytes or not np.array_equal(sizes, arrays["size"]):
+        raise Damaged(name, "the sizes of its batches do not fit")
+    return Columns(
+        name=name,
+        position=offsets[:-1] + start,
+        first=first,
+        end=end,
+        data=data,
+        data_position=start,
+        control=control,
+        **arrays,
+    )
+
+
+def null_counts(columns: Columns) -> tuple[int, int]:
+    """How many rows have no origin, and no via."""
+    rows = len(columns)
+    return rows - int(np.count_nonzero(columns.origin_set)), rows - int(np.count_nonzero(columns.via_set))

@@ -1,0 +1,390 @@
+"""Reading batches of a partition: the newest from memory, those before from commits and segments on disk.
+
+A gap in the offsets is served as an empty batch, as Kafka's log cleaner leaves them, so that consumers pass it also at
+the end of a partition. What comes from disk is checked by its CRC before it is handed out; an I/O or checksum error
+stops the log, which says so by name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.model.errors import (
+    CorruptBatch,
+    Damaged,
+    OffsetOutOfRange,
+    StorageUnavailable,
+    UnknownPartition,
+    UnknownTopic,
+)
+from fairlead.model.names import SLICES
+from fairlead.protocol.batch import check, empty_batch, first_at_or_after, read_header
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.objects import format
+from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.manifest import Manifest
+from fairlead.streamlog.reading.index import Entry, Tail, first_at
+from fairlead.streamlog.reading.read_ahead import ReadAhead
+from fairlead.streamlog.reading.recent import LogBatches
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import PartitionState
+from fairlead.streamlog.writing.draft import NotLoaded, RowKey, Stored, stored
+
+COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
+BYTES_PER_ROW = 140
+STORED_KEPT = 1_000_000
+COALESCE_BYTES_MAX = 64 * 1024 * 1024
+
+
+class AnnouncedLog(Protocol):
+    """What reading needs of a log; `writer.ShardLog` is one."""
+
+    storage: Storage
+    manifest: Manifest
+    state: ShardState
+    tail: Tail
+    recent: LogBatches
+
+    def check_running(self) -> None: ...
+    def stop(self, error: BaseException) -> None: ...
+
+
+class Fetched(NamedTuple):
+    """Batches in offset order, each bytes-like; empty at the end of the partition."""
+
+    batches: list[bytes | memoryview]
+    high_watermark: int
+    """End of the partition: the offset that its next record gets."""
+    log_start: int
+
+
+class _Piece(NamedTuple):
+    """A batch in an object."""
+
+    name: str
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    epoch: int
+    origin: bytes | None
+
+
+class _Indexed(NamedTuple):
+    """Columns of an object, with the key by which a data segment is sorted."""
+
+    columns: Columns
+    keys: NDArray[np.int64]
+
+
+def _sort_key(number: int, partition: int) -> int:
+    return (number % SLICES) << 48 | number << 16 | partition
+
+
+class LogReader:
+    """Reads one shard's log. Any thread may call it."""
+
+    def __init__(self, log: AnnouncedLog) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._columns: OrderedDict[str, _Indexed] = OrderedDict()
+        self._columns_bytes = 0
+        self._stored: OrderedDict[RowKey, Stored | None] = OrderedDict()
+        self._ahead = ReadAhead(self._read_on)
+
+    # From memory
+
+    def fetch_cached(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched | None:
+        """See `ShardLog.fetch_cached`."""
+        state = self._state(number, partition)
+        if offset == state.end:
+            return Fetched([], state.end, state.start)
+        if not state.start <= offset < state.end:
+            raise OffsetOutOfRange(offset, state.start, state.end)
+        batches = self._from_cache(number, partition, offset, max_bytes, state.epoch)
+        return Fetched(batches, state.end, state.start) if batches else None
+
+    def _from_cache(
+        self, number: int, partition: int, offset: int, max_bytes: int, epoch: int
+    ) -> list[bytes | memoryview]:
+        rows, place = self._log.recent.find(number, partition, offset)
+        batches: list[bytes | memoryview] = []
+        room = max_bytes
+        for at in range(place, len(rows)):
+            row = rows[at]
+            if row.base_offset > offset:
+                if row.previous_end > offset:
+                    break
+                batches.append(empty_batch(offset, row.base_offset - 1, epoch))
+            if batches and len(row.batch) > room:
+                break
+            batches.append(row.batch)
+            room -= len(row.batch)
+            offset = row.last_offset + 1
+        return batches
+
+    def _state(self, number: int, partition: int) -> PartitionState:
+        state = self._log.state
+        if state.topic_table.slot_of(number, partition) < 0:
+            if not state.has_topic(number):
+                raise UnknownTopic(f"topic {number} does not exist any more")
+            raise UnknownPartition(f"topic {number} has no partition {partition}")
+        return state.partition(number, partition)
+
+    # From disk
+
+    def fetch(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched:
+        """See `ShardLog.fetch`."""
+        found = self.fetch_cached(number, partition, offset, max_bytes)
+        if found is not None:
+            return found
+        self._log.check_running()
+        state = self._state(number, partition)
+        ahead = _within(self._ahead.take((number, partition, offset)), max_bytes)
+        if ahead:
+            return Fetched(ahead, state.end, state.start)
+        try:
+            return Fetched(self._from_disk(number, partition, offset, max_bytes, state), state.end, state.start)
+        except (Damaged, StorageUnavailable) as error:
+            self._log.stop(error)
+            raise
+
+    def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
+        """A job that reads what a consumer of these batches, which came from the disk, will ask for next."""
+        if not fetched.batches:
+            return None
+        next_offset = read_header(fetched.batches[-1]).last_offset + 1
+        if next_offset >= fetched.high_watermark:
+            return None
+        return self._ahead.plan((number, partition, next_offset), max_bytes)
+
+    def _read_on(self, number: int, partition: int, offset: int, max_bytes: int) -> list[bytes | memoryview]:
+        state = self._state(number, partition)
+        return self._from_disk(number, partition, offset, max_bytes, state)
+
+    def _from_disk(
+        self, number: int, partition: int, offset: int, max_bytes: int, state: PartitionState
+    ) -> list[bytes | memoryview]:
+        batches: list[bytes | memoryview] = []
+        chosen: list[_Piece] = []
+        room = max_bytes
+        for piece in self._pieces(number, partition, offset):
+            if piece.base_offset > offset or (chosen and piece.size > room):
+                break
+            chosen.append(piece)
+            room -= piece.size
+            offset = piece.last_offset + 1
+        if chosen:
+            return self._read(chosen)
+        # Nothing there: a gap, or what expired while we looked, which a consumer must be told and not be led past.
+        now = self._state(number, partition)
+        if offset < now.start:
+            raise OffsetOutOfRange(offset, now.start, now.end)
+        end = next((p.base_offset for p in self._pieces(number, partition, offset)), state.end)
+        batches.append(empty_batch(offset, end - 1, state.epoch))
+        return batches
+
+    def _read(self, pieces: Sequence[_Piece]) -> list[bytes | memoryview]:
+        batches: list[bytes | memoryview] = []
+        for run in _neighbours(pieces):
+            start = run[0].position
+            length = run[-1].position + run[-1].size - start
+            data = memoryview(self._log.storage.get_range(run[0].name, start, length))
+            for piece in run:
+                batch = data[piece.position - start : piece.position - start + piece.size]
+                _check(piece, batch)
+                batches.append(batch)
+        return batches
+
+    def _pieces(self, number: int, partition: int, offset: int) -> Iterator[_Piece]:
+        """Batches of a partition from the one that ends at or after `offset`, in order."""
+        entries = list(self._log.tail.entries(number, partition))
+        first_in_tail = entries[0].base_offset if entries else None
+        if first_in_tail is None or offset < first_in_tail:
+            for piece in self._in_segments(number, partition, offset):
+                offset = piece.last_offset + 1
+                yield piece
+        for entry in entries[first_at(entries, offset) :]:
+            yield self._in_commit(entry)
+
+    def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[_Piece]:
+        """Runs lie in the order of commits; the segments of a run in that of their names, which says nothing."""
+        key = _sort_key(number, partition)
+        wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[number % SLICES].rows)
+        for _, run in itertools.groupby(wanted, lambda segment: (segment.first, segment.end)):
+            stretches: list[tuple[int, Columns, range]] = []
+            for segment in run:
+                columns, keys = self._indexed(segment.name)
+                low, high = np.searchsorted(keys, [key, key + 1])
+                low += np.searchsorted(columns.last_offset[low:high], offset)
+                if low < high:
+                    stretches.append((int(columns.base_offset[low]), columns, range(int(low), int(high))))
+            for _, columns, places in sorted(stretches, key=itemgetter(0)):
+                yield from (_piece(columns, place) for place in places)
+
+    def _in_commit(self, entry: Entry) -> _Piece:
+        columns, _ = self._indexed(self._log.manifest.commit_name(entry.commit))
+        return _piece(columns, entry.place)
+
+    def _indexed(self, name: str) -> _Indexed:
+        with self._lock:
+            found = self._columns.get(name)
+            if found is not None:
+                self._columns.move_to_end(name)
+                return found
+        columns = format.read_columns(self._log.storage, name)
+        numbers = columns.topic.astype(np.int64)
+        keys = (numbers % SLICES) << 48 | numbers << 16 | columns.partition.astype(np.int64)
+        found = _Indexed(columns, keys)
+        with self._lock:
+            if name not in self._columns:
+                self._columns[name] = found
+                self._columns_bytes += _weight(found)
+                while self._columns_bytes > COLUMNS_CACHE_BYTES and len(self._columns) > 1:
+                    self._columns_bytes -= _weight(self._columns.popitem(last=False)[1])
+        return found
+
+    # What is stored at an offset, for the apply rule
+
+    def find_stored(self, number: int, partition: int, offset: int) -> Stored | None:
+        """The announced batch that holds an offset below the end; None in a gap or where it has expired.
+
+        Raises:
+            NotLoaded: it is only on disk, and was not loaded by `load_stored`.
+        """
+        key = (number, partition, offset)
+        if offset < self._log.state.partition(number, partition).start:
+            return None
+        rows, place = self._log.recent.find(*key)
+        if place < len(rows):
+            if rows[place].base_offset <= offset:
+                return stored(rows[place])
+            if rows[place].previous_end <= offset:
+                return None
+        if key in self._stored:
+            return self._stored[key]
+        raise NotLoaded([key])
+
+    def load_stored(self, keys: Sequence[RowKey]) -> None:
+        """Look rows up on disk so that `find_stored` knows them. Blocking.
+
+        Raises:
+            Damaged, StorageUnavailable: the log stops.
+        """
+        try:
+            for key in keys:
+                self._stored[key] = self._load(*key)
+        except (Damaged, StorageUnavailable) as error:
+            self._log.stop(error)
+            raise
+        while len(self._stored) > max(STORED_KEPT, len(keys)):
+            self._stored.popitem(last=False)
+
+    def _load(self, number: int, partition: int, offset: int) -> Stored | None:
+        piece = next(self._pieces(number, partition, offset), None)
+        if piece is None or piece.base_offset > offset:
+            return None
+        crc = self._log.storage.get_range(piece.name, piece.position + 17, 4)
+        return Stored(piece.base_offset, piece.last_offset, piece.epoch, piece.origin, crc)
+
+    # Look-ups
+
+    def offset_for_time(self, number: int, partition: int, timestamp_ms: int) -> tuple[int, int] | None:
+        """See `ShardLog.offset_for_time`."""
+        state = self._state(number, partition)
+        self._log.check_running()
+        try:
+            for piece in self._pieces(number, partition, state.start):
+                if piece.max_timestamp >= timestamp_ms:
+                    found = first_at_or_after(self._read([piece])[0], timestamp_ms)
+                    if found is not None and found[0] >= state.start:
+                        return found
+        except (Damaged, StorageUnavailable) as error:
+            self._log.stop(error)
+            raise
+        return None
+
+    def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
+        """See `ShardLog.offset_of_newest`."""
+        state = self._state(number, partition)
+        self._log.check_running()
+        try:
+            pieces = self._pieces(number, partition, state.start)
+            newest = max(pieces, key=lambda piece: piece.max_timestamp, default=None)
+            return None if newest is None else first_at_or_after(self._read([newest])[0], newest.max_timestamp)
+        except (Damaged, StorageUnavailable) as error:
+            self._log.stop(error)
+            raise
+
+    def offset_for_epoch(self, number: int, partition: int, epoch: int) -> tuple[int, int]:
+        """See `ShardLog.offset_for_epoch`; the rule is Kafka's `LeaderEpochFileCache.endOffsetFor`."""
+        state = self._state(number, partition)
+        topic = self._log.state.topic(number)
+        if topic is not None and epoch == topic.epoch:
+            return epoch, state.end
+        later = next((first for e, first in state.history if e > epoch), None)
+        if later is None:
+            return (epoch, state.end) if epoch == state.epoch and epoch >= 0 else (-1, -1)
+        floor = [e for e, _ in state.history if e <= epoch]
+        return (floor[-1] if floor else epoch), later
+
+
+def _within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes | memoryview]:
+    """As many as fit, the first one in any case."""
+    ends = itertools.accumulate(map(len, batches))
+    return [
+        batch for place, (batch, end) in enumerate(zip(batches, ends, strict=True)) if end <= max_bytes or not place
+    ]
+
+
+def _weight(indexed: _Indexed) -> int:
+    data = indexed.columns.data
+    return len(indexed.keys) * BYTES_PER_ROW + (0 if data is None else data.nbytes)
+
+
+def _piece(columns: Columns, place: int) -> _Piece:
+    origin = bytes(columns.origin[place]) if columns.origin_set[place] else None
+    return _Piece(
+        columns.name,
+        int(columns.position[place]),
+        int(columns.size[place]),
+        int(columns.base_offset[place]),
+        int(columns.last_offset[place]),
+        int(columns.max_timestamp[place]),
+        int(columns.epoch[place]),
+        origin,
+    )
+
+
+def _neighbours(pieces: Sequence[_Piece]) -> Iterator[list[_Piece]]:
+    """Pieces that lie side by side in one object, together, up to 64 MB."""
+    run: list[_Piece] = []
+    for piece in pieces:
+        if run and (
+            run[-1].name != piece.name
+            or run[-1].position + run[-1].size != piece.position
+            or piece.position + piece.size - run[0].position > COALESCE_BYTES_MAX
+        ):
+            yield run
+            run = []
+        run.append(piece)
+    if run:
+        yield run
+
+
+def _check(piece: _Piece, batch: memoryview) -> None:
+    try:
+        header = check(batch)
+    except CorruptBatch as error:
+        raise Damaged(piece.name, f"batch at {piece.position}: {error}") from error
+    if (header.base_offset, header.last_offset) != (piece.base_offset, piece.last_offset):
+        raise Damaged(piece.name, f"batch at {piece.position} has other offsets than its row")

@@ -1,0 +1,135 @@
+"""Replaying many rows at once: what later rows leave nothing of is passed over.
+
+A log is mostly record batches, and of the thousands of a partition only the last says where it ends. What a batch does
+(`effects.py`) depends on and changes nothing but its own partition and its producer there, so between two rows that
+speak of its topic these must be replayed: the last batch of each partition; the first of each topic epoch; and of each
+producer as many of the last as are remembered. All control rows stay, and a row of the newest time. Of a batch no more
+is read than its effect needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.reading.located import LOAD_BYTES, Located, load, open_object, together
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.state import effects
+from fairlead.streamlog.state.effects import HEAD_BYTES, NO_PRODUCER, PRODUCER_AT
+from fairlead.streamlog.state.producers import BATCHES_KEPT
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import LogObject
+
+_OF_TOPIC: Final = (Kind.START, Kind.TOPIC, Kind.TOPIC_DELETED)
+"""Kinds of control rows that change what a later batch of the topic does."""
+
+
+def replay_segments(storage: Storage, state: ShardState, segments: Sequence[LogObject], from_commit: int) -> None:
+    """Bring a state over the rows of segments from a commit on, run by run.
+
+    Raises:
+        CorruptBatch: the payload of a control row cannot be read.
+        Damaged, Missing, StorageUnavailable
+    """
+    wanted = (segment for segment in segments if segment.end > from_commit)
+    for _, run in groupby(wanted, lambda segment: (segment.first, segment.end)):
+        rows = together([open_object(storage, segment) for segment in run])
+        replay_rows(storage, state, rows.take(np.flatnonzero(rows.columns.commit >= from_commit)))
+
+
+def replay_rows(storage: Storage, state: ShardState, rows: Located) -> None:
+    """Bring a state over rows, given in any order. Raises as `replay_segments`."""
+    columns = _heads(storage, rows)
+    columns = columns.take(np.lexsort((columns.row, columns.commit)))
+    for row in columns.take(_lasting(columns)).rows():
+        effects.replay(state, row)
+
+
+def _heads(storage: Storage, rows: Located) -> Columns:
+    """The rows, and of each batch only as many bytes as its effect depends on, side by side."""
+    limit = np.where(rows.columns.kind == Kind.BATCH, np.uint32(HEAD_BYTES), np.uint32(0xFFFFFFFF))
+    size = np.minimum(rows.columns.size, limit)
+    cut = Located(replace(rows.columns, size=size), rows.objects, rows.object)
+    pieces = [_side_by_side(load(storage, cut.take(part))) for part in _parts(cut.columns.position)]
+    position = np.cumsum(size, dtype=np.int64) - size
+    return replace(cut.columns, name="", position=position, data=memoryview(b"".join(pieces)), data_position=0)
+
+
+def _side_by_side(columns: Columns) -> Buffer:
+    data = columns.data
+    assert data is not None
+    starts = columns.position - columns.data_position
+    if columns.batch_bytes() == len(data) and not np.any(starts[1:] < starts[:-1]):
+        return data
+    ends = starts + columns.size
+    return b"".join([data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
+
+
+def _parts(position: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Rows that lie near each other, so that reading them along with what is between takes some `LOAD_BYTES`."""
+    part = np.cumsum(np.abs(np.diff(position, prepend=position[:1]))) // LOAD_BYTES
+    cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(position)]
+    return (np.arange(start, end) for start, end in pairwise(cuts) if end > start)
+
+
+def _lasting(columns: Columns) -> NDArray[np.int64]:
+    """Places of the rows, given in the order of the log, that must be replayed."""
+    keep = columns.kind != Kind.BATCH
+    batches = np.flatnonzero(~keep)
+    if len(batches):
+        partition = (_stretches(columns) << 32 | columns.partition.astype(np.int64))[batches]
+        in_order = np.argsort(partition, kind="stable")
+        last = _ends(partition[in_order])
+        epoch = columns.epoch[batches[in_order]]
+        new_epoch = np.concatenate(([True], last[:-1] | (epoch[1:] != epoch[:-1])))
+        keep[batches[in_order[last | new_epoch]]] = True
+        keep[batches[_of_producers(_producers(columns)[batches], partition)]] = True
+        keep[int(np.argmax(columns.appended_at))] = True
+    return np.flatnonzero(keep)
+
+
+def _producers(columns: Columns) -> NDArray[np.int64]:
+    """The producer id of each row that is a batch and has one."""
+    found = np.full(len(columns), NO_PRODUCER, np.int64)
+    batches = np.flatnonzero((columns.kind == Kind.BATCH) & (columns.size == HEAD_BYTES))
+    places = columns.position[batches, None] + np.arange(PRODUCER_AT, PRODUCER_AT + 8)
+    found[batches] = np.frombuffer(columns.data or b"", np.uint8)[places].view(">i8").ravel()
+    return found
+
+
+def _stretches(columns: Columns) -> NDArray[np.int64]:
+    """A number for each row: the same for neighbouring rows of a topic between which no row speaks of the topic."""
+    in_order = np.argsort(columns.topic, kind="stable")
+    topic = columns.topic[in_order]
+    begins = np.isin(columns.kind[in_order], _OF_TOPIC)
+    begins[1:] |= topic[1:] != topic[:-1]
+    found = np.empty(len(columns), np.int64)
+    found[in_order] = np.cumsum(begins)
+    return found
+
+
+def _of_producers(producer: NDArray[np.int64], partition: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places of the last batches of each idempotent producer in each partition."""
+    known = np.flatnonzero(producer != NO_PRODUCER)
+    producer, partition = producer[known], partition[known]
+    in_order = np.lexsort((producer, partition))
+    ends = np.flatnonzero(_ends(partition[in_order], producer[in_order]))
+    place = np.arange(len(known))
+    from_end = ends[np.searchsorted(ends, place)] - place
+    found: NDArray[np.int64] = known[in_order[from_end < BATCHES_KEPT]]
+    return found
+
+
+def _ends(*keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which items are the last of their group, where groups lie together."""
+    found = np.ones(len(keys[0]), np.bool_)
+    found[:-1] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return found

@@ -1,0 +1,153 @@
+"""The newest record batches of a process in memory, for consumers at the tail and those that come soon after.
+
+Logs write past the page cache (decision 13), so what Kafka leaves to the kernel is done here. All logs share one limit
+and the oldest commit of any of them leaves first; a batch stays when its commit is merged. A log's `LogBatches` is
+changed on threads of its own choice, one at a time, and read by any: a list is appended to or replaced, never cut.
+
+Kept: of a partition, batches in offset order; each is one that was announced. A batch that was left out shows as a gap
+between `last_offset` of one and `previous_end` of the next, and the log is read instead.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from fairlead.model.settings import Settings
+from fairlead.process.machine import memory_bytes
+from fairlead.streamlog.reading.index import PartitionKey, drop_below
+from fairlead.streamlog.rows import Kind, Row
+
+ROW_BYTES: Final = 600
+"""What a row takes besides its batch: the tuple, its numbers, the objects around the bytes."""
+ROWS_MAX: Final = 200_000
+"""Rows held at most: small ones are worth less than what they cost the garbage collector."""
+_SPARE: Final = 128
+"""One part in so many is freed at once: a copy of lists for each commit would be slow, a pause for many be felt."""
+
+_MEMORY_PART: Final = 8
+
+
+class _Held(NamedTuple):
+    """A commit of a log."""
+
+    log: LogBatches
+    life: object
+    """The log's at that time: after its `close` this is nobody's."""
+    commit: int
+    keys: Sequence[PartitionKey]
+    rows: int
+    size_bytes: int
+
+
+class RecentBatches:
+    """Of all logs of a process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit_bytes = settings.cache_bytes or memory_bytes() // _MEMORY_PART
+        self._rows = 0
+        self._bytes = 0
+        self._order: deque[_Held] = deque()
+        self._lock = threading.Lock()
+
+    @property
+    def size_bytes(self) -> int:
+        """What is held, with what Python needs for it."""
+        return self._bytes
+
+    def of_log(self) -> LogBatches:
+        """A place for one more log."""
+        return LogBatches(self)
+
+    def _count(self, log: LogBatches, rows: int, size_bytes: int) -> None:
+        self._rows += rows
+        self._bytes += size_bytes
+        log._row_count += rows
+        log._bytes += size_bytes
+
+    def _add(self, held: _Held) -> None:
+        self._order.append(held)
+        self._count(held.log, held.rows, held.size_bytes)
+        if self._bytes > self._limit_bytes or self._rows > ROWS_MAX:
+            self._free(self._limit_bytes - self._limit_bytes // _SPARE, ROWS_MAX - ROWS_MAX // _SPARE)
+
+    def _free(self, to_bytes: int, to_rows: int) -> None:
+        below: dict[LogBatches, dict[PartitionKey, int]] = {}
+        while self._order and (self._bytes > to_bytes or self._rows > to_rows):
+            oldest = self._order.popleft()
+            if oldest.life is oldest.log._life:
+                self._count(oldest.log, -oldest.rows, -oldest.size_bytes)
+                below.setdefault(oldest.log, {}).update(dict.fromkeys(oldest.keys, oldest.commit + 1))
+        for log, keys in below.items():
+            log._forget(keys)
+
+
+class LogBatches:
+    """Of one log; made by `RecentBatches.of_log`, ended by `close`."""
+
+    def __init__(self, shared: RecentBatches) -> None:
+        self._shared = shared
+        self._rows: dict[PartitionKey, list[Row]] = {}
+        self._row_count = 0
+        self._bytes = 0
+        self._life = object()
+
+    def add(self, commit: int, rows: Sequence[Row]) -> None:
+        """Take in the batches of an announced commit. Control rows are never fetched."""
+        batches = _compact([row for row in rows if row.kind == Kind.BATCH])
+        if not batches:
+            return
+        with self._shared._lock:
+            keys: dict[PartitionKey, None] = {}
+            for row in batches:
+                key = row.topic, row.partition
+                keys[key] = None
+                self._rows.setdefault(key, []).append(row)
+            self._shared._add(_Held(self, self._life, commit, tuple(keys), len(batches), _size_bytes(batches)))
+
+    def find(self, number: int, partition: int, offset: int) -> tuple[Sequence[Row], int]:
+        """Batches of a partition in offset order, and the place of the first that ends at or after `offset`, which is
+        their number if there is none. The list may grow while it is read."""
+        rows = self._rows.get((number, partition), ())
+        return rows, bisect_left(rows, offset, key=_last_offset)
+
+    def close(self) -> None:
+        """Let everything go."""
+        with self._shared._lock:
+            self._shared._count(self, -self._row_count, -self._bytes)
+            self._life = object()
+            self._rows = {}
+
+    def _forget(self, below: dict[PartitionKey, int]) -> None:
+        """Drop, of each partition, the commits below one."""
+        for key, commit in below.items():
+            drop_below(self._rows, key, commit)
+
+
+def _compact(rows: Sequence[Row]) -> list[Row]:
+    """Rows whose batches keep little else alive: one is a view of a whole request or frame, and is copied where less
+    than half of that is ours."""
+    used: dict[int, int] = {}
+    for row in rows:
+        used[id(_memory(row))] = used.get(id(_memory(row)), 0) + len(row.batch)
+    return [
+        row._replace(batch=bytes(row.batch)) if 2 * used[id(_memory(row))] < memoryview(_memory(row)).nbytes else row
+        for row in rows
+    ]
+
+
+def _size_bytes(rows: Sequence[Row]) -> int:
+    memories = {id(_memory(row)): memoryview(_memory(row)).nbytes for row in rows}
+    return sum(memories.values()) + ROW_BYTES * len(rows)
+
+
+def _memory(row: Row) -> Any:
+    """What the batch keeps alive."""
+    return row.batch.obj if isinstance(row.batch, memoryview) else row.batch
+
+
+def _last_offset(row: Row) -> int:
+    return row.last_offset

@@ -1,0 +1,95 @@
+"""How many bytes each partition has in a shard's log, for people who ask; nothing is counted while records are written.
+
+A segment is counted once, when somebody first asks, and remembered as two arrays; the commits after it are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.objects.format import read_columns
+from fairlead.streamlog.objects.manifest import Manifest
+from fairlead.streamlog.reading.index import Entry, PartitionKey, Tail
+from fairlead.streamlog.reading.located import ROW_BYTES
+from fairlead.streamlog.rows import Kind
+
+
+class SizedLog(Protocol):
+    """What is needed of a log."""
+
+    storage: Storage
+    manifest: Manifest
+    tail: Tail
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of one partition: bytes of its batches as they were produced, and with what the log keeps beside them."""
+
+    logical_bytes: int = 0
+    physical_bytes: int = 0
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.logical_bytes + other.logical_bytes, self.physical_bytes + other.physical_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Of one segment: keys (topic number << 32 | partition) in order, with bytes and rows of each."""
+
+    keys: NDArray[np.uint64]
+    bytes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+class Sizes:
+    """Sizes of one shard's partitions. One call at a time."""
+
+    def __init__(self, log: SizedLog) -> None:
+        self._log = log
+        self._counted: dict[str, _Counted] = {}
+
+    def all(self) -> dict[PartitionKey, Size]:
+        """Every partition that has a batch in the log, replaced and expired ones that no merge has dropped included.
+
+        Blocking: segments that were never counted are read, without their batches.
+
+        Raises:
+            Damaged, StorageUnavailable
+        """
+        entries = self._log.tail.all()  # before the manifest, so that a batch is in one of the two
+        manifest = self._log.manifest
+        tail = [(key, _waiting(found, manifest.merged_end)) for key, found in entries]
+        names = [segment.name for segment in manifest.segments if segment.kind == "data"]
+        self._counted = {name: self._counted.get(name) or _count(self._log.storage, name) for name in names}
+        found: dict[PartitionKey, Size] = {}
+        for key, (rows, size_bytes) in [*self._merged(), *tail]:
+            found[key] = found.get(key, Size()) + Size(size_bytes, size_bytes + rows * ROW_BYTES)
+        return found
+
+    def _merged(self) -> Iterable[tuple[PartitionKey, tuple[int, int]]]:
+        for counted in self._counted.values():
+            numbers, partitions = counted.keys >> np.uint64(32), counted.keys & np.uint64(0xFFFFFFFF)
+            columns = (numbers, partitions, counted.rows, counted.bytes)
+            for number, partition, rows, size_bytes in zip(*(column.tolist() for column in columns), strict=True):
+                yield (number, partition), (rows, size_bytes)
+
+
+def _waiting(entries: Sequence[Entry], from_commit: int) -> tuple[int, int]:
+    sizes = [entry.size for entry in entries if entry.commit >= from_commit]
+    return len(sizes), sum(sizes)
+
+
+def _count(storage: Storage, name: str) -> _Counted:
+    columns = read_columns(storage, name)
+    batches = columns.kind == Kind.BATCH
+    keys = columns.topic[batches].astype(np.uint64) << np.uint64(32) | columns.partition[batches].astype(np.uint64)
+    known, place, rows = np.unique(keys, return_inverse=True, return_counts=True)
+    sizes = np.bincount(place, weights=columns.size[batches], minlength=len(known)).astype(np.int64)
+    return _Counted(known, sizes, rows)

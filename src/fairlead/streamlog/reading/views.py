@@ -1,0 +1,127 @@
+"""What readers, links and the broker ask of a shard's log; all of it about what is announced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fairlead.model.names import SLICES
+from fairlead.streamlog.objects.manifest import Manifest
+from fairlead.streamlog.reading.fetch import Fetched, LogReader
+from fairlead.streamlog.reading.index import Tail
+from fairlead.streamlog.values import EpochRange, LogObject
+from fairlead.streamlog.writing.sealed import Pending
+
+
+class LogViews:
+    """The reading side of `writer.ShardLog`."""
+
+    manifest: Manifest
+    tail: Tail
+    reader: LogReader
+    end: int
+    """Number of the next commit: all below are announced."""
+    news_end: int
+    """End of the last commit that links are told of: those from it on have local rows alone."""
+
+    @property
+    def epochs(self) -> tuple[EpochRange, ...]:
+        """Every writer epoch with the commits that count of it."""
+        return self.manifest.epochs
+
+    def objects(self, from_commit: int, to_commit: int) -> list[LogObject]:
+        """What to read for the announced commits [from_commit, to_commit), in order."""
+        return self.manifest.objects(from_commit, min(to_commit, self.end))
+
+    def epoch_id_of(self, commit: int) -> bytes:
+        """Random id of the writer epoch in which a commit lies; of the first one for a commit below the log."""
+        found = self.manifest.epoch_of(commit)
+        return self.epochs[0].id if found is None else found.id
+
+    def knows(self, epoch_id: bytes, commit: int) -> bool:
+        """Whether every commit below `commit` is ours, the last of them in that writer epoch: if not, this log was
+        rolled back since somebody read it."""
+        for epoch in self.epochs:
+            if epoch.id == epoch_id:
+                end = self.end if epoch.end is None else epoch.end
+                return epoch.first <= commit <= end
+        return False
+
+    def pending(self, from_commits: Mapping[int, int]) -> dict[int, Pending]:
+        """For each slice what the commits from the given one on hold; segments count as a whole.
+
+        A link is never told of commits of local rows alone, so one that stands where they begin is at the end: else a
+        segment that they share with what the link has sent would be pending for ever.
+        """
+        from_commits = {each: self.end if at >= self.news_end else at for each, at in from_commits.items()}
+        found = {slice: Pending() for slice in from_commits}
+        lowest = min(from_commits.values(), default=self.end)
+        for segment in self.manifest.segments:
+            if segment.end > lowest:
+                for slice, from_commit in from_commits.items():
+                    counts = segment.slices[slice]
+                    if segment.end > from_commit and counts.rows:
+                        found[slice].add(counts.records, counts.bytes, segment.oldest_at, segment.newest_at)
+        for stats in reversed(self.tail.commits):
+            if stats.commit < max(lowest, self.manifest.merged_end):
+                break
+            for slice, records, size_bytes in stats.slices:
+                if slice in found and stats.commit >= from_commits[slice]:
+                    found[slice].add(records, size_bytes, stats.appended_at, stats.appended_at)
+        return found
+
+    def size_bytes(self) -> int:
+        """Of segments, and of the batches in commits that wait for merging. On the owner's thread."""
+        merged_end = self.manifest.merged_end
+        waiting = (stats.size_bytes for stats in self.tail.commits if stats.commit >= merged_end)
+        return sum(segment.bytes for segment in self.manifest.segments) + sum(waiting)
+
+    def locate(self, number: int, partition: int, offset: int) -> list[LogObject]:
+        """Objects that hold what follows `offset` of a partition, control rows included, in order of commits.
+
+        Any thread may ask while commits are merged: the tail is looked at before the manifest, so that a commit is in
+        one of the two. A commit that was left out would be passed by the repair that asks.
+        """
+        slice = number % SLICES
+        commits = list(self.tail.commits)
+        manifest = self.manifest
+        merged_end = manifest.merged_end
+        segments = [s.object for s in manifest.segments if s.slices[slice].rows]
+        tail = [
+            LogObject(manifest.commit_name(stats.commit), stats.commit, stats.commit + 1, segment=False)
+            for stats in commits
+            if stats.commit >= merged_end and any(found == slice for found, _, _ in stats.slices)
+        ]
+        return segments + tail
+
+    def fetch_cached(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched | None:
+        """Batches from `offset` on out of memory; None if the disk is needed. See `fetch`."""
+        return self.reader.fetch_cached(number, partition, offset, max_bytes)
+
+    def fetch(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched:
+        """Batches from `offset` on, at least one even if it is larger than `max_bytes`; gaps as empty ones. Blocking.
+
+        Raises:
+            UnknownTopic, UnknownPartition, OffsetOutOfRange
+            Damaged, StorageUnavailable: the log stops.
+        """
+        return self.reader.fetch(number, partition, offset, max_bytes)
+
+    def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
+        """A job that reads, blocking, what will be asked for after an answer of `fetch`; None if that is not needed."""
+        return self.reader.ahead(number, partition, fetched, max_bytes)
+
+    def offset_for_time(self, number: int, partition: int, timestamp_ms: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record with at least that time; None if there is none. Blocking.
+
+        Raises:
+            UnknownTopic, UnknownPartition, Damaged, StorageUnavailable
+        """
+        return self.reader.offset_for_time(number, partition, timestamp_ms)
+
+    def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record with the largest timestamp. Blocking; see `offset_for_time`."""
+        return self.reader.offset_of_newest(number, partition)
+
+    def offset_for_epoch(self, number: int, partition: int, epoch: int) -> tuple[int, int]:
+        """(topic epoch, its end offset) as OffsetForLeaderEpoch answers (KIP-320); (-1, -1) if unknown."""
+        return self.reader.offset_for_epoch(number, partition, epoch)

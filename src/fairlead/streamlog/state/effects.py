@@ -1,0 +1,218 @@
+"""What a row does: the one place that says so.
+
+`replay` is used while a commit is sealed (on the draft's overlay), when it is announced, at recovery and by the
+merger's checkpoint; all four agree because they are one. A row carries everything that its effect needs, so replaying
+never decides anything: decisions are made once, when the row is drafted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from fairlead.streamlog import payloads
+from fairlead.streamlog.payloads import History
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch, ProducerState
+from fairlead.streamlog.values import Behind, Cursor, Gap, PartitionState, Position, Run, Topic
+
+NO_PRODUCER = -1
+_PRODUCER = struct.Struct(">qhi")
+PRODUCER_AT = 43
+"""Place of producer id, epoch and base sequence in a batch; see `protocol.batch`."""
+HEAD_BYTES = PRODUCER_AT + _PRODUCER.size
+"""What a batch does depends on no byte behind these."""
+
+PositionKey = tuple[bytes, int, int]
+"""(link, shard of the source, slice)."""
+NoteKey = tuple[bytes, bytes, int]
+"""(link, incarnation, partition)."""
+
+
+class Note(NamedTuple):
+    """A partition that is behind on a link, with what a repair needs to know beside it."""
+
+    behind: Behind
+    refused_in: tuple[int, int] | None
+    create: payloads.TopicPayload | None
+
+
+class Tombstone(NamedTuple):
+    """A deleted incarnation."""
+
+    number: int
+    name: str
+    deleted_at_ms: int
+
+
+class Target(Protocol):
+    """What rows change: the state of a shard, or the overlay of a draft."""
+
+    stream_id: bytes
+
+    def has_topic(self, number: int) -> bool: ...
+    def topic(self, number: int) -> Topic | None: ...
+    def owner(self, number: int) -> bytes | None: ...
+    def partition(self, number: int, partition: int) -> PartitionState: ...
+    def held(self, number: int, partition: int) -> bool: ...
+    def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None: ...
+
+    def put_time(self, appended_at_ms: int) -> None: ...
+    def put_topic(self, topic: Topic) -> None: ...
+    def remove_topic(self, incarnation: bytes, tombstone: Tombstone, *, remember: bool) -> None: ...
+    def put_partition(self, number: int, partition: int, state: PartitionState) -> None: ...
+    def put_gap(self, number: int, partition: int, gap: Gap) -> None: ...
+    def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None: ...
+    def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None: ...
+    def put_position(self, key: PositionKey, position: Position | None) -> None: ...
+    def put_note(self, key: NoteKey, note: Note | None) -> None: ...
+    def put_entry(self, key: str, value: Any) -> None: ...
+
+
+def replay(target: Target, row: Row) -> None:
+    """Bring `target` from just before the row to just after it.
+
+    Rows of a topic that is not known (its tombstone came later in the log and merging has dropped its create row) do
+    nothing.
+
+    Raises:
+        CorruptBatch: a control row's payload cannot be read.
+    """
+    target.put_time(row.appended_at)
+    if row.kind == Kind.BATCH:
+        _batch(target, row)
+    else:
+        _CONTROL[row.kind](target, row)
+
+
+def _batch(target: Target, row: Row) -> None:
+    number, partition = row.topic, row.partition
+    owner = target.owner(number)
+    if owner is None:
+        return
+    target.put_partition(number, partition, appended(target.partition(number, partition), row))
+    if owner == target.stream_id and row.batch:
+        _note_producer(target, row)
+
+
+def appended(state: PartitionState, row: Row) -> PartitionState:
+    """The partition once a BATCH row stands at its end."""
+    end = row.last_offset + 1
+    if row.epoch <= state.epoch:
+        return PartitionState(state.start, end, state.epoch, state.history)
+    return PartitionState(state.start, end, row.epoch, (*state.history, (row.epoch, row.base_offset)))
+
+
+def _note_producer(target: Target, row: Row) -> None:
+    producer_id, epoch, first = _PRODUCER.unpack_from(row.batch, PRODUCER_AT)
+    if producer_id == NO_PRODUCER:
+        return
+    before = target.producer(row.topic, row.partition, producer_id) or NO_PRODUCER_STATE
+    last = last_sequence(first, row.last_offset - row.base_offset + 1)
+    batch = ProducerBatch(first, last, row.base_offset)
+    target.put_producer(row.topic, row.partition, producer_id, before.after(epoch, row.appended_at, batch))
+
+
+def last_sequence(first: int, count: int) -> int:
+    """Sequence number of the last of `count` records; numbers go on at 0 after 2**31 - 1 (Kafka)."""
+    return (first + count - 1) % 2**31
+
+
+def _start(target: Target, row: Row) -> None:
+    if not target.has_topic(row.topic):
+        return
+    payload = payloads.decode_start(row.batch)
+    state = target.partition(row.topic, row.partition)
+    start = row.base_offset
+    history = joined_history(state.history, payload.history, start)
+    epoch = history[-1][0] if history else -1
+    end = max(state.end, start)
+    if payload.gap_from is not None:
+        first = state.start
+        target.put_gap(row.topic, row.partition, _gap(target, row, payload.gap_from, payload.reason))
+    else:
+        first = max(state.start, start)
+    target.put_partition(row.topic, row.partition, PartitionState(first, end, epoch, history))
+
+
+def joined_history(own: History, other: History, below: int) -> History:
+    """`own`, and after it the entries of `other` that have a newer epoch and begin below the offset `below`."""
+    newest = own[-1][0] if own else -1
+    return (*own, *(entry for entry in other if entry[0] > newest and entry[1] < below))
+
+
+def _gap(target: Target, row: Row, gap_from: int, reason: str) -> Gap:
+    topic = target.topic(row.topic)
+    assert topic is not None
+    return Gap(topic.name, row.partition, gap_from, row.base_offset, reason)
+
+
+def _topic(target: Target, row: Row) -> None:
+    payload = payloads.decode_topic(row.batch)
+    target.put_topic(topic_of(row.topic, payload))
+
+
+def topic_of(number: int, payload: payloads.TopicPayload) -> Topic:
+    """The topic that a TOPIC row describes."""
+    return Topic(
+        number,
+        payload.name,
+        payload.incarnation,
+        payload.partitions,
+        payload.owner,
+        payload.epoch,
+        payload.configs,
+        payload.version,
+    )
+
+
+def _topic_deleted(target: Target, row: Row) -> None:
+    payload = payloads.decode_topic_deleted(row.batch)
+    tombstone = Tombstone(row.topic, payload.name, row.appended_at)
+    target.remove_topic(payload.incarnation, tombstone, remember=not payload.yielded)
+
+
+def _cursor(target: Target, row: Row) -> None:
+    payload = payloads.decode_cursor(row.batch)
+    if not target.has_topic(row.topic):
+        return
+    cursor = None
+    if payload.offset is not None:
+        cursor = Cursor(payload.offset, payload.leader_epoch, payload.metadata, payload.committed_at, payload.version)
+    target.put_cursor(payload.group, row.topic, row.partition, cursor)
+
+
+def _position(target: Target, row: Row) -> None:
+    payload = payloads.decode_position(row.batch)
+    position = None
+    if payload.commit is not None:
+        position = Position(payload.commit, payload.epoch_id, Run(payload.run_epoch, payload.run_counter))
+    target.put_position((payload.link, payload.shard, payload.slice), position)
+
+
+def _behind(target: Target, row: Row) -> None:
+    payload = payloads.decode_behind(row.batch)
+    note = None
+    if payload.reason is not None:
+        behind = Behind(
+            payload.topic, payload.incarnation, payload.partition, payload.end, payload.reason, payload.noted_at
+        )
+        note = Note(behind, payload.refused_in, payload.create)
+    target.put_note((payload.link, payload.incarnation, payload.partition), note)
+
+
+def _entry(target: Target, row: Row) -> None:
+    payload = payloads.decode_entry(row.batch)
+    target.put_entry(payload.key, payload.value)
+
+
+_CONTROL: dict[int, Callable[[Target, Row], None]] = {
+    Kind.START: _start,
+    Kind.TOPIC: _topic,
+    Kind.TOPIC_DELETED: _topic_deleted,
+    Kind.CURSOR: _cursor,
+    Kind.POSITION: _position,
+    Kind.BEHIND: _behind,
+    Kind.ENTRY: _entry,
+}

@@ -1,0 +1,193 @@
+"""What the rows of one unfinished commit have changed, on top of a shard's state, which they leave as it is."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from fairlead.model.names import SLICES, slice_of
+from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
+from fairlead.streamlog.state.producers import ProducerState
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import EMPTY_PARTITION, Cursor, Gap, PartitionState, Position, Topic
+
+T = TypeVar("T")
+_GONE: Any = object()
+"""Marks what the commit has removed."""
+
+
+class Overlay:
+    """Reads as the state would read once the commit's rows so far were announced."""
+
+    def __init__(self, state: ShardState) -> None:
+        self.state = state
+        self.stream_id = state.stream_id
+        self._topics: dict[int, Any] = {}
+        self._names: dict[str, Any] = {}
+        self._incarnations: dict[bytes, Any] = {}
+        self._tombstones: dict[bytes, Tombstone] = {}
+        self._partitions: dict[tuple[int, int], PartitionState] = {}
+        self._producers: dict[tuple[int, int, int], ProducerState] = {}
+        self._cursors: dict[tuple[str, int, int], Any] = {}
+        self._positions: dict[PositionKey, Any] = {}
+        self._notes: dict[NoteKey, Any] = {}
+        self._entries: dict[str, Any] = {}
+        self._counters: dict[int, int] = {}
+
+    def next_number(self, name: str) -> int:
+        """The number of the next topic with that name: 16 * counter + slice, never used before."""
+        slice = slice_of(name)
+        return self._counter(slice) * SLICES + slice
+
+    def _counter(self, slice: int) -> int:
+        return self._counters.get(slice, self.state.next_counter[slice])
+
+    def _use_number(self, number: int) -> None:
+        slice, counter = number % SLICES, number // SLICES
+        self._counters[slice] = max(self._counter(slice), counter + 1)
+
+    def has_topic(self, number: int) -> bool:
+        if number in self._topics:
+            return self._topics[number] is not _GONE
+        return self.state.has_topic(number)
+
+    def topic(self, number: int) -> Topic | None:
+        if number not in self._topics:
+            return self.state.topic(number)
+        topic: Topic | None = _present(self._topics[number])
+        return topic
+
+    def owner(self, number: int) -> bytes | None:
+        if number in self._topics:
+            topic = self._topics[number]
+            return None if topic is _GONE else topic.owner
+        return self.state.owner(number)
+
+    def by_name(self, name: str) -> Topic | None:
+        if name in self._names:
+            number = self._names[name]
+            return None if number is _GONE else self.topic(number)
+        number = self.state.number_of(name)
+        return None if number is None else self.topic(number)
+
+    def by_incarnation(self, incarnation: bytes) -> Topic | None:
+        if incarnation in self._incarnations:
+            number = self._incarnations[incarnation]
+            return None if number is _GONE else self.topic(number)
+        number = self.state.number_of_incarnation(incarnation)
+        return None if number is None else self.topic(number)
+
+    def tombstone(self, incarnation: bytes) -> Tombstone | None:
+        return self._tombstones.get(incarnation) or self.state.tombstone(incarnation)
+
+    def partition(self, number: int, partition: int) -> PartitionState:
+        found = self._partitions.get((number, partition))
+        if found is not None:
+            return found
+        return EMPTY_PARTITION if self._topics.get(number) is _GONE else self.state.partition(number, partition)
+
+    def held(self, number: int, partition: int) -> bool:
+        return (number, partition) in self._partitions or self.state.held(number, partition)
+
+    def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
+        found = self._producers.get((number, partition, producer_id))
+        return found if found is not None else self.state.producer(number, partition, producer_id)
+
+    def cursor(self, group: str, number: int, partition: int) -> Cursor | None:
+        key = (group, number, partition)
+        return _present(self._cursors[key]) if key in self._cursors else self.state.cursor(*key)
+
+    def position(self, key: PositionKey) -> Position | None:
+        return _present(self._positions[key]) if key in self._positions else self.state.position(key)
+
+    def positions(self, link: bytes) -> dict[tuple[int, int], Position]:
+        """Positions of a link by (shard, slice) of the source."""
+        found = self.state.positions(link)
+        for key, position in self._positions.items():
+            if key[0] == link:
+                _set(found, (key[1], key[2]), position)
+        return found
+
+    def note(self, key: NoteKey) -> Note | None:
+        return _present(self._notes[key]) if key in self._notes else self.state.note(key)
+
+    def notes(self, link: bytes) -> dict[NoteKey, Note]:
+        """All notes of a link."""
+        found = self.state.notes(link)
+        for key, note in self._notes.items():
+            if key[0] == link:
+                _set(found, key, note)
+        return found
+
+    def every_note(self) -> dict[NoteKey, Note]:
+        """The notes of all links."""
+        found = dict(self.state.all_notes())
+        for key, note in self._notes.items():
+            _set(found, key, note)
+        return found
+
+    def entry(self, key: str) -> Any:
+        return _present(self._entries[key]) if key in self._entries else self.state.entry(key)
+
+    # What rows do; see effects.py
+
+    def put_time(self, appended_at_ms: int) -> None:
+        """The draft has one time for all its rows."""
+
+    def put_topic(self, topic: Topic) -> None:
+        self._use_number(topic.number)
+        self._topics[topic.number] = topic
+        self._names[topic.name] = topic.number
+        self._incarnations[topic.incarnation] = topic.number
+
+    def remove_topic(self, incarnation: bytes, tombstone: Tombstone, *, remember: bool) -> None:
+        topic = self.topic(tombstone.number)
+        self._use_number(tombstone.number)
+        if remember:
+            self._tombstones[incarnation] = tombstone
+        for key in [*self._notes, *self.state.all_notes()]:
+            if key[1] == incarnation:
+                self._notes[key] = _GONE
+        if topic is None:
+            return
+        if self.by_name(topic.name) == topic:
+            self._names[topic.name] = _GONE
+        self._topics[topic.number] = _GONE
+        self._incarnations[incarnation] = _GONE
+        for partition in range(topic.partitions):
+            self._partitions.pop((topic.number, partition), None)
+
+    def put_partition(self, number: int, partition: int, state: PartitionState) -> None:
+        self._partitions[number, partition] = state
+
+    def put_gap(self, number: int, partition: int, gap: Gap) -> None:
+        """No request asks for the gaps of its own commit."""
+
+    def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None:
+        self._producers[number, partition, producer_id] = state
+
+    def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None:
+        self._cursors[group, number, partition] = _or_gone(cursor)
+
+    def put_position(self, key: PositionKey, position: Position | None) -> None:
+        self._positions[key] = _or_gone(position)
+
+    def put_note(self, key: NoteKey, note: Note | None) -> None:
+        self._notes[key] = _or_gone(note)
+
+    def put_entry(self, key: str, value: Any) -> None:
+        self._entries[key] = _or_gone(value)
+
+
+def _present(value: Any) -> Any:
+    return None if value is _GONE else value
+
+
+def _or_gone(value: Any) -> Any:
+    return _GONE if value is None else value
+
+
+def _set(found: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is _GONE:
+        found.pop(key, None)
+    else:
+        found[key] = value

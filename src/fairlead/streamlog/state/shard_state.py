@@ -1,0 +1,274 @@
+"""What a shard knows: topics, partitions, cursors, producers, link positions, notes, entries of `meta/`.
+
+In: rows, through `effects.replay`, each once, in the order of the log. Out: a read API of frozen values. Always true:
+it is what replaying the announced log gives; nothing else changes it. It never decides and does no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from fairlead.model.names import SLICES
+from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
+from fairlead.streamlog.state.producers import Producers, ProducerState
+from fairlead.streamlog.state.tables import PartitionTable, TopicTable
+from fairlead.streamlog.values import EMPTY_PARTITION, Behind, Cursor, Gap, PartitionState, Position, Topic
+
+CursorKey = tuple[int, int]
+"""(topic number, partition)."""
+
+
+class ShardState:
+    """State of one shard. Made empty; only `effects.replay` calls the `put_…` and `remove_…` methods."""
+
+    def __init__(self, stream_id: bytes) -> None:
+        self.stream_id = stream_id
+        self.appended_at_last = 0
+        """Newest appended_at, milliseconds since 1970; never goes back."""
+        self.partition_table = PartitionTable()
+        self.topic_table = TopicTable(self.partition_table)
+        self.producers = Producers()
+        self.next_counter = [0] * SLICES
+        self.topic_count = 0
+        self._by_name: dict[str, int] = {}
+        self._by_incarnation: dict[bytes, int] = {}
+        self._tombstones: dict[bytes, Tombstone] = {}
+        self._cursors: dict[str, dict[CursorKey, Cursor]] = {}
+        self._positions: dict[PositionKey, Position] = {}
+        self._notes: dict[NoteKey, Note] = {}
+        self._gaps: dict[CursorKey, tuple[Gap, ...]] = {}
+        self._entries: dict[str, Any] = {}
+        self.yielded: dict[int, int] = {}
+        """Numbers of topics that made room for another one of their name, and when; nobody uses their rows."""
+        self.entries: Mapping[str, Any] = MappingProxyType(self._entries)
+        """Entries of `meta/`: JSON values by key; never change a value."""
+        self.tombstones: Mapping[bytes, Tombstone] = MappingProxyType(self._tombstones)
+        """Deleted incarnations."""
+
+    # Topics
+
+    def has_topic(self, number: int) -> bool:
+        """Whether a topic has that number now."""
+        return number in self.topic_table
+
+    def topic(self, number: int) -> Topic | None:
+        """The topic with that number."""
+        return self.topic_table.get(number)
+
+    def owner(self, number: int) -> bytes | None:
+        """Id of the stream that owns the topic; None if there is no such topic."""
+        return self.topic_table.owners[number] if number in self.topic_table else None
+
+    def number_of(self, name: str) -> int | None:
+        """Number of the topic of that name."""
+        return self._by_name.get(name)
+
+    def by_name(self, name: str) -> Topic | None:
+        """The topic of that name."""
+        number = self._by_name.get(name)
+        return None if number is None else self.topic_table.get(number)
+
+    def by_incarnation(self, incarnation: bytes) -> Topic | None:
+        """The topic with that incarnation id."""
+        number = self._by_incarnation.get(incarnation)
+        return None if number is None else self.topic_table.get(number)
+
+    def number_of_incarnation(self, incarnation: bytes) -> int | None:
+        """Number of the topic with that incarnation id."""
+        return self._by_incarnation.get(incarnation)
+
+    def tombstone(self, incarnation: bytes) -> Tombstone | None:
+        """What is remembered of a deleted incarnation."""
+        return self._tombstones.get(incarnation)
+
+    def topics(self) -> Iterator[Topic]:
+        """All topics by number; those that come or go meanwhile may be missed."""
+        for number in self.topic_table.numbers():
+            topic = self.topic_table.get(number)
+            if topic is not None:
+                yield topic
+
+    # Partitions
+
+    def partition(self, number: int, partition: int) -> PartitionState:
+        """Where a partition's log stands; an unknown one is empty."""
+        slot = self.topic_table.slot_of(number, partition)
+        return EMPTY_PARTITION if slot < 0 else self.partition_table.get(slot)
+
+    def held(self, number: int, partition: int) -> bool:
+        """Whether the partition ever had a record or a `start` row here."""
+        slot = self.topic_table.slot_of(number, partition)
+        return slot >= 0 and bool(self.partition_table.held[slot])
+
+    def gap_items(self) -> list[tuple[CursorKey, tuple[Gap, ...]]]:
+        """Gaps by (topic number, partition)."""
+        return sorted(self._gaps.items())
+
+    def gaps(self) -> list[Gap]:
+        """Gaps that no expiry has passed, by topic number."""
+        return [gap for key in sorted(self._gaps) for gap in self._gaps[key]]
+
+    def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
+        """What is remembered of an idempotent producer."""
+        return self.producers.get((number, partition, producer_id))
+
+    # Cursors
+
+    def cursor(self, group: str, number: int, partition: int) -> Cursor | None:
+        """A group's committed offset in a partition."""
+        found = self._cursors.get(group)
+        return None if found is None else found.get((number, partition))
+
+    def groups(self) -> list[str]:
+        """Groups that have a cursor here."""
+        return list(self._cursors)
+
+    def cursors_of(self, group: str) -> Mapping[CursorKey, Cursor]:
+        """All cursors of a group by (topic number, partition)."""
+        return dict(self._cursors.get(group, {}))
+
+    # Links
+
+    def position(self, key: PositionKey) -> Position | None:
+        """How far a link has been applied, for one shard and slice of the source."""
+        return self._positions.get(key)
+
+    def positions(self, link: bytes) -> dict[tuple[int, int], Position]:
+        """Positions of a link by (shard, slice) of the source."""
+        return {(key[1], key[2]): position for key, position in self._positions.items() if key[0] == link}
+
+    def all_positions(self) -> Mapping[PositionKey, Position]:
+        """The positions of all links."""
+        return self._positions
+
+    def links(self) -> set[bytes]:
+        """Ids of the links that have a position or a note here."""
+        return {key[0] for key in self._positions} | {key[0] for key in self._notes}
+
+    def note(self, key: NoteKey) -> Note | None:
+        """The note that a partition is behind."""
+        return self._notes.get(key)
+
+    def notes(self, link: bytes) -> dict[NoteKey, Note]:
+        """All notes of a link."""
+        return {key: note for key, note in self._notes.items() if key[0] == link}
+
+    def all_notes(self) -> Mapping[NoteKey, Note]:
+        """The notes of all links."""
+        return self._notes
+
+    def behind(self, link: bytes) -> list[Behind]:
+        """Partitions that the link must bring again, each with its end as it is now."""
+        notes = (note.behind for note in self.notes(link).values())
+        # A deletion may come by another link than the one that was behind; there is nothing left to repair then.
+        return [self._behind_now(behind) for behind in notes if behind.incarnation not in self.tombstones]
+
+    def _behind_now(self, behind: Behind) -> Behind:
+        number = self._by_incarnation.get(behind.incarnation)
+        end = behind.end if number is None else self.partition(number, behind.partition).end
+        return Behind(behind.topic, behind.incarnation, behind.partition, end, behind.reason, behind.noted_at)
+
+    def entry(self, key: str) -> Any:
+        """The value of an entry; None if there is none."""
+        return self._entries.get(key)
+
+    # What rows do; see effects.py
+
+    def put_time(self, appended_at_ms: int) -> None:
+        if appended_at_ms > self.appended_at_last:
+            self.appended_at_last = appended_at_ms
+
+    def put_topic(self, topic: Topic) -> None:
+        if topic.number not in self.topic_table:
+            self.topic_count += 1
+        self._use_number(topic.number)
+        self.topic_table.put(topic)
+        self._by_name[topic.name] = topic.number
+        self._by_incarnation[topic.incarnation] = topic.number
+
+    def load_topic(self, topic: Topic, slot: int) -> None:
+        """Take in a topic of a checkpoint, whose partitions lie from `slot` on."""
+        self.topic_table.place(topic.number, slot, topic.partitions)
+        self.put_topic(topic)
+        self.topic_count += 1
+
+    def remove_topic(self, incarnation: bytes, tombstone: Tombstone, *, remember: bool) -> None:
+        number = tombstone.number
+        self._use_number(number)
+        if remember:
+            self._tombstones[incarnation] = tombstone
+        else:
+            self.yielded[number] = tombstone.deleted_at_ms
+        for key in [key for key in self._notes if key[1] == incarnation]:
+            del self._notes[key]
+        if number not in self.topic_table:
+            return
+        self._forget_partitions(number)
+        self.topic_table.remove(number)
+        self.topic_count -= 1
+        self._by_incarnation.pop(incarnation, None)
+        if self._by_name.get(tombstone.name) == number:
+            del self._by_name[tombstone.name]
+
+    def _forget_partitions(self, number: int) -> None:
+        partitions = range(self.topic_table.count[number])
+        for partition in partitions:
+            self._gaps.pop((number, partition), None)
+        for group in list(self._cursors):
+            for partition in partitions:
+                self.put_cursor(group, number, partition, None)
+
+    def _use_number(self, number: int) -> None:
+        slice, counter = number % SLICES, number // SLICES
+        self.next_counter[slice] = max(self.next_counter[slice], counter + 1)
+
+    def put_partition(self, number: int, partition: int, state: PartitionState) -> None:
+        slot = self.topic_table.slot_of(number, partition)
+        if slot < 0:
+            return
+        self.partition_table.put(slot, state)
+        if self._gaps and (number, partition) in self._gaps:
+            self._drop_gaps(number, partition, state.start)
+
+    def _drop_gaps(self, number: int, partition: int, start: int) -> None:
+        kept = tuple(gap for gap in self._gaps[number, partition] if gap.end > start)
+        if kept:
+            self._gaps[number, partition] = kept
+        else:
+            del self._gaps[number, partition]
+
+    def put_gap(self, number: int, partition: int, gap: Gap) -> None:
+        self._gaps[number, partition] = (*self._gaps.get((number, partition), ()), gap)
+
+    def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None:
+        self.producers.put((number, partition, producer_id), state)
+
+    def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None:
+        if cursor is not None:
+            self._cursors.setdefault(group, {})[number, partition] = cursor
+            return
+        found = self._cursors.get(group)
+        if found is not None:
+            found.pop((number, partition), None)
+            if not found:
+                del self._cursors[group]
+
+    def put_position(self, key: PositionKey, position: Position | None) -> None:
+        if position is None:
+            self._positions.pop(key, None)
+        else:
+            self._positions[key] = position
+
+    def put_note(self, key: NoteKey, note: Note | None) -> None:
+        if note is None:
+            self._notes.pop(key, None)
+        else:
+            self._notes[key] = note
+
+    def put_entry(self, key: str, value: Any) -> None:
+        if value is None:
+            self._entries.pop(key, None)
+        else:
+            self._entries[key] = value

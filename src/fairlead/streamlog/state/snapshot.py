@@ -1,0 +1,208 @@
+"""A shard's state as tables, and back: what a checkpoint holds. `checkpoint.py` gives them bytes.
+
+Topics that are gone leave nothing: slots are packed anew. What there is much of lies in arrays; the rest is JSON.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.streamlog import payloads
+from fairlead.streamlog.payloads import BehindPayload, CursorPayload, PositionPayload
+from fairlead.streamlog.state.effects import Note, Tombstone
+from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import Behind, Cursor, Gap, Position, Run, Topic
+
+SNAPSHOT_VERSION = 1
+Tables = dict[str, Any]
+"""Arrays, and lists of texts or of bytes, by name."""
+_PARTITION_COLUMNS = ("start", "end", "epoch", "epoch_first", "held")
+
+
+def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
+    """Tables and JSON of a state."""
+    numbers = np.flatnonzero(np.array(state.topic_table.slot, np.int64) >= 0)
+    tables: Tables = {}
+    _dump_topics(state, numbers, tables)
+    older = _dump_partitions(state, numbers, tables)
+    _dump_producers(state, tables)
+    _dump_tombstones(state, tables)
+    _dump_cursors(state, tables)
+    tables["positions"] = [
+        payloads.encode(PositionPayload(*key, p.commit, p.epoch_id, p.run.epoch, p.run.counter))
+        for key, p in state.all_positions().items()
+    ]
+    tables["notes"] = [payloads.encode(_note_payload(key[0], note)) for key, note in state.all_notes().items()]
+    configs = {int(n): dict(c) for n, c in state.topic_table.configs.items()}
+    return tables, {
+        "version": SNAPSHOT_VERSION,
+        "appended_at": state.appended_at_last,
+        "counters": list(state.next_counter),
+        "configs": sorted(configs.items()),
+        "older": older,
+        "gaps": [[*key, [[g.topic, g.start, g.end, g.reason] for g in gaps]] for key, gaps in state.gap_items()],
+        "yielded": sorted(state.yielded.items()),
+        "entries": dict(state.entries),
+    }
+
+
+def load(stream_id: bytes, tables: Mapping[str, Any], meta: Mapping[str, Any]) -> ShardState:
+    """The state that was dumped.
+
+    Raises:
+        ValueError: of a version that this program does not know, or not a state's tables.
+        KeyError: a table is missing.
+    """
+    if meta["version"] != SNAPSHOT_VERSION:
+        raise ValueError(f"state of version {meta['version']}; this program reads version {SNAPSHOT_VERSION}")
+    state = ShardState(stream_id)
+    state.appended_at_last = meta["appended_at"]
+    _load_partitions(state, tables)
+    _load_topics(state, tables, meta)
+    _load_older(state, tables, meta["older"])
+    _load_producers(state, tables)
+    _load_tombstones(state, tables)
+    _load_cursors(state, tables)
+    _load_links(state, tables)
+    for number, partition, gaps in meta["gaps"]:
+        for topic, start, end, reason in gaps:
+            state.put_gap(number, partition, Gap(topic, partition, start, end, reason))
+    state.yielded.update(dict(meta["yielded"]))
+    for key, value in meta["entries"].items():
+        state.put_entry(key, value)
+    state.next_counter[:] = meta["counters"]
+    return state
+
+
+def _dump_topics(state: ShardState, numbers: NDArray[np.int64], tables: Tables) -> None:
+    table = state.topic_table
+    live = numbers.tolist()
+    owners = {owner: place for place, owner in enumerate(dict.fromkeys(table.owners[n] for n in live))}
+    tables["topic.number"] = numbers
+    for name in ("count", "epoch", "version"):
+        tables[f"topic.{name}"] = np.array(getattr(table, name), np.int32)[numbers]
+    tables["topic.name"] = [table.names[n] for n in live]
+    tables["topic.incarnation"] = [table.incarnations[n] for n in live]
+    tables["topic.owner"] = np.array([owners[table.owners[n]] for n in live], np.int32)
+    tables["owners"] = list(owners)
+
+
+def _load_topics(state: ShardState, tables: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+    numbers, counts = tables["topic.number"], tables["topic.count"]
+    owners = tables["owners"]
+    columns = (tables[f"topic.{name}"].tolist() for name in ("number", "count", "epoch", "version", "owner"))
+    state.topic_table.reserve(int(numbers[-1]) + 1 if len(numbers) else 0)
+    slots = (np.cumsum(counts) - counts).tolist()
+    ids = zip(tables["topic.name"], tables["topic.incarnation"], strict=True)
+    configs = dict(meta["configs"])
+    for slot, (number, count, epoch, version, owner), (name, incarnation) in zip(
+        slots, zip(*columns, strict=True), ids, strict=True
+    ):
+        topic = Topic(number, name, incarnation, count, owners[owner], epoch, configs.get(number, {}), version)
+        state.load_topic(topic, slot)
+
+
+def _slots(state: ShardState, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The slots of all partitions of these topics, in order."""
+    firsts = np.array(state.topic_table.slot, np.int64)[numbers]
+    counts = np.array(state.topic_table.count, np.int64)[numbers]
+    before = np.cumsum(counts) - counts
+    found: NDArray[np.int64] = np.repeat(firsts - before, counts) + np.arange(int(counts.sum()))
+    return found
+
+
+def _dump_partitions(state: ShardState, numbers: NDArray[np.int64], tables: Tables) -> list[Any]:
+    slots = _slots(state, numbers)
+    table = state.partition_table
+    for name in _PARTITION_COLUMNS:
+        tables[f"partition.{name}"] = np.array(getattr(table, name))[slots]
+    if not table.older:
+        return []
+    places = {int(slot): place for place, slot in enumerate(slots.tolist()) if slot in table.older}
+    return [[place, table.older[slot]] for slot, place in places.items()]
+
+
+def _load_partitions(state: ShardState, tables: Mapping[str, Any]) -> None:
+    for name in _PARTITION_COLUMNS:
+        column: array[int] = getattr(state.partition_table, name)
+        column.frombytes(np.ascontiguousarray(tables[f"partition.{name}"]).tobytes())
+
+
+def _load_older(state: ShardState, tables: Mapping[str, Any], older: Sequence[Any]) -> None:
+    for place, history in older:
+        state.partition_table.older[place] = tuple((epoch, first) for epoch, first in history)
+
+
+def _dump_producers(state: ShardState, tables: Tables) -> None:
+    items = list(state.producers.items())
+    heads = [(*key, s.epoch, s.last_at_ms, len(s.batches)) for key, s in items]
+    batches = [tuple(batch) for _, s in items for batch in s.batches]
+    tables["producer"] = np.array(heads, np.int64).reshape(-1)
+    tables["producer.batch"] = np.array(batches, np.int64).reshape(-1)
+
+
+def _load_producers(state: ShardState, tables: Mapping[str, Any]) -> None:
+    batches = iter(tables["producer.batch"].reshape(-1, 3).tolist())
+    for number, partition, producer_id, epoch, last_at, count in tables["producer"].reshape(-1, 6).tolist():
+        kept = tuple(ProducerBatch(*next(batches)) for _ in range(count))
+        state.put_producer(number, partition, producer_id, ProducerState(epoch, last_at, kept))
+
+
+def _dump_tombstones(state: ShardState, tables: Tables) -> None:
+    found = state.tombstones
+    tables["tombstone.incarnation"] = list(found)
+    tables["tombstone.name"] = [tombstone.name for tombstone in found.values()]
+    numbers = [(tombstone.number, tombstone.deleted_at_ms) for tombstone in found.values()]
+    tables["tombstone"] = np.array(numbers, np.int64).reshape(-1)
+
+
+def _load_tombstones(state: ShardState, tables: Mapping[str, Any]) -> None:
+    numbers = tables["tombstone"].reshape(-1, 2).tolist()
+    ids = tables["tombstone.incarnation"]
+    for incarnation, name, (number, at) in zip(ids, tables["tombstone.name"], numbers, strict=True):
+        state.remove_topic(incarnation, Tombstone(number, name, at), remember=True)
+
+
+def _dump_cursors(state: ShardState, tables: Tables) -> None:
+    groups = state.groups()
+    items = [(group, *key, cursor) for group in groups for key, cursor in state.cursors_of(group).items()]
+    tables["cursor"] = [
+        payloads.encode(CursorPayload(group, c.offset, c.leader_epoch, c.metadata, c.committed_at, c.version))
+        for group, _, _, c in items
+    ]
+    tables["cursor.partition"] = np.array([item[1:3] for item in items], np.int64).reshape(-1)
+
+
+def _load_cursors(state: ShardState, tables: Mapping[str, Any]) -> None:
+    keys = tables["cursor.partition"].reshape(-1, 2).tolist()
+    for data, (number, partition) in zip(tables["cursor"], keys, strict=True):
+        c = payloads.decode_cursor(data)
+        assert c.offset is not None
+        cursor = Cursor(c.offset, c.leader_epoch, c.metadata, c.committed_at, c.version)
+        state.put_cursor(c.group, number, partition, cursor)
+
+
+def _note_payload(link: bytes, note: Note) -> BehindPayload:
+    b = note.behind
+    return BehindPayload(
+        link, b.topic, b.incarnation, b.partition, b.end, b.reason, b.noted_at, note.refused_in, note.create
+    )
+
+
+def _load_links(state: ShardState, tables: Mapping[str, Any]) -> None:
+    for data in tables["positions"]:
+        p = payloads.decode_position(data)
+        assert p.commit is not None
+        position = Position(p.commit, p.epoch_id, Run(p.run_epoch, p.run_counter))
+        state.put_position((p.link, p.shard, p.slice), position)
+    for data in tables["notes"]:
+        n = payloads.decode_behind(data)
+        assert n.reason is not None
+        behind = Behind(n.topic, n.incarnation, n.partition, n.end, n.reason, n.noted_at)
+        state.put_note((n.link, n.incarnation, n.partition), Note(behind, n.refused_in, n.create))

@@ -1,0 +1,231 @@
+"""One commit while it is made: requests add rows, each sees what the rows before it have done.
+
+A request is a function of the draft. It checks first and adds rows after; if it raises all the same, its rows are
+taken back and the error is its answer. Nothing here changes the shard's state: that happens when the commit, durable,
+is announced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from fairlead.model.clock import Randomness, SystemRandomness
+from fairlead.model.errors import InvalidValue, StorageFull, another
+from fairlead.model.limits import CONTROL_ROW_BYTES_MAX
+from fairlead.streamlog import payloads
+from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
+from fairlead.streamlog.state import effects
+from fairlead.streamlog.state.overlay import Overlay
+from fairlead.streamlog.state.shard_state import ShardState
+
+T = TypeVar("T")
+CRC_AT = 17
+Request = Callable[["Draft"], T]
+RowKey = tuple[int, int, int]
+"""(topic number, partition, an offset)."""
+
+
+class Stored(NamedTuple):
+    """What tells a stored batch from another one at the same offsets."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    origin: bytes | None
+    crc: bytes
+
+
+def stored(row: Row) -> Stored:
+    """What tells this BATCH row from others."""
+    return Stored(row.base_offset, row.last_offset, row.epoch, row.origin, bytes(row.batch[CRC_AT : CRC_AT + 4]))
+
+
+class NotLoaded(Exception):
+    """A request needs to know rows that are only on disk; whoever seals loads them and asks it again.
+
+    Not an answer to anybody: the request has added nothing and stays first in its queue.
+    """
+
+    def __init__(self, keys: Iterable[RowKey]) -> None:
+        self.keys = tuple(keys)
+        super().__init__(f"{len(self.keys)} rows are not loaded")
+
+
+FindStored = Callable[[int, int, int], Stored | None]
+"""(topic number, partition, offset) → the announced batch that holds the offset, None in a gap. Raises NotLoaded."""
+
+
+def _find_nothing(number: int, partition: int, offset: int) -> Stored | None:
+    return None
+
+
+class Draft(Overlay):
+    """The rows of the next commit and, by `Overlay`, the state as they leave it."""
+
+    def __init__(
+        self,
+        state: ShardState,
+        commit: int,
+        now_ms: int,
+        *,
+        find_stored: FindStored = _find_nothing,
+        full: StorageFull | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        super().__init__(state)
+        self.commit = commit
+        self.now_ms = max(now_ms, state.appended_at_last)
+        """appended_at of every row; never below that of the commit before."""
+        self.rows: list[Row] = []
+        self.batch_bytes = 0
+        self._find_stored = find_stored
+        self._full = full
+        self._randomness = randomness or SystemRandomness()
+        self._batches_at: dict[tuple[int, int], list[int]] = {}
+
+    def run(self, request: Request[T]) -> T:
+        """Let one request add its rows; if it raises, it has added none."""
+        before = len(self.rows)
+        try:
+            return request(self)
+        except BaseException:
+            if len(self.rows) > before:
+                self._take_back(before)
+            raise
+
+    def _take_back(self, count: int) -> None:
+        kept = self.rows[:count]
+        Overlay.__init__(self, self.state)
+        self.rows, self.batch_bytes, self._batches_at = [], 0, {}
+        for row in kept:
+            self._add(row)
+
+    def new_id(self) -> bytes:
+        """16 random bytes."""
+        return self._randomness.id16()
+
+    def room_for_batches(self) -> None:
+        """Refuse a request that brings batches while the disk's reserve is reached.
+
+        Raises:
+            StorageFull
+        """
+        if self._full is not None:
+            raise another(self._full)
+
+    def add_batch(
+        self,
+        number: int,
+        partition: int,
+        base_offset: int,
+        last_offset: int,
+        epoch: int,
+        origin: bytes | None,
+        via: bytes | None,
+        max_timestamp: int,
+        batch: bytes | memoryview,
+    ) -> Row:
+        """Append a batch at the partition's end (or beyond it: the offsets between are a gap of the source).
+
+        Raises:
+            StorageFull: the disk's reserve is reached.
+        """
+        self.room_for_batches()
+        before = self.partition(number, partition)
+        row = Row(
+            Kind.BATCH,
+            number,
+            partition,
+            base_offset,
+            last_offset,
+            epoch,
+            before.end,
+            before.epoch,
+            origin,
+            via,
+            self.now_ms,
+            max_timestamp,
+            self.commit,
+            len(self.rows),
+            batch,
+        )
+        self._add(row)
+        return row
+
+    def add_control(
+        self,
+        kind: Kind,
+        payload: payloads.Payload,
+        *,
+        number: int = NO_TOPIC,
+        partition: int = -1,
+        base_offset: int = NO_OFFSET,
+        origin: bytes | None = None,
+        via: bytes | None = None,
+    ) -> Row:
+        """Append a control row.
+
+        Raises:
+            InvalidValue: its payload is larger than a control row may be.
+        """
+        data = payloads.encode(payload)
+        if len(data) > CONTROL_ROW_BYTES_MAX:
+            raise InvalidValue(f"{kind.name} row of {len(data):,} bytes: at most {CONTROL_ROW_BYTES_MAX:,}")
+        end, epoch = NO_OFFSET, NO_EPOCH
+        if kind == Kind.START:
+            state = self.partition(number, partition)
+            end, epoch = state.end, state.epoch
+        row = Row(
+            kind,
+            number,
+            partition,
+            base_offset,
+            NO_OFFSET,
+            epoch,
+            end,
+            epoch,
+            origin,
+            via,
+            self.now_ms,
+            -1,
+            self.commit,
+            len(self.rows),
+            data,
+        )
+        self._add(row)
+        return row
+
+    def _add(self, row: Row) -> None:
+        effects.replay(self, row)
+        if row.kind == Kind.BATCH:
+            self.batch_bytes += len(row.batch)
+            self._batches_at.setdefault((row.topic, row.partition), []).append(len(self.rows))
+        self.rows.append(row)
+
+    def stored_at(self, number: int, partition: int, offset: int) -> Stored | None:
+        """The batch that holds an offset below the partition's end, of this commit or before; None in a gap.
+
+        Raises:
+            NotLoaded: it is only on disk.
+        """
+        for place in self._batches_at.get((number, partition), ()):
+            row = self.rows[place]
+            if row.previous_end <= offset <= row.last_offset:
+                return stored(row) if row.base_offset <= offset else None
+        return self._find_stored(number, partition, offset)
+
+    def require_stored(self, keys: Iterable[RowKey]) -> None:
+        """Find out which of these rows are only on disk, all at once.
+
+        Raises:
+            NotLoaded: some are.
+        """
+        missing: list[RowKey] = []
+        for key in keys:
+            try:
+                self.stored_at(*key)
+            except NotLoaded as error:
+                missing += error.keys
+        if missing:
+            raise NotLoaded(missing)

@@ -1,0 +1,99 @@
+"""Producing: a checked batch gets its offsets, once.
+
+Idempotence as in Kafka (KIP-98, `ProducerStateManager`): a batch whose sequence numbers are those of one of the
+producer's five newest is answered with the offset it has; an unknown producer may begin with any sequence number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairlead.model.errors import (
+    CorruptBatch,
+    NotOwner,
+    OutOfOrderSequence,
+    StaleProducerEpoch,
+    UnknownPartition,
+    UnknownTopic,
+)
+from fairlead.protocol.batch import BatchHeader, read_header, set_offset
+from fairlead.streamlog.state.effects import last_sequence
+from fairlead.streamlog.state.producers import ProducerState
+from fairlead.streamlog.writing.draft import Draft
+
+MAX_SEQUENCE = 2**31 - 1
+
+
+class ProduceResult(NamedTuple):
+    """Where a batch stands."""
+
+    base_offset: int
+    log_start: int
+    """First offset of the partition that still exists."""
+    appended_at: int
+    """Milliseconds since 1970."""
+    duplicate: bool
+    """It was there already; nothing was appended."""
+
+
+def produce(draft: Draft, number: int, partition: int, batch: bytes | memoryview) -> ProduceResult:
+    """Append one batch, which the caller has passed through `protocol.batch.check`.
+
+    Raises:
+        UnknownTopic, UnknownPartition
+        NotOwner: another stream gives the offsets of this topic.
+        OutOfOrderSequence, StaleProducerEpoch: see the module.
+        StorageFull: the disk's reserve is reached.
+    """
+    epoch = _check_owner(draft, number, partition)
+    header = read_header(batch)
+    if header.record_count < 1:
+        raise CorruptBatch("a batch without records cannot be produced")
+    state = draft.partition(number, partition)
+    if header.producer_id >= 0:
+        known = draft.producer(number, partition, header.producer_id)
+        if known is not None:
+            duplicate_at = _check_sequence(header, known)
+            if duplicate_at is not None:
+                return ProduceResult(duplicate_at, state.start, draft.now_ms, True)
+    base = state.end
+    last = base + header.last_offset_delta
+    data = set_offset(batch, base, epoch)
+    draft.add_batch(number, partition, base, last, epoch, draft.stream_id, None, header.max_timestamp, data)
+    return ProduceResult(base, state.start, draft.now_ms, False)
+
+
+def _check_owner(draft: Draft, number: int, partition: int) -> int:
+    """The topic epoch, once the topic is known and ours."""
+    topic = draft.topic(number)
+    if topic is None:
+        raise UnknownTopic(f"topic {number} does not exist any more")
+    if not 0 <= partition < topic.partitions:
+        raise UnknownPartition(f"topic {topic.name} has {topic.partitions} partitions, not number {partition}")
+    if topic.owner != draft.stream_id:
+        raise NotOwner(topic.name, topic.owner.hex())
+    return topic.epoch
+
+
+def _check_sequence(header: BatchHeader, known: ProducerState) -> int | None:
+    """The offset of the batch if it is a duplicate, None if it is the next one.
+
+    Raises:
+        StaleProducerEpoch, OutOfOrderSequence
+    """
+    if header.producer_epoch < known.epoch:
+        raise StaleProducerEpoch(
+            f"producer {header.producer_id} uses epoch {header.producer_epoch}, the newest is {known.epoch}"
+        )
+    first = header.base_sequence
+    if header.producer_epoch > known.epoch:
+        expected = 0
+    else:
+        last = last_sequence(first, header.record_count)
+        for batch in known.batches:
+            if batch.first_sequence == first and batch.last_sequence == last:
+                return batch.base_offset
+        expected = (known.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1)
+    if first != expected:
+        raise OutOfOrderSequence(f"producer {header.producer_id} sent sequence {first}, {expected} was to follow")
+    return None

@@ -1,0 +1,60 @@
+"""The state of a shard from its log: a checkpoint if there is a good one, then every later row in commit order."""
+
+from __future__ import annotations
+
+from fairlead.model.errors import CorruptBatch, Damaged
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.objects import checkpoint, format
+from fairlead.streamlog.objects.manifest import Manifest
+from fairlead.streamlog.reading import lasting
+from fairlead.streamlog.reading.index import Tail
+from fairlead.streamlog.rows import Row
+from fairlead.streamlog.state import effects, snapshot
+from fairlead.streamlog.state.shard_state import ShardState
+
+
+def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) -> tuple[ShardState, int]:
+    """The state after the last commit that counts, and the number of the next; fills the tail.
+
+    Raises:
+        Damaged: a segment or commit that counts cannot be read.
+        StorageUnavailable
+    """
+    state, from_commit = _from_checkpoint(storage, manifest, stream_id)
+    end = manifest.epochs[-1].first
+    if from_commit > end:
+        why = f"stands before commit {from_commit:,}, but the log ends at {end:,}: commits are missing"
+        raise Damaged(manifest.checkpoint.name if manifest.checkpoint else manifest.prefix, why)
+    merged_end = manifest.merged_end
+    merged = [item for item in manifest.objects(from_commit, end) if item.segment]
+    try:
+        lasting.replay_segments(storage, state, merged, from_commit)
+    except CorruptBatch as error:
+        raise Damaged(manifest.prefix, str(error)) from error
+    for commit in range(merged_end, end):
+        name = manifest.commit_name(commit)
+        rows = list(format.read_whole(storage.get(name), name).rows())
+        if commit >= from_commit:
+            for row in rows:
+                _replay(state, row, name)
+        tail.add(commit, rows)
+    return state, end
+
+
+def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> tuple[ShardState, int]:
+    """State and the commit it stands before. A checkpoint that is lost or damaged is only a shortcut that is lost."""
+    entry = manifest.checkpoint
+    if entry is not None:
+        try:
+            tables, meta = checkpoint.read(storage.get(entry.name), entry.name)
+            return snapshot.load(stream_id, tables, meta), entry.commit
+        except (Damaged, ValueError, KeyError):
+            pass
+    return ShardState(stream_id), manifest.begin
+
+
+def _replay(state: ShardState, row: Row, name: str) -> None:
+    try:
+        effects.replay(state, row)
+    except CorruptBatch as error:
+        raise Damaged(name, str(error)) from error

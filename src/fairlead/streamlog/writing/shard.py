@@ -1,0 +1,386 @@
+"""A shard under asyncio: group commit, waiting for new records, announcements.
+
+While one commit is written, requests gather for the next. A shard without work has no task. Reads and writes of the
+disk, and the evaluation of large commits, run on threads; all else on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor
+from typing import Any, NamedTuple, TypeVar
+
+from fairlead.model.clock import Clock, Randomness
+from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, another
+from fairlead.model.settings import Settings
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.merging.runners import Merger, merger_of
+from fairlead.streamlog.reading.recent import RecentBatches
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.writing.draft import Request
+from fairlead.streamlog.writing.watches import Watch, Watches
+from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, Sealed, ShardLog
+
+T = TypeVar("T")
+BUSY_COMMITS = 50_000
+"""So many commits that wait for merging make the writer linger."""
+GATHER_MS = 3
+"""So long a commit waits at most for as many requests as the last one had, where these were many and small: they come
+from producers that do not wait for each answer, or from many that do. A commit costs as much as ten requests."""
+GATHER_REQUESTS_MIN = 8
+GATHER_BYTES_MAX = 256 * 1024
+QUEUE_BYTES = 256_000_000
+"""So much may wait whether or not somebody still waits for it."""
+SEAL_ON_THREAD_BYTES = 1024 * 1024
+"""With so much in the queue requests are evaluated on a thread, so that the loop serves others meanwhile."""
+Listener = Callable[[Announcement], None]
+
+
+class _Waiting(NamedTuple):
+    request: Request[Any]
+    size_bytes: int
+    answer: asyncio.Future[Any]
+
+
+class Shard:
+    """One shard; made by `open`, ended by `close`."""
+
+    def __init__(
+        self,
+        log: ShardLog,
+        executor: Executor,
+        *,
+        merger: Merger | None = None,
+        on_stop: Callable[[FairleadError], None] | None = None,
+    ) -> None:
+        self.log = log
+        self._executor = executor
+        self._on_stop = on_stop
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[_Waiting] = deque()
+        self._queued_bytes = 0
+        self._expected = 0
+        """Requests that the next commit waits for; 0: none."""
+        self._drop_above_bytes = QUEUE_BYTES
+        """Above so much in the queue it is looked through for what was given up."""
+        self._gathered: asyncio.Future[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._watches = Watches()
+        self._listeners: list[Listener] = []
+        self._closed = False
+        self._stop_told = False
+        log.on_stop = self._stopped_elsewhere
+        self._evaluating = asyncio.Lock()
+        """Held while requests are evaluated on a thread: nothing else changes the state then."""
+        self.upkeep_failures = 0
+        """Merges and deletions that failed and are tried again; for metrics."""
+        self.upkeep_error: Exception | None = None
+        """The newest of these failures."""
+        self._merger = merger
+        self._upkeep = None if merger is None else self._loop.create_task(self._keep_up(merger))
+
+    @classmethod
+    async def open(
+        cls,
+        storage: Storage,
+        prefix: str,
+        *,
+        stream_id: bytes,
+        clock: Clock,
+        randomness: Randomness,
+        executor: Executor,
+        settings: Settings | None = None,
+        recent: RecentBatches | None = None,
+        on_stop: Callable[[FairleadError], None] | None = None,
+    ) -> Shard:
+        """Open the log on a thread. Raises what `ShardLog.open` raises."""
+
+        def opened() -> ShardLog:
+            return ShardLog.open(
+                storage,
+                prefix,
+                stream_id=stream_id,
+                clock=clock,
+                randomness=randomness,
+                settings=settings,
+                recent=recent,
+            )
+
+        log = await asyncio.get_running_loop().run_in_executor(executor, opened)
+        return cls(log, executor, merger=merger_of(storage, randomness, executor), on_stop=on_stop)
+
+    @property
+    def state(self) -> ShardState:
+        """What is announced."""
+        return self.log.state
+
+    @property
+    def stopped(self) -> FairleadError | None:
+        """Why the shard answers nothing any more; None while it runs."""
+        return self.log.stopped
+
+    @property
+    def closed(self) -> bool:
+        """The server is stopping, or the stream was deleted."""
+        return self._closed
+
+    def check_open(self) -> None:
+        """
+        Raises:
+            Closed: the server is stopping, or the stream was deleted.
+            FairleadError: why the shard is stopped.
+        """
+        if self._closed:
+            raise Closed(f"{self.log.prefix}: the server is stopping, or the stream was deleted")
+        self.log.check_running()
+
+    def set_retention(self, *, ttl_ms: int, producer_expiry_ms: int) -> None:
+        """Time-to-live of records (0: for ever) and of what is remembered of producers, in milliseconds."""
+        self.log.ttl_ms = ttl_ms
+        self.log.producer_expiry_ms = producer_expiry_ms
+
+    def submit(self, request: Request[T], size_bytes: int = 0) -> asyncio.Future[T]:
+        """Let a request add its rows to the next commit, after those of earlier calls; its answer, once they are
+        durable and announced. What waits is bounded by those who call: a connection reads no more than its share. Who
+        cancels the future lets the request be dropped; it may have been carried out all the same.
+
+        The future fails with a FairleadError: what the request raised, why the commit failed, or why the shard is
+        stopped or closed.
+        """
+        answer: asyncio.Future[T] = self._loop.create_future()
+        try:
+            self.check_open()
+        except FairleadError as error:
+            answer.set_exception(error.with_traceback(None))
+            return answer
+        self._queue.append(_Waiting(request, size_bytes, answer))
+        self._queued_bytes += size_bytes
+        if self._queued_bytes > self._drop_above_bytes:
+            self._drop_abandoned()
+        if self._writing is None:
+            self._writing = self._loop.create_task(self._write_all())
+        elif self._gathered is not None and len(self._queue) >= self._expected:
+            _resolve(self._gathered, None, None)
+        return answer
+
+    def _drop_abandoned(self) -> None:
+        """Of what waits, drop what nobody waits for any more: while a disk is stuck, clients time out, connect again
+        and send again."""
+        self._queued_bytes -= sum(waiting.size_bytes for waiting in self._queue if waiting.answer.cancelled())
+        self._queue = deque(waiting for waiting in self._queue if not waiting.answer.cancelled())
+        self._drop_above_bytes = max(QUEUE_BYTES, 2 * self._queued_bytes)
+
+    async def _write_all(self) -> None:
+        try:
+            while self._queue:
+                await self._linger()
+                await self._one_commit()
+        except Exception as error:
+            self._stop(error)
+        finally:
+            self._writing = None
+
+    async def _linger(self) -> None:
+        settings = self.log.settings
+        busy = len(self.log.tail.commits) >= BUSY_COMMITS
+        linger_ms = max(settings.linger_ms, settings.linger_busy_ms if busy else 0)
+        if linger_ms:
+            await asyncio.sleep(linger_ms / 1000)
+        elif len(self._queue) < self._expected:
+            await self._gather()
+
+    async def _gather(self) -> None:
+        self._gathered = self._loop.create_future()
+        timer = self._loop.call_later(GATHER_MS / 1000, _resolve, self._gathered, None, None)
+        await self._gathered
+        timer.cancel()
+        self._gathered = None
+
+    async def _one_commit(self) -> None:
+        taken = self._take()
+        try:
+            sealed, failure = await self._seal_and_write([waiting.request for waiting in taken])
+        except Exception:
+            self._queue.extendleft(reversed(taken))
+            raise
+        self._queue.extendleft(reversed(taken[len(sealed.answers) :]))
+        del taken[len(sealed.answers) :]
+        size_bytes = sum(waiting.size_bytes for waiting in taken)
+        self._queued_bytes -= size_bytes
+        self._drop_above_bytes = QUEUE_BYTES
+        self._expected = len(taken) if len(taken) >= GATHER_REQUESTS_MIN and size_bytes <= GATHER_BYTES_MAX else 0
+        if failure is not None:
+            self._failed(sealed, taken, failure)
+            return
+        try:
+            announcement = self.log.announce(sealed)
+        except Exception as error:
+            self._failed(sealed, taken, error)
+            return
+        for waiting, answer in zip(taken, sealed.answers, strict=True):
+            _resolve(waiting.answer, answer.value, answer.error)
+        self._tell(announcement)
+        if sealed.missing:
+            await self._loop.run_in_executor(self._executor, self.log.reader.load_stored, sealed.missing)
+
+    def _take(self) -> list[_Waiting]:
+        """What a commit takes, one request at least; what stays in the queue can still be given up. A commit goes over
+        a link in one frame, which has a limit, so no request is added to what would become too large by it."""
+        taken: list[_Waiting] = []
+        left_bytes = self.log.settings.commit_bytes_max
+        while self._queue and len(taken) < COMMIT_ROWS_MAX and (not taken or self._queue[0].size_bytes <= left_bytes):
+            taken.append(self._queue.popleft())
+            left_bytes -= taken[-1].size_bytes
+        return taken
+
+    async def _seal_and_write(self, requests: list[Request[Any]]) -> tuple[Sealed, Exception | None]:
+        """Evaluate on the loop what is quickly done, and large frames on the thread that writes them: sealing only
+        reads the state. Answers the commit and, if it could not be written, why. What `seal` raises, it raises."""
+        if self._queued_bytes >= SEAL_ON_THREAD_BYTES:
+            await self._evaluating.acquire()
+            return await self._loop.run_in_executor(self._executor, self._sealed_and_written, requests)
+        sealed = self.log.seal(requests)
+        if not sealed.rows:
+            return sealed, None
+        return sealed, await self._loop.run_in_executor(self._executor, self._written, sealed)
+
+    def _sealed_and_written(self, requests: list[Request[Any]]) -> tuple[Sealed, Exception | None]:
+        try:
+            sealed = self.log.seal(requests)
+        finally:
+            self._loop.call_soon_threadsafe(self._evaluating.release)
+        return sealed, self._written(sealed)
+
+    def _written(self, sealed: Sealed) -> Exception | None:
+        try:
+            self.log.write(sealed)
+        except Exception as error:
+            return error
+        return None
+
+    def _failed(self, sealed: Sealed, taken: list[_Waiting], error: Exception) -> None:
+        self.log.abandon(sealed, error)
+        for waiting in taken:
+            _resolve(waiting.answer, None, error)
+        if self.log.stopped is not None:
+            self._stop(self.log.stopped)
+
+    def _stopped_elsewhere(self, error: FairleadError) -> None:
+        """A reader on a thread, or a writer there, found out why the log must stop."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop, error)
+
+    def _stop(self, error: Exception) -> None:
+        self.log.stop(error)
+        stopped = self.log.stopped
+        assert stopped is not None
+        while self._queue:
+            _resolve(self._queue.popleft().answer, None, stopped)
+        self._queued_bytes = 0
+        if self._stop_told:
+            return
+        self._stop_told = True
+        self._watches.wake_all()
+        if self._on_stop is not None:
+            self._on_stop(stopped)
+
+    def watch(self, number: int, partition: int, callback: Callable[[], None] | None = None) -> Watch:
+        """Be told when a partition moves, by `callback` or by `await watch.wait()`; `close()` it afterwards."""
+        return self._watches.add((number, partition), callback)
+
+    def add_listener(self, listener: Listener) -> None:
+        """Call `listener` after every announcement, on the loop."""
+        self._listeners.append(listener)
+
+    def _tell(self, announcement: Announcement) -> None:
+        self._watches.wake(announcement.partitions)
+        if announcement.end > announcement.first:
+            for listener in list(self._listeners):
+                listener(announcement)
+
+    # Upkeep
+
+    async def _keep_up(self, merger: Merger) -> None:
+        """Merge and delete every few seconds, until the shard closes or stops."""
+        while self.log.stopped is None:
+            await asyncio.sleep(self.log.settings.merge_interval_seconds)
+            try:
+                # Between jobs too: under load one follows the other, and a job that needs room may not find it.
+                await self._sweep()
+                while self.log.stopped is None and await self._merge_once(merger):
+                    await self._sweep()
+            except (Fenced, Damaged) as error:
+                self._stop(error)
+            except Exception as error:
+                # Merging only rearranges what is durable: what failed is shown, and planned again at the next interval.
+                self.upkeep_failures += 1
+                self.upkeep_error = error
+
+    async def _merge_once(self, merger: Merger) -> bool:
+        """Do one merge job; False if there is none."""
+        async with self._evaluating:
+            job = self.log.plan_merge()
+        if job is None:
+            return False
+        result = await merger.run(job)
+        upkeep = self.log.upkeep
+        prepared = await self._loop.run_in_executor(self._executor, upkeep.prepare, result)
+        async for moved in self._in_turns(upkeep.raise_starts(prepared)):
+            self._watches.wake(moved)
+        async with self._evaluating:
+            upkeep.finish(prepared)
+        async for _ in self._in_turns(upkeep.forget()):
+            pass
+        return True
+
+    async def _in_turns(self, steps: Iterator[T]) -> AsyncIterator[T]:
+        """Steps that change what others see, each while nothing is evaluated on a thread, others' turns in between."""
+        while True:
+            async with self._evaluating:
+                found = next(steps, None)
+            if found is None:
+                return
+            yield found
+            await asyncio.sleep(0)
+
+    async def _sweep(self) -> None:
+        upkeep = self.log.upkeep
+        async with self._evaluating:
+            upkeep.expire_producers()
+        due = upkeep.take_due()
+        if due:
+            await self._loop.run_in_executor(self._executor, upkeep.sweep, due)
+
+    async def close(self, *, checkpoint: bool = False) -> None:
+        """Finish what is queued, then stop; with `checkpoint` leave one, where a start would be slow without."""
+        self._closed = True
+        self._watches.wake_all()
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.wait([self._upkeep])
+        if self._merger is not None:
+            await self._merger.close()
+            self._merger = None
+        while self._writing is not None:
+            await asyncio.wait([self._writing])
+        self.log.recent.close()
+        if checkpoint and self.log.stopped is None:
+            await self._leave_checkpoint()
+
+    async def _leave_checkpoint(self) -> None:
+        try:
+            await self._loop.run_in_executor(self._executor, self.log.checkpoint)
+        except FairleadError as error:
+            # Only a shortcut of the next start is lost.
+            self.upkeep_error = error
+
+
+def _resolve(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(another(error) if isinstance(error, FairleadError) else error)
+    else:
+        future.set_result(value)

@@ -1,0 +1,148 @@
+"""Topics are made, changed and deleted by rows; only their owner does so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fairlead.model.errors import AlreadyExists, InvalidValue, NotOwner, UnknownTopic
+from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
+from fairlead.model.names import check_topic_name
+from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload, TopicPayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.state.effects import topic_of
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.draft import Draft
+
+
+def create_topic(
+    draft: Draft,
+    name: str,
+    partitions: int = 1,
+    configs: Mapping[str, str] | None = None,
+    *,
+    incarnation: bytes | None = None,
+) -> Topic:
+    """Make a topic that this stream owns. `incarnation` is 16 random bytes, the draft's own if not given.
+
+    Raises:
+        InvalidName: Kafka's rule for topic names.
+        InvalidValue: not from 1 to 4,096 partitions.
+        AlreadyExists: a topic has that name.
+    """
+    check_topic_name(name)
+    _check_partitions(partitions)
+    if draft.by_name(name) is not None:
+        raise AlreadyExists(f"topic {name} exists")
+    topic = Topic(
+        draft.next_number(name),
+        name,
+        incarnation or draft.new_id(),
+        partitions,
+        draft.stream_id,
+        configs=dict(configs or {}),
+    )
+    put_topic(draft, topic, draft.stream_id, None)
+    return topic
+
+
+def put_topic(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None) -> None:
+    """Write the TOPIC row that makes `topic` what it is."""
+    payload = TopicPayload(
+        topic.name,
+        topic.incarnation,
+        topic.partitions,
+        topic.owner,
+        topic.epoch,
+        topic.version,
+        dict(topic.configs),
+    )
+    draft.add_control(Kind.TOPIC, payload, number=topic.number, origin=origin, via=via)
+
+
+def delete_topic(draft: Draft, name: str) -> Topic:
+    """Delete a topic with its records and cursors; returns it as it was.
+
+    Raises:
+        UnknownTopic
+        NotOwner: it is owned elsewhere; delete it there.
+    """
+    topic = owned_topic(draft, name)
+    bury(draft, topic, draft.stream_id, None)
+    release_waiting(draft, name)
+    return topic
+
+
+def bury(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None, *, yielded: bool = False) -> None:
+    """Write the tombstone of a topic, or that it made room for another one."""
+    payload = TopicDeletedPayload(topic.name, topic.incarnation, yielded)
+    draft.add_control(Kind.TOPIC_DELETED, payload, number=topic.number, origin=origin, via=via)
+
+
+def release_waiting(draft: Draft, name: str) -> None:
+    """A name is free: the incarnation that waited for it on some link is made, and brought from its beginning."""
+    waiting = [(key, note) for key, note in draft.every_note().items() if note.create and note.create.name == name]
+    if not waiting:
+        return
+    (_, incarnation, _), first = waiting[0]
+    create = first.create
+    assert create is not None
+    if draft.by_incarnation(incarnation) is None:
+        put_topic(draft, topic_of(draft.next_number(name), create), create.owner, None)
+    for (of_link, of_incarnation, partition), note in waiting:
+        if of_incarnation == incarnation:
+            again = BehindPayload(of_link, name, incarnation, partition, 0, "gap", note.behind.noted_at)
+            draft.add_control(Kind.BEHIND, again)
+
+
+def set_partitions(draft: Draft, name: str, partitions: int) -> Topic:
+    """Give a topic more partitions; returns it as it is then.
+
+    Raises:
+        UnknownTopic, NotOwner
+        InvalidValue: fewer than it has, as many, or too many.
+    """
+    topic = owned_topic(draft, name)
+    _check_partitions(partitions)
+    if partitions <= topic.partitions:
+        raise InvalidValue(f"topic {name} has {topic.partitions} partitions; give a larger number than that")
+    return _change(draft, replace(topic, partitions=partitions))
+
+
+def set_configs(draft: Draft, name: str, changes: Mapping[str, str | None]) -> Topic:
+    """Set topic settings, or take those back whose value is None; writes nothing if nothing changes.
+
+    Raises:
+        UnknownTopic, NotOwner
+    """
+    topic = owned_topic(draft, name)
+    merged = {**topic.configs, **changes}
+    configs = {key: value for key, value in merged.items() if value is not None}
+    if configs == dict(topic.configs):
+        return topic
+    return _change(draft, replace(topic, configs=configs))
+
+
+def owned_topic(draft: Draft, name: str) -> Topic:
+    """The topic of that name, which this stream owns.
+
+    Raises:
+        UnknownTopic, NotOwner
+    """
+    topic = draft.by_name(name)
+    if topic is None:
+        raise UnknownTopic(f"topic {name} does not exist")
+    if topic.owner != draft.stream_id:
+        raise NotOwner(name, topic.owner.hex())
+    return topic
+
+
+def _change(draft: Draft, topic: Topic) -> Topic:
+    newer = replace(topic, version=topic.version + 1)
+    put_topic(draft, newer, draft.stream_id, None)
+    return newer
+
+
+def _check_partitions(partitions: int) -> None:
+    if not 1 <= partitions <= PARTITIONS_PER_TOPIC_MAX:
+        raise InvalidValue(f"{partitions} partitions: from 1 to {PARTITIONS_PER_TOPIC_MAX:,} are possible")

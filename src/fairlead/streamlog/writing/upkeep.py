@@ -1,0 +1,272 @@
+"""Merging and deleting, as far as they are the writer's: it plans jobs, puts manifests and removes what they replace.
+
+plan      what to merge next; CPU only
+(the merging process does the job)
+prepare   put the manifest that names the result; blocking
+finish    let it rule; CPU only
+sweep     delete what manifests have replaced, after the grace; blocking
+
+At a clean stop `checkpoint` puts the state as it is in memory, so that the next start need not replay the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fairlead.model.clock import Clock, Randomness
+from fairlead.model.errors import FairleadError
+from fairlead.model.settings import Settings
+from fairlead.storage import names
+from fairlead.storage.interface import Storage
+from fairlead.streamlog.merging import policy as merge_policy
+from fairlead.streamlog.merging.job import MergeJob, MergeResult
+from fairlead.streamlog.merging.policy import MergeSettings, Now, Replaced
+from fairlead.streamlog.objects import checkpoint, format, opening
+from fairlead.streamlog.objects.manifest import CheckpointEntry, Manifest
+from fairlead.streamlog.payloads import History, decode_start
+from fairlead.streamlog.reading.index import Tail
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state import effects, snapshot
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import WriterEpoch
+from fairlead.streamlog.writing.retention import ExpiryGuard
+
+CHECKPOINT_ROWS_MIN = 20_000
+"""With fewer rows to replay, a third of a second, a clean stop leaves no checkpoint."""
+STARTS_AT_ONCE = 500
+"""Partitions whose start is raised in one go."""
+CONTROL_ROWS_PART = 8
+"""So much of the reserve is not for merging: 40 MB of 320, which leaves room for one segment of 256 MB."""
+
+
+class KeptLog(Protocol):
+    """What upkeep needs of a log; `writer.ShardLog` is one."""
+
+    storage: Storage
+    prefix: str
+    epoch: WriterEpoch
+    manifest: Manifest
+    state: ShardState
+    tail: Tail
+    end: int
+    ttl_ms: int
+    producer_expiry_ms: int
+    settings: Settings
+    clock: Clock
+    guard: ExpiryGuard
+
+    @property
+    def space_is_short(self) -> bool: ...
+
+
+class Prepared(NamedTuple):
+    """A manifest that is durable and does not rule yet, and the `start` rows it brings."""
+
+    manifest: Manifest
+    starts: list[Row]
+    replaced: Replaced
+
+
+class _Due(NamedTuple):
+    at_monotonic_ms: int
+    replaced: Replaced
+
+
+class Upkeep:
+    """Upkeep of one shard's objects."""
+
+    def __init__(self, log: KeptLog) -> None:
+        self._log = log
+        self._due: deque[_Due] = deque()
+        self._checkpoint_at_ms: int | None = None
+        self._k = log.manifest.k
+        self.links_passed: int | None = None
+        """Every link has sent the commits below; None where there is no link. Set by whoever keeps the links. A shard
+        whose links are not yet known must have 0: what a merge forgets is never sent."""
+        self._planned = False
+        self._left_over = False
+        """A job was not finished, or a deletion failed: the next manifest looks for what is left of them. Never before
+        it is durable, since one of unknown outcome may name the objects."""
+
+    def plan(self) -> MergeJob | None:
+        """The next merge job, if one is worth it."""
+        log, settings = self._log, self._log.settings
+        merging = MergeSettings(
+            commits_min=settings.merge_commits_min,
+            idle_ms=int(settings.merge_idle_seconds * 1000),
+            segment_bytes_max=settings.segment_bytes_max,
+            tombstone_ms=int(settings.tombstone_seconds * 1000),
+        )
+        self._left_over |= self._planned
+        job = merge_policy.plan(log.manifest, list(log.tail.commits), self._now(), merging)
+        self._planned = job is not None
+        return job
+
+    def _now(self) -> Now:
+        log = self._log
+        state = log.state
+        deleted = {t.number: t.deleted_at_ms for t in state.tombstones.values()} | state.yielded
+        return Now(
+            now_ms=log.guard.now_ms(),
+            ttl_ms=log.ttl_ms,
+            cut_off_ms=log.guard.cut_off_ms(log.ttl_ms),
+            stream_id=state.stream_id,
+            links_passed=log.end if self.links_passed is None else self.links_passed,
+            deleted=deleted,
+            compact=_compacted(state),
+            histories=histories(state),
+            urgent=log.space_is_short,
+            room_bytes=self._room_bytes(),
+            make_checkpoint=self._checkpoint_is_due() and not log.space_is_short,
+        )
+
+    def _room_bytes(self) -> int:
+        """Free space without the part of the reserve that is for control rows."""
+        settings, storage = self._log.settings, self._log.storage
+        reserve = settings.reserve_bytes + int(settings.reserve_ratio * storage.total_bytes())
+        return storage.free_bytes() - reserve // CONTROL_ROWS_PART
+
+    def _checkpoint_is_due(self) -> bool:
+        if self._log.manifest.checkpoint is None or self._checkpoint_at_ms is None:
+            return True
+        since_ms = self._log.clock.monotonic_ms() - self._checkpoint_at_ms
+        return since_ms >= self._log.settings.checkpoint_interval_seconds * 1000
+
+    def prepare(self, result: MergeResult) -> Prepared:
+        """Put the manifest that names a job's result. Blocking.
+
+        Raises:
+            Fenced, Damaged: the log must stop.
+            StorageFull, StorageUnavailable
+            ValueError: the result is of an older manifest.
+        """
+        log = self._log
+        # A number is never used twice, also where it is not known whether its manifest was written.
+        self._k = k = self._k + 1
+        manifest = replace(merge_policy.new_manifest(log.manifest, result), k=k)
+        starts = _starts(log.storage, result.control) if result.starts and result.control else []
+        opening.put_manifest(log.storage, manifest, log.epoch)
+        replaced = merge_policy.replaced(log.manifest, manifest, result)
+        if self._left_over:
+            left = merge_policy.unreferenced(log.storage, manifest)
+            replaced = replaced._replace(names=tuple(dict.fromkeys((*replaced.names, *left))))
+            self._left_over = False
+        return Prepared(manifest, starts, replaced)
+
+    def raise_starts(self, prepared: Prepared) -> Iterator[list[tuple[int, int]]]:
+        """Before `finish`: say of expired partitions where they start now, in steps of some milliseconds; the
+        partitions of each step. A reader on a thread that misses expired rows then finds that they lie below it."""
+        for at in range(0, len(prepared.starts), STARTS_AT_ONCE):
+            step = prepared.starts[at : at + STARTS_AT_ONCE]
+            for row in step:
+                effects.replay(self._log.state, row._replace(appended_at=0))
+            yield [(row.topic, row.partition) for row in step]
+
+    def finish(self, prepared: Prepared) -> None:
+        """Let a prepared manifest rule. Then `forget` what it has merged."""
+        log = self._log
+        if prepared.manifest.checkpoint != log.manifest.checkpoint:
+            self._checkpoint_at_ms = log.clock.monotonic_ms()
+        log.manifest = prepared.manifest
+        self._planned = False
+        self.replace_later(prepared.replaced)
+
+    def forget(self) -> Iterator[int]:
+        """Drop merged commits from the index, in steps; all of them before inputs are deleted."""
+        return self._log.tail.forget(self._log.manifest.merged_end)
+
+    def checkpoint(self, randomness: Randomness) -> None:
+        """Put a checkpoint of the state at the log's end if a start would have to replay many rows. Blocking; nothing
+        may be written meanwhile.
+
+        Always true: its commit is the log's end, above all that is merged; no job makes one of an earlier commit from
+        it (`merge_policy`).
+
+        Raises:
+            Fenced, StorageFull, StorageUnavailable
+        """
+        log = self._log
+        if log.space_is_short or self._rows_to_replay() < CHECKPOINT_ROWS_MIN:
+            return
+        entry = CheckpointEntry(names.checkpoint(log.prefix, randomness.id16()), log.end)
+        opening.put_known(log.storage, entry.name, checkpoint.write(*snapshot.dump(log.state)))
+        self._k += 1
+        manifest = replace(log.manifest, k=self._k, checkpoint=entry)
+        opening.put_manifest(log.storage, manifest, log.epoch)
+        log.manifest = manifest
+
+    def _rows_to_replay(self) -> int:
+        log = self._log
+        known = log.manifest.checkpoint
+        from_commit = 0 if known is None else known.commit
+        merged = sum(segment.rows for segment in log.manifest.segments if segment.end > from_commit)
+        return merged + sum(stats.rows for stats in log.tail.commits if stats.commit >= from_commit)
+
+    def replace_later(self, replaced: Replaced) -> None:
+        """Objects that nobody reads once the grace is over."""
+        grace_ms = int(self._log.settings.delete_grace_seconds * 1000)
+        self._due.append(_Due(self._log.clock.monotonic_ms() + grace_ms, replaced))
+
+    def take_due(self) -> list[Replaced]:
+        """Objects whose grace is over; the caller sweeps them."""
+        now_ms = self._log.clock.monotonic_ms()
+        found: list[Replaced] = []
+        while self._due and self._due[0].at_monotonic_ms <= now_ms:
+            found.append(self._due.popleft().replaced)
+        return found
+
+    def sweep(self, due: Iterable[Replaced]) -> None:
+        """Delete objects, once it is certain that the shard is still ours. Blocking.
+
+        Raises:
+            Fenced, StorageUnavailable
+        """
+        log = self._log
+        names = [name for replaced in due for name in replaced.all(log.prefix)]
+        try:
+            if names:
+                opening.check_fence(log.storage, log.prefix, log.epoch)
+            for name in names:
+                log.storage.delete(name)
+        except FairleadError:
+            self._left_over = True
+            raise
+
+    def expire_producers(self) -> None:
+        """Forget idempotent producers that were silent for longer than the setting."""
+        cut_off_ms = self._log.guard.cut_off_ms(self._log.producer_expiry_ms)
+        if cut_off_ms is not None:
+            self._log.state.producers.expire(cut_off_ms)
+
+
+def _starts(storage: Storage, name: str) -> list[Row]:
+    """`start` rows below which everything is gone, of a segment of control rows."""
+    rows = format.read_whole(storage.get(name), name).rows()
+    return [row for row in rows if row.kind == Kind.START and decode_start(row.batch).gap_from is None]
+
+
+def _compacted(state: ShardState) -> frozenset[int]:
+    """Topics that are exempt from time-to-live until compaction exists."""
+    configs = state.topic_table.configs.items()
+    return frozenset(number for number, found in configs if "compact" in found.get("cleanup.policy", ""))
+
+
+def histories(state: ShardState) -> dict[tuple[int, int], History]:
+    """Epoch histories that are another than epoch 0 from offset 0 on, by (topic number, partition)."""
+    table = state.partition_table
+    epoch, first = np.array(table.epoch, np.int32), np.array(table.epoch_first, np.int64)
+    wanted = set(np.flatnonzero((epoch > 0) | ((epoch == 0) & (first != 0))).tolist()) | set(table.older)
+    if not wanted:
+        return {}
+    found = {}
+    for number in state.topic_table.numbers():
+        slot = state.topic_table.slot[number]
+        for partition in range(state.topic_table.count[number]):
+            if slot + partition in wanted:
+                found[number, partition] = table.get(slot + partition).history
+    return found

@@ -1,0 +1,499 @@
+"""Every message of the link protocol, as a frozen value; `docs/formats/link-protocol.md` tells the whole conversation.
+
+    source server  ⇄  reader task      WebSocket /control/reader       READER_SAYS, READER_HEARS
+    source server  ⇄  sink task        WebSocket /control/sink         SINK_SAYS, SINK_HEARS
+    source server  →  replicator       WebSocket /control/replicator   REPLICATOR_HEARS
+    sink task      ⇄  gateway          Upgrade /gateway/apply          APPLY_SAYS, APPLY_HEARS (and frames)
+    source server  →  gateway          POST /gateway/link              LinkRequest, LinkAnswer
+
+`to_json(message)` and `from_json(text, READER_SAYS)` are each other's inverse. Text messages carry the name of their
+kind as `type`. Ids are bytes here and hex in JSON. Commits are half-open: a position `commit` means all below it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from fairlead.model.errors import InvalidValue
+from fairlead.streamlog.values import EpochRange, LogObject, Run
+from fairlead.wire.strict_json import from_object, to_object
+
+PROTOCOL = 1
+"""Version of the link protocol; both ends of /gateway/apply must speak the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stream somewhere: by name for people, by id for everything else."""
+
+    cluster: str
+    path: str
+    stream: bytes
+    urls: tuple[str, ...] = ()
+    """HTTP addresses of the cluster's gateways, for example `http://127.0.0.1:7660`."""
+
+
+# ---------------------------------------------------------------- reader task → source server
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderHello:
+    """First message. The server may give up to `slots` grants to this worker at a time."""
+
+    worker: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListObjects:
+    """An object was missing: name the objects from this commit on again (answered by Announce with `reset`)."""
+
+    source: bytes
+    shard: int
+    from_commit: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsWanted:
+    """What do these topic numbers mean?"""
+
+    source: bytes
+    shard: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReport:
+    """How far a grant has been scanned; at most every 200 ms, and only when it changed."""
+
+    grant: int
+    slices: Mapping[int, int]
+    """By slice: every commit below this one has been read and its rows handed on."""
+    emitted: Mapping[int, int] = field(default_factory=dict)
+    """By slice: `to_commit` of the last frame handed on, if any. Once the destination has recorded it, all that was
+    read has been applied, though an empty stretch after it moves no position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Locate:
+    """Repair: which objects hold rows of this partition from `offset` on?"""
+
+    source: bytes
+    shard: int
+    number: int
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A repair grant is finished, or a grant with `until` has been read to its end; the slot is free."""
+
+    grant: int
+
+
+# ---------------------------------------------------------------- source server → reader task
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Read these slices of this shard for this link, until withdrawn."""
+
+    grant: int
+    """Number of the grant on this server, for ReadReport, Done and Withdraw."""
+    link: bytes
+    run: Run
+    source: Place
+    shard: int
+    destination: Place
+    forward: str
+    """`all`: also rows that came by another link; `own`: only those first written in the source stream."""
+    data_root: str
+    """Directory of the server's storage, for executors on the same host."""
+    prefix: str
+    """Objects of the shard lie below `<prefix>/`."""
+    slices: Mapping[int, int]
+    """By slice, the commit to start with: the destination's recorded position."""
+    epochs: tuple[EpochRange, ...]
+    end: int
+    """Announced end of the shard: commits below it may be read."""
+    until: int | None = None
+    """A link that ends (copystream): commits below this one only."""
+    link_created_at: int | None = None
+    """When the link was made, milliseconds since 1970; goes into its frames."""
+    read_from: Mapping[int, int] = field(default_factory=dict)
+    """By slice, the commit below which an earlier grant has found nothing more to send; frames begin at `slices`."""
+
+    @property
+    def starts(self) -> dict[int, int]:
+        """By slice, the first commit that is read."""
+        return {**self.slices, **self.read_from}
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPartition:
+    """A partition to bring again, from offset `end` (the replica's log end)."""
+
+    number: int
+    partition: int
+    end: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairGrant:
+    """Bring these partitions, by Locate, with frames that carry `repair`; then Done."""
+
+    grant: int
+    link: bytes
+    run: Run
+    source: Place
+    shard: int
+    destination: Place
+    forward: str
+    data_root: str
+    prefix: str
+    partitions: tuple[RepairPartition, ...]
+    epochs: tuple[EpochRange, ...]
+    end: int
+    link_created_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """The announced end of a shard and the objects up to it that were not named on this connection before.
+
+    After a Grant the first one begins at the lowest granted commit. With `reset` it replaces what was named before,
+    from the first object's first commit on.
+    """
+
+    source: bytes
+    shard: int
+    end: int
+    objects: tuple[LogObject, ...]
+    reset: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicName:
+    """What a topic number means."""
+
+    number: int
+    incarnation: bytes
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Answer to TopicsWanted; numbers that are unknown are left out."""
+
+    source: bytes
+    shard: int
+    topics: tuple[TopicName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Answer to Locate: the objects in commit order, and the announced end up to which they were looked for."""
+
+    source: bytes
+    shard: int
+    number: int
+    partition: int
+    offset: int
+    objects: tuple[LogObject, ...]
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Stop this grant at once; what it has handed on may be dropped by anyone."""
+
+    grant: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """How much of what this grant has handed on its destination has answered, in all since the grant began: what the
+    Progress messages of its run add up to, passed on as they come. The reader stays within a bound of it, so that a
+    thin link neither fills memory nor makes its neighbours wait."""
+
+    grant: int
+    frames: int
+    size_bytes: int
+
+
+# ---------------------------------------------------------------- sink task ⇄ source server
+
+
+@dataclass(frozen=True, slots=True)
+class SinkHello:
+    """First message."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a destination has answered; counts are since the Progress before this one."""
+
+    link: bytes
+    run: Run
+    shard: int
+    slices: Mapping[int, int]
+    """Recorded positions by slice, those that changed."""
+    frames: int = 0
+    """Frames answered: applied or refused."""
+    records: int = 0
+    size_bytes: int = 0
+    """Length of the frames answered."""
+    behind: int = 0
+    """Partitions newly noted behind."""
+    duplicates: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The frames of this link up to this run were dropped: the destination does not answer, is slow or said no."""
+
+    link: bytes
+    run: Run
+    reason: str
+    """`unreachable`, `slow`, or the `code` of the gateway's Error (`not_agreed`, `unknown_stream`, …)."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRefused:
+    """The gateway refused a frame of this slice, and answered with the position that it has recorded."""
+
+    link: bytes
+    run: Run
+    shard: int
+    slice: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawRun:
+    """Drop what waits for this link of runs up to and including this one."""
+
+    link: bytes
+    run: Run
+
+
+# ---------------------------------------------------------------- source server → replicator
+
+
+@dataclass(frozen=True, slots=True)
+class LinksActive:
+    """How many links want to move data; 0 needs no Spark. Sent at once and at each change."""
+
+    links: int
+
+
+# ---------------------------------------------------------------- sink task ⇄ gateway
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyHello:
+    """First message on /gateway/apply; frames may follow after Ok."""
+
+    protocol: int
+    link: bytes
+    run: Run
+    source: Place
+    destination: bytes
+    """Id of the destination stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """Go on; the gateway stops reading while more than this many bytes of frames wait to be applied."""
+
+    window_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """No, and the connection is closed. `code` as in `GatewayCode`."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAt:
+    """A recorded position of one slice."""
+
+    shard: int
+    slice: int
+    commit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Cumulative: frames 1 to `through` of this connection are answered (applied, or refused by a Refused before)."""
+
+    through: int
+    slices: tuple[SliceAt, ...]
+    """Positions that changed since the last Applied."""
+    records: int
+    """Rows appended, duplicates dropped and partitions noted behind, since the connection began."""
+    duplicates: int
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Frame `frame` (counted from 1) was refused, and so are later ones of its slice on this connection and run."""
+
+    frame: int
+    shard: int
+    slice: int
+    position: int
+    """The recorded position (0 if none)."""
+    reason: str
+    """`from` (a frame is missing before it) or `run` (a newer grant has been seen)."""
+
+
+# ---------------------------------------------------------------- source server → gateway, HTTP
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRequest:
+    """First contact of a link and whenever the source wants to know where the replica stands. Changes nothing, except
+    that a stream which names its upstream without an id is bound to this id."""
+
+    link: bytes
+    source: Place
+    path: str
+    """Path of the replica stream in the destination cluster."""
+    once: bool = False
+    """A copy that needs a one-time grant, not a standing agreement; at its end: one with positions of its own."""
+    protocol: int = PROTOCOL
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePosition:
+    """A recorded position with what the source checks it by."""
+
+    shard: int
+    slice: int
+    commit: int
+    epoch_id: bytes
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class BehindPartition:
+    """A partition that the replica has noted behind for this link."""
+
+    topic: str
+    incarnation: bytes
+    partition: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GapRange:
+    """Offsets [start, end) that this replica will never have, and why."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkAnswer:
+    """Where the replica stands; lists are cut at 10,000, the totals are whole."""
+
+    cluster: str
+    path: str
+    stream: bytes
+    positions: tuple[SlicePosition, ...]
+    behind: tuple[BehindPartition, ...]
+    behind_total: int
+    conflicts_total: int
+    gaps: tuple[GapRange, ...]
+    gaps_total: int
+
+
+# ---------------------------------------------------------------- text
+
+Kinds = Mapping[str, type[Any]]
+
+READER_SAYS: Kinds = {
+    "hello": ReaderHello,
+    "list": ListObjects,
+    "topics": TopicsWanted,
+    "read": ReadReport,
+    "locate": Locate,
+    "done": Done,
+}
+READER_HEARS: Kinds = {
+    "grant": Grant,
+    "repair": RepairGrant,
+    "announce": Announce,
+    "topics": Topics,
+    "located": Located,
+    "withdraw": Withdraw,
+    "credit": Credit,
+}
+SINK_SAYS: Kinds = {"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SliceRefused}
+SINK_HEARS: Kinds = {"withdraw": WithdrawRun}
+REPLICATOR_HEARS: Kinds = {"links": LinksActive}
+APPLY_SAYS: Kinds = {"hello": ApplyHello}
+APPLY_HEARS: Kinds = {"ok": Ok, "error": Error, "applied": Applied, "refused": Refused}
+
+_ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, APPLY_SAYS, APPLY_HEARS)
+_TYPE_OF: dict[type[Any], str] = {kind: name for kinds in _ALL for name, kind in kinds.items()}
+
+T = TypeVar("T")
+
+
+def to_json(message: object) -> str:
+    """The text of any message above; bodies of HTTP requests and answers have no `type`."""
+    name = _TYPE_OF.get(type(message))
+    head = {} if name is None else {"type": name}
+    return json.dumps(head | to_object(message), separators=(",", ":"))
+
+
+def from_json(text: str | bytes, kinds: Kinds) -> Any:
+    """Read a text message of one direction of one connection, for example `from_json(text, READER_SAYS)`.
+
+    Raises:
+        InvalidValue: not JSON, another `type`, or a field that is missing, unknown or of another type.
+    """
+    data = _parse(text)
+    name = data.pop("type", None)
+    kind = kinds.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise InvalidValue(f"message of type {name!r}: expected one of {', '.join(sorted(kinds))}")
+    return from_object(kind, data)
+
+
+def body_from_json(text: str | bytes, kind: type[T]) -> T:
+    """Read the body of an HTTP request or answer.
+
+    Raises:
+        InvalidValue: as `from_json`.
+    """
+    return from_object(kind, _parse(text))
+
+
+def _parse(text: str | bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue(f"message is not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise InvalidValue(f"message is not a JSON object but {type(data).__name__}")
+    return data

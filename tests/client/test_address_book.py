@@ -1,0 +1,77 @@
+"""`clusters.toml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.client.address_book import AddressBook, KnownCluster, default_file
+from fairlead.model.errors import InvalidValue, NotFound, UnknownCluster
+
+SF = KnownCluster("sanfrancisco", ("http://127.0.0.1:7660",), ("127.0.0.1:9092",))
+NY = KnownCluster("new.york", ("http://127.0.0.1:7661", "http://[::1]:7661"))
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> AddressBook:
+    return AddressBook(tmp_path / "config" / "clusters.toml")
+
+
+def test_what_is_entered_is_found(book: AddressBook) -> None:
+    """Also by another reader of the file, and in the order of entry."""
+    book.put(SF)
+    book.put(NY)
+    assert AddressBook(book.file).clusters() == [SF, NY]
+    assert book.find("new.york") == NY
+    assert book.default() == SF
+
+
+def test_an_entry_is_replaced_in_its_place(book: AddressBook) -> None:
+    """A cluster that comes back on another port stays the first."""
+    book.put(SF)
+    book.put(NY)
+    moved = KnownCluster("sanfrancisco", ("http://127.0.0.1:1",))
+    book.put(moved)
+    assert book.clusters() == [moved, NY]
+
+
+def test_an_unknown_cluster_is_answered_with_those_there_are(book: AddressBook) -> None:
+    """And with the command that enters one."""
+    book.put(SF)
+    with pytest.raises(UnknownCluster, match=r"sanfrancisco.*cluster add"):
+        book.find("lisbon")
+
+
+def test_an_empty_book_says_how_to_begin(book: AddressBook) -> None:
+    """The first thing a new user meets."""
+    with pytest.raises(UnknownCluster, match="fairlead up"):
+        book.default()
+
+
+def test_a_removed_cluster_is_gone(book: AddressBook) -> None:
+    """And cannot be removed twice."""
+    book.put(SF)
+    book.remove("sanfrancisco")
+    with pytest.raises(NotFound):
+        book.remove("sanfrancisco")
+
+
+@pytest.mark.parametrize(
+    "content", ["clusters = 1", "[clusters.a]\nhttp = 5", "[clusters.a]", "x = [", "[clusters.a]\nhttp = ['x']"]
+)
+def test_a_file_that_is_no_address_book_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    """It is never overwritten."""
+    file = tmp_path / "clusters.toml"
+    file.write_text(content)
+    book = AddressBook(file)
+    with pytest.raises(InvalidValue):
+        book.put(SF)
+    assert file.read_text() == content
+
+
+def test_the_file_is_where_the_variables_say(tmp_path: Path) -> None:
+    """FAIRLEAD_CLUSTERS, else the configuration folder."""
+    assert default_file({"FAIRLEAD_CLUSTERS": "/x/c.toml"}) == Path("/x/c.toml")
+    assert default_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/fairlead/clusters.toml")
+    assert default_file({}).parts[-3:] == (".config", "fairlead", "clusters.toml")

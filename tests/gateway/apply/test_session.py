@@ -1,0 +1,203 @@
+"""One apply connection without a socket: its window, its parts for several shards, its failure."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from tests.gateway.apply.test_socket import LINK, NUMBER, SLICE, SOURCE, TOPIC, batch_row, frame, frames, topic_row
+from tests.streamlog.world import opened
+
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.apply.session import ApplyCounts, ApplySession, in_pieces, pieces, split
+from fairlead.model.errors import FairleadError, StorageFull
+from fairlead.model.names import shard_of
+from fairlead.storage.memory import Fault, MemoryStorage
+from fairlead.streamlog.applying.frame import Applied, apply_frame
+from fairlead.streamlog.frames.codec import encode_frame
+from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.payloads import TopicDeletedPayload, encode
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.values import Run
+from fairlead.wire.messages import Applied as Answer
+from fairlead.wire.messages import ApplyHello
+
+
+class SlowShard:
+    """A shard whose commits end when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[asyncio.Future[Applied]] = []
+
+    async def submit(self, request: Any, size_bytes: int = 0) -> Applied:
+        answer: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        self.waiting.append(answer)
+        return await answer
+
+
+class FakeStream:
+    """A stream of slow shards."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.shards = [SlowShard() for _ in range(count)]
+
+
+def session(stream: FakeStream, window_bytes: int = 1_000_000) -> ApplySession:
+    """A connection to a fake stream."""
+    hello = ApplyHello(1, LINK, Run(1, 1), SOURCE, b"d" * 16)
+    return ApplySession(cast(Stream, stream), hello, window_bytes, ApplyCounts())
+
+
+async def settled() -> None:
+    """Let everything that can run, run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_nothing_is_read_beyond_the_window() -> None:
+    """The third frame is taken only when one of the first two has been applied."""
+    stream = FakeStream()
+    data = encode_frame(frames(1)[0])
+    open_session = session(stream, len(data) + 1)
+    await open_session.submit(data)
+    second = asyncio.ensure_future(open_session.submit(data))
+    await settled()
+    assert not second.done()
+    stream.shards[0].waiting[0].set_result(Applied(1, appended=1))
+    await second
+    assert await open_session.answers() == [Answer(1, ((open_session_at(1)),), 1, 0, 0)]
+    stream.shards[0].waiting[1].set_result(Applied(1))
+    await open_session.close()
+
+
+def open_session_at(commit: int) -> Any:
+    """The only slice's position."""
+    from fairlead.wire.messages import SliceAt
+
+    return SliceAt(0, frames(1)[0].slice, commit)
+
+
+async def test_a_frame_is_answered_only_after_those_before_it() -> None:
+    """Shards may be done in another order; `through` counts what is complete."""
+    stream = FakeStream()
+    open_session = session(stream)
+    for each in frames(2):
+        await open_session.submit(encode_frame(each))
+    await settled()
+    one, two = stream.shards[0].waiting
+    two.set_result(Applied(2, appended=1))
+    await settled()
+    assert await open_session.answers() == []
+    one.set_result(Applied(1, appended=1))
+    (answer,) = await open_session.answers()
+    assert isinstance(answer, Answer)
+    assert answer.through == 2
+
+
+async def test_the_position_is_the_lowest_of_the_shards() -> None:
+    """What only one shard has recorded is not yet safe."""
+    stream = FakeStream(2)
+    open_session = session(stream)
+    await open_session.submit(encode_frame(frames(1)[0]))
+    await settled()
+    for shard, position in zip(stream.shards, (7, 5), strict=True):
+        shard.waiting[0].set_result(Applied(position))
+    (answer,) = await open_session.answers()
+    assert isinstance(answer, Answer)
+    assert [at.commit for at in answer.slices] == [5]
+
+
+async def test_a_failed_commit_ends_the_connection_and_frees_its_reader() -> None:
+    """The one who waits for room is let go, and the answer is the reason."""
+    stream = FakeStream()
+    open_session = session(stream, 1)
+    waiting = asyncio.ensure_future(open_session.submit(encode_frame(frames(1)[0])))
+    await settled()
+    stream.shards[0].waiting[0].set_exception(StorageFull("disk", 0, 1))
+    await waiting
+    with pytest.raises(StorageFull):
+        await open_session.answers()
+
+
+def test_each_shard_gets_the_rows_of_its_topics() -> None:
+    """Every shard gets a part, for the position; a repair goes only where its topic lives."""
+    names = ["a", "b", "c", "d", "e", "f"]
+    topics = {number: FrameTopic(bytes([number]) * 16, name) for number, name in enumerate(names)}
+    rows = [batch_row(0, 0)._replace(topic=number) for number in topics]
+    whole = Frame(LINK, Run(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows)
+    parts = dict(split(whole, 3))
+    assert sorted(parts) == [0, 1, 2]
+    for shard, part in parts.items():
+        assert [names[row.topic] for row in part.rows] == [name for name in names if shard_of(name, 3) == shard]
+        assert (part.from_commit, part.to_commit) == (0, 1)
+    repair = Frame(LINK, Run(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows[1:2], Repair(1, 0, 1, last=True))
+    assert [shard for shard, _ in split(repair, 3)] == [shard_of("b", 3)]
+
+
+def test_a_frame_of_many_rows_is_applied_in_pieces_and_the_last_moves_the_position() -> None:
+    """Data before position; a repair ends with its last piece."""
+    rows = [batch_row(n, n) for n in range(5)]
+    whole = frame(0, 5, *rows)
+    found = pieces(whole, 2)
+    assert [(piece.from_commit, piece.to_commit) for piece in found] == [(0, 0), (0, 0), (0, 5)]
+    assert [row for piece in found for row in piece.rows] == rows
+    repair = replace(whole, repair=Repair(1, 0, 5, last=True))
+    assert [piece.repair.last for piece in pieces(repair, 2) if piece.repair] == [False, False, True]
+
+
+def test_a_frame_of_one_shard_is_not_copied() -> None:
+    """The usual case costs nothing."""
+    whole = frame(0, 1)
+    assert split(whole, 1)[0][1] is whole
+
+
+def test_a_frame_of_which_one_piece_failed_moves_no_position() -> None:
+    """The disk is full for one commit, and has room for the next: what the first piece brought is not passed over."""
+    storage = MemoryStorage()
+    log = opened(storage)
+    log.run(lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
+    first, last = in_pieces(frame(1, 3, batch_row(1, 0), _tombstone_of_another(2)), 1)
+    storage.fail(Fault.FULL)
+    with pytest.raises(StorageFull):
+        log.run(first)
+    with pytest.raises(FairleadError):
+        log.run(last)[0].result()
+    position = log.state.position((LINK, 0, SLICE))
+    assert position is not None
+    assert position.commit == 1
+
+
+def test_a_frame_of_which_one_piece_was_refused_moves_no_position() -> None:
+    """Below the reserve batches are refused and control rows are not; the control rows are of the same frame."""
+    log = opened(MemoryStorage())
+    log.run(lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
+    first, last = in_pieces(frame(1, 3, batch_row(1, 0), _tombstone_of_another(2)), 1)
+    log.settings = replace(log.settings, reserve_bytes=1 << 60)
+    log.clock.pass_ms(10_000)  # type: ignore[attr-defined]
+    answers = log.run(first, last)
+    assert [type(answer.error) for answer in answers] == [StorageFull, StorageFull]
+    position = log.state.position((LINK, 0, SLICE))
+    assert position is not None
+    assert position.commit == 1
+
+
+def test_pieces_of_one_frame_share_a_commit_or_follow_one_another() -> None:
+    """Also where a piece brings nothing new, and so no commit."""
+    log = opened(MemoryStorage())
+    for _ in range(2):
+        pieces_of = in_pieces(frame(0, 3, topic_row(0), batch_row(1, 0), batch_row(2, 1)), 1)
+        log.run(pieces_of[0])
+        answers = log.run(*pieces_of[1:])
+        assert [answer.error for answer in answers] == [None, None]
+    position = log.state.position((LINK, 0, SLICE))
+    assert position is not None
+    assert position.commit == 3
+    assert log.state.partition(NUMBER, 0).end == 2
+
+
+def _tombstone_of_another(commit: int) -> Row:
+    """A control row, which is applied whether there is room for batches or not."""
+    payload = encode(TopicDeletedPayload(TOPIC.name, b"z" * 16, True))
+    return topic_row(commit)._replace(kind=Kind.TOPIC_DELETED, batch=payload)

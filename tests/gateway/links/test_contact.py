@@ -1,0 +1,112 @@
+"""Calls of a destination's gateways: several addresses in turn, dead ones skipped, waits that grow."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from fairlead.gateway.links.contact import Backoff, Gateways, Timing
+from fairlead.model.errors import NotAgreed, Unreachable
+from fairlead.wire.errors import error_envelope
+from fairlead.wire.messages import LinkAnswer, LinkRequest, Place, to_json
+
+REQUEST = LinkRequest(b"l" * 16, Place("a", "/s", b"s" * 16), "/r")
+ANSWER = LinkAnswer("b", "/r", b"r" * 16, (), (), 0, 0, (), 0)
+URLS = ("http://one", "http://two")
+
+
+class Still:
+    """A clock that a test moves, and randomness that is always the same."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def id16(self) -> bytes:
+        return b"\xff" * 16
+
+
+class Network:
+    """Answers of hosts by name; a host that is not there refuses."""
+
+    def __init__(self, **hosts: httpx.Response) -> None:
+        self.hosts = hosts
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.host)
+        if request.url.host not in self.hosts:
+            raise httpx.ConnectError("refused")
+        return self.hosts[request.url.host]
+
+
+def ok() -> httpx.Response:
+    """A gateway that agrees."""
+    return httpx.Response(200, text=to_json(ANSWER))
+
+
+def gateways(network: Network, still: Still) -> Gateways:
+    """Gateways over a network of one's own."""
+    http = httpx.AsyncClient(transport=httpx.MockTransport(network))
+    return Gateways(http, still, Timing())
+
+
+async def test_addresses_are_asked_in_turn() -> None:
+    """New contacts spread over the gateways."""
+    network = Network(one=ok(), two=ok())
+    there = gateways(network, Still())
+    for _ in range(4):
+        assert await there.ask(URLS, REQUEST) == ANSWER
+    assert network.asked == ["one", "two", "one", "two"]
+
+
+async def test_a_dead_address_is_skipped_for_a_while() -> None:
+    """It is asked again after ten seconds, and before that only if no other answers."""
+    network, still = Network(two=ok()), Still()
+    there = gateways(network, still)
+    await there.ask(URLS, REQUEST)
+    await there.ask(URLS, REQUEST)
+    await there.ask(URLS, REQUEST)
+    assert network.asked == ["one", "two", "two", "two"]
+    still.now_ms = 20_000
+    network.hosts["one"] = ok()
+    for _ in range(2):
+        await there.ask(URLS, REQUEST)
+    assert "one" in network.asked[-2:]
+
+
+async def test_no_address_answering_names_all_of_them() -> None:
+    """The error lists what was tried."""
+    with pytest.raises(Unreachable, match=r"http://one .*http://two"):
+        await gateways(Network(), Still()).ask(URLS, REQUEST)
+
+
+async def test_a_refusal_keeps_its_kind() -> None:
+    """What the gateway said is raised as the same error here."""
+    envelope = error_envelope(NotAgreed("run: fairlead stream upstream add …"), 0)
+    network = Network(one=httpx.Response(403, text=json.dumps(envelope)))
+    with pytest.raises(NotAgreed, match="run: fairlead stream upstream add"):
+        await gateways(network, Still()).ask(URLS[:1], REQUEST)
+
+
+async def test_an_answer_that_is_not_ours_is_unreachable() -> None:
+    """A proxy's error page is no gateway."""
+    with pytest.raises(Unreachable, match="HTTP 502"):
+        await gateways(Network(one=httpx.Response(502, text="<html>")), Still()).ask(URLS[:1], REQUEST)
+
+
+def test_waits_double_up_to_ten_seconds_and_begin_again() -> None:
+    """0.2, 0.4 … 10 s with jitter below; a reset begins with the shortest."""
+    backoff = Backoff(Timing(), Still())
+    waits = [backoff.next_s() for _ in range(8)]
+    assert waits[:3] == pytest.approx([0.2, 0.4, 0.8], rel=1e-6)
+    assert waits[-1] == pytest.approx(10, rel=1e-6)
+    backoff.reset()
+    assert backoff.next_s() == pytest.approx(0.2, rel=1e-6)

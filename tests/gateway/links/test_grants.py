@@ -1,0 +1,107 @@
+"""Who is given what to read: division of a backlog, numbers of runs, what ends with a reader."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.gateway.links.assignment import Granting
+from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
+from fairlead.gateway.links.reader_port import ReaderPort
+from fairlead.streamlog.values import Run, WriterEpoch
+
+KEY = (b"s" * 16, 0)
+
+
+class FakePort:
+    """A reader that remembers what was taken from it."""
+
+    def __init__(self, slots: int = 2) -> None:
+        self.slots = slots
+        self.withdrawn: list[tuple[int, str]] = []
+
+    def withdraw(self, grant: int, key: object, reason: str) -> None:
+        self.withdrawn.append((grant, reason))
+
+
+def held(number: int, port: FakePort, link: bytes = b"l", slices: frozenset[int] = frozenset({1})) -> Held:
+    """A grant under run (1, number)."""
+    return Held(number, link, Run(1, number), KEY, slices, cast(ReaderPort, port))
+
+
+def table_of(*ports: FakePort) -> GrantTable:
+    """A table with these readers."""
+    table = GrantTable()
+    table.ports.extend(cast(list[ReaderPort], list(ports)))
+    return table
+
+
+def test_a_small_backlog_is_given_to_one_reader() -> None:
+    """Sixteen slices with little to read are one grant, however many readers there are."""
+    assert groups(dict.fromkeys(range(16), 1000), 4) == [list(range(16))]
+
+
+def test_a_big_backlog_is_divided_by_bytes() -> None:
+    """Every slice is in exactly one group and the groups are about equal."""
+    pending = {each: SPLIT_BYTES // (each + 1) for each in range(16)}
+    found = groups(pending, 3)
+    assert sorted(each for group in found for each in group) == list(range(16))
+    sums = sorted(sum(pending[each] for each in group) for group in found)
+    assert len(found) == 3
+    assert sums[-1] <= sums[0] + SPLIT_BYTES
+
+
+def test_a_backlog_of_one_slice_is_not_divided() -> None:
+    """There are never more groups than slices."""
+    assert groups({3: 10 * SPLIT_BYTES}, 4) == [[3]]
+
+
+def test_runs_grow_also_above_those_a_destination_has_seen() -> None:
+    """A restored cluster that counts from a lower writer epoch would be refused for ever."""
+    runs = Runs(2)
+    assert runs.next() == Run(2, 1)
+    runs.seen([Run(1, 99), Run(5, 7)])
+    assert runs.next() == Run(5, 8)
+
+
+def test_free_readers_are_offered_by_load_and_full_ones_not_at_all() -> None:
+    """The reader with the fewest grants comes first."""
+    busy, idle, full = FakePort(), FakePort(), FakePort(slots=1)
+    table = table_of(busy, idle, full)
+    table.add(held(1, busy))
+    table.add(held(2, full))
+    assert table.free() == [idle, busy]
+
+
+def test_a_reader_that_leaves_ends_its_grants() -> None:
+    """The links that lost something are named, so that they are given again."""
+    one, other = FakePort(), FakePort()
+    table = table_of(one, other)
+    table.add(held(1, one, b"a"))
+    table.add(held(2, other, b"b"))
+    assert table.leave(cast(ReaderPort, one)) == {b"a"}
+    assert table.of(b"a") == []
+    assert len(table.of(b"b")) == 1
+
+
+def test_withdrawing_tells_the_readers_and_answers_the_largest_run() -> None:
+    """Sinks are told to drop up to that run."""
+    port = FakePort()
+    table = table_of(port)
+    table.add(held(1, port))
+    table.add(held(2, port))
+    assert table.withdraw(table.of(b"l"), "paused") == Run(1, 2)
+    assert port.withdrawn == [(1, "paused"), (2, "paused")]
+    assert table.withdraw(table.of(b"l"), "paused") is None
+
+
+def test_runs_grow_across_restarts() -> None:
+    """Also where no destination has seen those of the last server, whose frames may still come."""
+    first, second = (
+        Granting(cast(Cluster, SimpleNamespace(meta=SimpleNamespace(log=SimpleNamespace(epoch=epoch)))), "").runs
+        for epoch in (WriterEpoch(1, b"a" * 16), WriterEpoch(2, b"b" * 16))
+    )
+    for _ in range(5):
+        last = first.next()
+    assert last < second.next()

@@ -1,0 +1,102 @@
+"""Links whose destination is not where the source thinks it is, and repairs that race with the traffic."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.gateway.rig import Site, until
+from tests.gateway.tasks import task
+
+from fairlead.replication.carried.rows import LinkFrame
+from fairlead.replication.sink.task import SinkTask
+from fairlead.streamlog.frames.codec import decode_frame
+
+SHIPS = "/ships"
+
+
+async def link(source: Site, replica: Site) -> None:
+    """A link between their streams, named on both sides."""
+    await replica.links.add_upstream(SHIPS, source.cluster.global_path(SHIPS))
+    await source.links.add_replica(SHIPS, replica.cluster.global_path(SHIPS), urls=replica.urls)
+
+
+async def test_a_replica_restored_from_an_older_copy_gets_what_it_lost(tmp_path: Path) -> None:
+    """The source remembers higher positions than the replica now has; what the replica says is what counts."""
+    async with Site("sf", tmp_path) as sf:
+        await sf.stream(SHIPS)
+        async with Site("ny", tmp_path) as ny:
+            await ny.stream(SHIPS)
+            async with task(sf):
+                await link(sf, ny)
+                await sf.write(SHIPS, "a", b"0")
+                await until(lambda: ny.end(SHIPS, "a") == 1, 30)
+            await asyncio.to_thread(shutil.copytree, tmp_path / "ny", tmp_path / "yesterday" / "ny")
+            async with task(sf):
+                await sf.write(SHIPS, "a", b"1")
+                await sf.write(SHIPS, "b", b"0")
+                await until(lambda: (ny.end(SHIPS, "a"), ny.end(SHIPS, "b")) == (2, 1), 30)
+            port = ny.port
+        async with Site("ny", tmp_path / "yesterday", port=port) as ny:
+            async with task(sf, "a round that began by what the source remembers"):
+                await sf.write(SHIPS, "c", b"0")
+                await until(lambda: ny.end(SHIPS, "c") == 1, 30)
+            async with task(sf, "the next round"):
+                await until(lambda: ny.ends(SHIPS) == {"a": 2, "b": 1, "c": 1}, 30)
+                await until(lambda: sf.links.list(SHIPS)[0]["isUptodate"])
+
+
+@asynccontextmanager
+async def traffic(site: Site, topic: str, every_seconds: float) -> AsyncIterator[None]:
+    """A record every so often."""
+
+    async def go_on() -> None:
+        while True:
+            await site.write(SHIPS, topic, b"x")
+            await asyncio.sleep(every_seconds)
+
+    writing = asyncio.ensure_future(go_on())
+    try:
+        yield
+    finally:
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+
+
+@asynccontextmanager
+async def slow_to_connect(site: Site, delay_seconds: float) -> AsyncIterator[None]:
+    """A task whose repairs, each on a connection of its own, come later than what was already flowing."""
+    loop = asyncio.get_running_loop()
+    delayed: list[asyncio.TimerHandle] = []
+
+    def keep(frame: LinkFrame) -> bool:
+        if decode_frame(frame.data).repair is None:
+            return True
+        delayed.append(loop.call_later(delay_seconds, sinks[0].offer, frame))
+        return False
+
+    sinks: list[SinkTask] = []
+    async with task(site, keep=keep, sinks=sinks):
+        yield
+    for timer in delayed:
+        timer.cancel()
+
+
+async def test_a_repair_ends_though_records_keep_coming(tmp_path: Path) -> None:
+    """The name that the source's topic waited for becomes free; from then on the replica must catch up, also where a
+    new connection takes longer than the time between two records, as over any satellite."""
+    async with Site("sf", tmp_path) as sf, Site("ny", tmp_path) as ny, slow_to_connect(sf, 0.3):
+        await sf.stream(SHIPS)
+        await ny.stream(SHIPS)
+        await ny.write(SHIPS, "busy", b"of another")
+        await link(sf, ny)
+        async with traffic(sf, "busy", 0.02):
+            notes = ny.cluster.stream(SHIPS).shards[0].state.all_notes
+            await until(notes, 30)
+            await ny.cluster.stream(SHIPS).delete_topic("busy")
+            await until(lambda: not notes(), 30)
+            end = sf.end(SHIPS, "busy")
+            await until(lambda: ny.end(SHIPS, "busy") >= end, 5)

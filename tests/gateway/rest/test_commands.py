@@ -1,0 +1,318 @@
+"""What the commands of the admin interface do, without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.gateway.desk import WRITTEN_MS, Desk, desks
+
+from fairlead.cluster.stream import CommittedOffset
+from fairlead.model import errors
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    async with desks("sanfrancisco") as (found,):
+        yield found
+
+
+async def test_a_stream_has_the_originals_defaults(desk: Desk) -> None:
+    """ttl 604800, autocreate true, one partition, permissions of the creator."""
+    await desk.post("stream/create", path="/ships")
+    (row,) = await desk.get("stream/info", path="/ships")
+    assert (row["ttl"], row["autocreate"], row["defaultpartitions"]) == (604800, True, 1)
+    assert (row["compression"], row["defaulttimestamptype"], row["pidexpirysecs"]) == ("off", "createtime", 604800)
+    assert {row[f"{name}perm"] for name in ("produce", "consume", "topic", "copy", "admin")} == {"u:tester"}
+
+
+async def test_settings_are_stored_and_edited(desk: Desk) -> None:
+    """Compression too, though it has no effect yet."""
+    await desk.post("stream/create", path="/ships", ttl=60, compression="lz4", autocreate="false")
+    await desk.post("stream/edit", path="/mapr/sanfrancisco/ships", ttl="0", defaultpartitions=4)
+    (row,) = await desk.get("stream/info", path="sanfrancisco:/ships")
+    assert (row["ttl"], row["compression"], row["autocreate"], row["defaultpartitions"]) == (0, "lz4", False, 4)
+
+
+async def test_copymetafrom_takes_the_settings_and_what_is_given_stands_above(desk: Desk) -> None:
+    """As the second step of a manual set-up does it."""
+    await desk.post("stream/create", path="/a", ttl=60, defaultpartitions=3)
+    await desk.post("stream/create", path="/b", copymetafrom="/a", ttl=5)
+    (row,) = await desk.get("stream/info", path="/b")
+    assert (row["ttl"], row["defaultpartitions"]) == (5, 3)
+
+
+async def test_a_stream_shows_what_it_holds(desk: Desk) -> None:
+    """Records, their bytes, and the bytes of the objects."""
+    await desk.post("stream/create", path="/a")
+    await desk.post("stream/topic/create", path="/a", topic="t")
+    await desk.write("/a", "t", b"one", b"two")
+    (row,) = await desk.get("stream/info", path="/a")
+    assert row["numrecords"] == 2
+    assert 0 < row["logicalsize"] <= row["physicalsize"]
+
+
+async def test_streams_are_listed_below_a_path(desk: Desk) -> None:
+    """Parent folders need not exist; /shipsX is not below /ships; paths are case-sensitive."""
+    for path in ("/ships/log", "/ships", "/shipsX", "/Ships"):
+        await desk.post("stream/create", path=path)
+    assert [row["path"] for row in await desk.get("stream/list", path="/ships")] == ["/ships", "/ships/log"]
+    assert len(await desk.get("stream/list")) == 5
+
+
+async def test_a_deleted_stream_is_gone_with_its_listener(desk: Desk) -> None:
+    """And its path may be used again."""
+    await desk.post("stream/create", path="/ships")
+    assert await desk.post("stream/expose", path="/ships", port=9192) == [{"path": "/ships", "kafka": "127.0.0.1:9192"}]
+    await desk.post("stream/delete", path="/ships")
+    with pytest.raises(errors.UnknownStream):
+        await desk.get("stream/info", path="/ships")
+    await desk.post("stream/create", path="/ships")
+    assert (await desk.get("stream/info", path="/ships"))[0]["kafka"] == ""
+
+
+async def test_a_topic_is_made_shown_widened_and_deleted(desk: Desk) -> None:
+    """One row a partition; maxoffset of an empty one is -1."""
+    await desk.post("stream/create", path="/s", defaultpartitions=2)
+    await desk.post("stream/topic/create", path="/s", topic="t", timestamptype="logappendtime")
+    await desk.write("/s", "t", b"one", b"two")
+    await desk.post("stream/topic/edit", path="/s", topic="t", partitions=3)
+    rows = await desk.get("stream/topic/info", path="/s", topic="t")
+    assert [(row["partitionid"], row["minoffset"], row["maxoffset"]) for row in rows] == [
+        (0, 0, 1),
+        (1, 0, -1),
+        (2, 0, -1),
+    ]
+    assert [(row["mintimestamp"], row["maxtimestamp"]) for row in rows[:2]] == [(WRITTEN_MS, WRITTEN_MS), (0, 0)]
+    assert (await desk.get("stream/info", path="/s"))[0]["numrecords"] == 2
+    assert {(row["owner"], row["timestamptype"]) for row in rows} == {("/mapr/sanfrancisco/s", "logappendtime")}
+    await desk.post("stream/topic/delete", path="/s", topic="t")
+    assert await desk.get("stream/topic/list", path="/s") == []
+
+
+async def test_sizes_and_the_oldest_record_not_read_are_shown(desk: Desk) -> None:
+    """By partition and by topic; a partition without records has none."""
+    await desk.post("stream/create", path="/s", defaultpartitions=2)
+    await desk.post("stream/topic/create", path="/s", topic="t")
+    await desk.write("/s", "t", b"one", b"two", b"three")
+    await desk.cluster.stream("/s").commit_cursors("g", [CommittedOffset("t", 0, 2)])
+    first, second = await desk.get("stream/topic/info", path="/s", topic="t")
+    assert 0 < first["logicalsize"] < first["physicalsize"]
+    assert (first["minoffsetacrossconsumers"], first["mintimestampacrossconsumers"]) == (2, WRITTEN_MS)
+    assert (second["logicalsize"], second["physicalsize"], second["mintimestampacrossconsumers"]) == (0, 0, 0)
+    (topic,) = await desk.get("stream/topic/list", path="/s")
+    assert (topic["logicalsize"], topic["physicalsize"]) == (first["logicalsize"], first["physicalsize"])
+
+
+async def test_cursors_are_listed_with_their_lag_and_deleted(desk: Desk) -> None:
+    """The committed offset is the next record to read."""
+    await desk.post("stream/create", path="/s")
+    await desk.post("stream/topic/create", path="/s", topic="t")
+    await desk.write("/s", "t", b"one", b"two", b"three")
+    await desk.cluster.stream("/s").commit_cursors("g", [CommittedOffset("t", 0, 1)])
+    (row,) = await desk.get("stream/cursor/list", path="/s", consumergroup="g", topic="t", partition=0)
+    assert (row["committedoffset"], row["produceroffset"], row["consumerlag"]) == (1, 2, 2)
+    (topic,) = await desk.get("stream/topic/list", path="/s")
+    assert (topic["consumers"], topic["maxlag"]) == (1, 2)
+    assert await desk.post("stream/cursor/delete", path="/s") == [{"deleted": 1}]
+    assert await desk.get("stream/cursor/list", path="/s") == []
+
+
+async def test_upstreams_are_added_listed_and_removed(desk: Desk) -> None:
+    """A path without a cluster is one of this cluster."""
+    await desk.post("stream/create", path="/s")
+    await desk.post("stream/upstream/add", path="/s", upstream="/mapr/newyork/x")
+    await desk.post("stream/upstream/add", path="/s", upstream="/y")
+    rows = await desk.get("stream/upstream/list", path="/s")
+    assert [row["upstream"] for row in rows] == ["/mapr/newyork/x", "/mapr/sanfrancisco/y"]
+    await desk.post("stream/upstream/remove", path="/s", upstream="/mapr/newyork/x")
+    assert len(await desk.get("stream/upstream/list", path="/s")) == 1
+
+
+async def test_a_replica_is_added_paused_and_listed(desk: Desk) -> None:
+    """With the fields of the original."""
+    await desk.post("stream/create", path="/s")
+    await desk.post("stream/create", path="/r")
+    await desk.post("stream/replica/add", path="/s", replica="/r", paused="true")
+    (row,) = await desk.get("stream/replica/list", path="/s", refreshnow="true")
+    assert (row["replicaPath"], row["paused"], row["cluster"], row["stream"]) == (
+        "/mapr/sanfrancisco/r",
+        True,
+        "sanfrancisco",
+        "/r",
+    )
+    await desk.post("stream/replica/remove", path="/s", replica="/r")
+    assert await desk.get("stream/replica/list", path="/s") == []
+
+
+async def test_cluster_info_says_where_and_how_much(desk: Desk) -> None:
+    """What `fairlead status` shows."""
+    (row,) = await desk.get("cluster/info")
+    assert (row["name"], row["kafka"], row["streams"], row["stopped"]) == ("sanfrancisco", ["127.0.0.1:9092"], 1, [])
+
+
+BAD = [
+    ("stream/info", {"path": "/nope"}, errors.UnknownStream, "/nope"),
+    ("stream/info", {"path": "nope"}, errors.InvalidName, "starts with"),
+    ("stream/info", {"path": "/a//b"}, errors.InvalidName, "empty"),
+    ("stream/info", {}, errors.InvalidValue, "-path is missing"),
+    ("stream/topic/info", {"path": "/default", "topic": "nope"}, errors.UnknownTopic, "nope"),
+    ("stream/topic/info", {"path": "/default", "topic": "a b"}, errors.InvalidName, "a b"),
+    ("stream/cursor/list", {"path": "/default", "partition": "0"}, errors.InvalidValue, "-topic"),
+    ("stream/cursor/list", {"path": "/default", "topic": "nope"}, errors.UnknownTopic, "nope"),
+    ("stream/info", {"path": "/mapr/lisbon/x"}, errors.UnknownCluster, "lisbon"),
+    ("stream/replica/list", {"path": "/nope"}, errors.UnknownStream, "/nope"),
+    ("stream/upstream/list", {"path": "/nope"}, errors.UnknownStream, "/nope"),
+    ("copystream/status", {"src": "/default", "dst": "/x"}, errors.NotFound, "no copy"),
+]
+
+
+@pytest.mark.parametrize(("path", "params", "kind", "said"), BAD)
+async def test_a_wrong_question_is_refused_by_name(
+    desk: Desk, path: str, params: dict[str, str], kind: type[Exception], said: str
+) -> None:
+    """The message names the thing."""
+    with pytest.raises(kind, match=said):
+        await desk.get(path, **params)
+
+
+BAD_CHANGES = [
+    ("stream/create", {"path": "/default"}, errors.AlreadyExists, "/default"),
+    ("stream/create", {"path": "/x", "ttl": -1}, errors.InvalidValue, "ttl"),
+    ("stream/create", {"path": "/x", "ttl": "soon"}, errors.InvalidValue, "-ttl"),
+    ("stream/create", {"path": "/x", "compression": "zip"}, errors.InvalidValue, "compression"),
+    ("stream/create", {"path": "/x", "autocreate": "maybe"}, errors.InvalidValue, "-autocreate"),
+    ("stream/create", {"path": "/x", "nonsense": 1}, errors.InvalidValue, "-nonsense"),
+    ("stream/create", {"path": "/x", "defaultpartitions": 5000}, errors.InvalidValue, "defaultpartitions"),
+    ("stream/create", {"path": "/x", "copymetafrom": "/nope"}, errors.UnknownStream, "/nope"),
+    ("stream/create", {"path": "/x:y"}, errors.InvalidName, ":"),
+    ("stream/edit", {"path": "/nope", "ttl": 1}, errors.UnknownStream, "/nope"),
+    ("stream/delete", {"path": "/nope"}, errors.UnknownStream, "/nope"),
+    ("stream/delete", {"path": "/default"}, errors.InvalidValue, "default stream"),
+    ("stream/expose", {"path": "/default", "port": 70000}, errors.InvalidValue, "-port"),
+    ("stream/expose", {"path": "/default"}, errors.InvalidValue, "-port"),
+    ("stream/expose", {"path": "/default", "remove": True}, errors.NotFound, "not exposed"),
+    ("stream/topic/create", {"path": "/default", "topic": "t", "timestamptype": "x"}, errors.InvalidValue, "timestamp"),
+    ("stream/topic/create", {"path": "/default", "topic": "t", "partitions": 0}, errors.InvalidValue, "partitions"),
+    ("stream/topic/delete", {"path": "/default", "topic": "t"}, errors.UnknownTopic, "t"),
+    ("stream/cursor/delete", {"path": "/default", "consumergroup": "g"}, errors.UnknownGroup, "g"),
+    ("stream/replica/add", {"path": "/default", "replica": "/default"}, errors.NotAllowed, "itself"),
+    ("stream/replica/add", {"path": "/default", "replica": "/mapr/lisbon/x"}, errors.UnknownCluster, "lisbon"),
+    ("stream/replica/pause", {"path": "/default", "replica": "/r"}, errors.NotFound, "/r"),
+    ("stream/replica/remove", {"path": "/default", "replica": "/r"}, errors.NotFound, "/r"),
+    ("stream/upstream/remove", {"path": "/default", "upstream": "/u"}, errors.NotFound, "/u"),
+    ("stream/upstream/add", {"path": "/default", "upstream": "/default"}, errors.NotAllowed, "itself"),
+    ("copystream/start", {"src": "/default", "dst": "/default"}, errors.NotAllowed, "itself"),
+]
+
+
+@pytest.mark.parametrize(("path", "params", "kind", "said"), BAD_CHANGES)
+async def test_a_wrong_change_is_refused_by_name(
+    desk: Desk, path: str, params: dict[str, object], kind: type[Exception], said: str
+) -> None:
+    """Nothing is done."""
+    with pytest.raises(kind, match=said):
+        await desk.post(path, **params)
+
+
+async def test_what_is_there_already_is_refused(desk: Desk) -> None:
+    """Topics, replicas and upstreams."""
+    await desk.post("stream/create", path="/r")
+    calls = {
+        "stream/topic/create": {"path": "/default", "topic": "t"},
+        "stream/replica/add": {"path": "/default", "replica": "/r", "paused": True},
+        "stream/upstream/add": {"path": "/r", "upstream": "/default"},
+    }
+    for path, params in calls.items():
+        await desk.post(path, **params)
+        with pytest.raises(errors.AlreadyExists):
+            await desk.post(path, **params)
+
+
+NOT_BUILT = [
+    ("stream/create", {"ischangelog": "true"}),
+    ("stream/create", {"consumeperm": "p"}),
+    ("stream/create", {"mincompactionlag": "5"}),
+    ("stream/edit", {"compact": "true"}),
+    ("stream/edit", {"produceperm": "u:bob"}),
+    ("stream/edit", {"deleteretention": "1"}),
+    ("stream/replica/add", {"replica": "/r", "synchronous": "true"}),
+    ("stream/replica/add", {"replica": "/r", "throttle": "true"}),
+    ("stream/replica/add", {"replica": "/r", "networkencryption": "true"}),
+    ("stream/replica/add", {"replica": "/r", "networkcompression": "lz4"}),
+    ("stream/replica/autosetup", {"replica": "/r", "multimaster": "true"}),
+    ("stream/replica/autosetup", {"replica": "/r", "useexistingreplica": "true"}),
+    ("stream/replica/autosetup", {"replica": "/r", "directcopy": "false"}),
+]
+
+
+@pytest.mark.parametrize(("path", "params"), NOT_BUILT)
+async def test_an_option_that_is_not_built_is_refused_never_ignored(
+    desk: Desk, path: str, params: dict[str, str]
+) -> None:
+    """The message names it and says so."""
+    with pytest.raises(errors.FairleadError, match="not implemented yet"):
+        await desk.post(path, path="/default", **params)
+
+
+async def test_the_defaults_of_options_that_are_not_built_are_accepted(desk: Desk) -> None:
+    """Scripts that spell them out go on working."""
+    await desk.post("stream/create", path="/a", ischangelog=False, compact="false", produceperm="u:tester")
+    await desk.post("stream/create", path="/r", mincompactionlag=0, deleteretention=86400000)
+    link = {"synchronous": "false", "throttle": False, "networkencryption": "FALSE", "networkcompression": "off"}
+    await desk.post("stream/replica/add", path="/a", replica="/r", paused=True, **link)
+
+
+async def test_a_call_for_another_cluster_is_sent_on_to_it() -> None:
+    """The call carries its addresses; here, settings even come back from the first."""
+    async with desks("sanfrancisco", "newyork") as (here, there):
+        await here.post("stream/create", path="/a", ttl=77)
+        clusters = {"newyork": [there.url]}
+        await here.post("stream/create", path="/mapr/newyork/b", copymetafrom="/mapr/sanfrancisco/a", clusters=clusters)
+        assert there.cluster.stream("/b").settings.ttl_seconds == 77
+        (row,) = await here.get("stream/info", path="/mapr/newyork/b", clusters='{"newyork": ["http://newyork"]}')
+        assert row["ttl"] == 77
+
+
+async def test_a_call_is_sent_on_once() -> None:
+    """An address that belongs to another cluster than its name says is an error, not a ring."""
+    async with desks("sanfrancisco", "newyork") as (here, there):
+        with pytest.raises(errors.UnknownCluster, match="this is cluster newyork"):
+            await here.get("stream/info", path="/mapr/lisbon/b", clusters=f'{{"lisbon": ["{there.url}"]}}')
+
+
+async def test_an_unreachable_cluster_is_named(desk: Desk) -> None:
+    """With the address that was tried."""
+    with pytest.raises(errors.Unreachable, match="http://gone"):
+        await desk.get("stream/info", path="/mapr/newyork/b", clusters='{"newyork": ["http://gone"]}')
+
+
+@pytest.mark.parametrize(
+    ("command", "params"),
+    [
+        ("stream/replica/autosetup", {"path": "/ships", "replica": "/mapr/lisbon/ships"}),
+        ("copystream/start", {"src": "/ships", "dst": "/mapr/lisbon/default"}),
+        ("copystream/start", {"src": "/ships", "dst": "/mapr/lisbon/new"}),
+    ],
+)
+async def test_a_server_of_another_cluster_than_named_is_refused(command: str, params: dict[str, str]) -> None:
+    """An address book that is out of date must not put a replica into the wrong cluster."""
+    async with desks("sanfrancisco", "newyork") as (here, there):
+        await here.post("stream/create", path="/ships")
+        with pytest.raises(errors.UnknownCluster, match="cluster newyork"):
+            await here.post(command, **params, clusters={"lisbon": [there.url]})
+        assert [stream.path for stream in there.cluster.streams()] == ["/default"]
+        assert not there.cluster.links.upstreams(there.cluster.stream("/default").id)
+
+
+async def test_autosetup_between_two_clusters_names_both_sides() -> None:
+    """One command: the replica with the source's settings, the link and the upstream."""
+    async with desks("sanfrancisco", "newyork") as (here, there):
+        await here.post("stream/create", path="/ships", ttl=77)
+        call = {"path": "/ships", "replica": "/mapr/newyork/ships", "clusters": {"newyork": [there.url]}}
+        await here.post("stream/replica/autosetup", **call)
+        assert there.cluster.stream("/ships").settings.ttl_seconds == 77
+        (upstream,) = await there.get("stream/upstream/list", path="/ships")
+        assert upstream["upstream"] == "/mapr/sanfrancisco/ships"
+        with pytest.raises(errors.AlreadyExists):
+            await here.post("stream/replica/autosetup", **call)

@@ -1,0 +1,123 @@
+"""The HTTP of the admin interface: methods, forms, errors, description, health, metrics, the page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.gateway.desk import Desk, desks
+
+from fairlead.client.catalog import COMMANDS
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    async with desks("sanfrancisco") as (found,):
+        yield found
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.changes], ids=lambda c: c.path)
+async def test_a_get_changes_nothing(desk: Desk, command: object) -> None:
+    """405, with the method that does it."""
+    path = command.path  # type: ignore[attr-defined]
+    response = await desk.http.get(f"{desk.url}{path}", params={"path": "/x"})
+    assert (response.status_code, response.headers["allow"]) == (405, "POST")
+    assert "POST" in response.json()["errors"][0]["desc"]
+    assert len(desk.cluster.streams()) == 1
+
+
+async def test_parameters_come_as_query_form_or_json(desk: Desk) -> None:
+    """Their names in any case."""
+    http, url = desk.http, f"{desk.url}/rest/stream/create"
+    assert (await http.post(url, params={"path": "/query", "TTL": "5"})).json()["status"] == "OK"
+    assert (await http.post(url, data={"path": "/form", "autoCreate": "false"})).json()["status"] == "OK"
+    assert (await http.post(url, json={"Path": "/json", "ttl": 5})).json()["status"] == "OK"
+    assert [stream.path for stream in desk.cluster.streams()] == ["/default", "/form", "/json", "/query"]
+
+
+DEEP = "[" * 100_000
+NOT_UNDERSTOOD = [
+    "[1]",
+    "{",
+    "path",
+    DEEP,
+    '{"path": ["/x"]}',
+    '{"path": "/x\\ud800"}',
+    '{"path": "/x", "clusters": 5}',
+    '{"path": "/x", "clusters": {"a": ["nonsense"]}}',
+    '{"path": "/x", "clusters": {"a": ["http://h:99999"]}}',
+    f'{{"path": "/x", "clusters": "{DEEP}"}}',
+]
+
+
+@pytest.mark.parametrize("body", NOT_UNDERSTOOD, ids=range(len(NOT_UNDERSTOOD)))
+async def test_a_body_that_is_not_understood_is_refused(desk: Desk, body: str) -> None:
+    """400, one line, no traceback."""
+    response = await desk.http.post(f"{desk.url}/rest/stream/create", content=body)
+    assert response.status_code == 400
+    assert "\n" not in response.json()["errors"][0]["desc"]
+
+
+async def test_a_page_of_another_site_changes_nothing(desk: Desk) -> None:
+    """A browser says from where a form was sent."""
+    url = f"{desk.url}/rest/stream/create"
+    evil = await desk.http.post(url, data={"path": "/x"}, headers={"origin": "http://evil"})
+    own = await desk.http.post(url, data={"path": "/x"}, headers={"origin": desk.url})
+    assert (evil.status_code, own.status_code) == (403, 200)
+
+
+async def test_an_unknown_route_is_answered_in_the_envelope(desk: Desk) -> None:
+    """With the place where all routes are listed."""
+    response = await desk.http.get(f"{desk.url}/rest/stream/explode")
+    assert response.status_code == 404
+    assert "/docs" in response.json()["errors"][0]["desc"]
+
+
+async def test_a_bug_is_one_line(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500, and the rest is in the server's log."""
+    monkeypatch.setattr(desk.cluster, "stream", lambda path: 1 / 0)
+    response = await desk.http.get(f"{desk.url}/rest/stream/info", params={"path": "/x"})
+    assert response.status_code == 500
+    assert "a bug (ZeroDivisionError" in response.json()["errors"][0]["desc"]
+
+
+async def test_every_command_is_described(desk: Desk) -> None:
+    """OpenAPI has each command once, with all its parameters."""
+    paths = (await desk.http.get(f"{desk.url}/openapi.json")).json()["paths"]
+    for command in COMMANDS:
+        (method,) = paths[command.path]
+        assert method == command.method.lower()
+        text = str(paths[command.path])
+        assert all(f"'{param.name}'" in text for param in command.params)
+
+
+async def test_health_is_ok(desk: Desk) -> None:
+    """For load balancers."""
+    response = await desk.http.get(f"{desk.url}/health")
+    assert (response.status_code, response.json()["status"]) == (200, "ok")
+
+
+async def test_metrics_count_streams_topics_commits_and_links(desk: Desk) -> None:
+    """In the text format of Prometheus, with labels."""
+    await desk.post("stream/create", path="/s")
+    await desk.post("stream/create", path="/r")
+    await desk.post("stream/topic/create", path="/s", topic="t")
+    await desk.post("stream/replica/add", path="/s", replica="/r", paused=True)
+    desk.cluster.stream("/s").shards[0].upkeep_failures = 2
+    text = (await desk.http.get(f"{desk.url}/metrics")).text
+    assert 'fairlead_upkeep_failures_total{stream="/s"} 2.0' in text
+    assert 'fairlead_topics{stream="/s"} 1.0' in text
+    assert 'fairlead_log_end_commits{stream="/s"} 1.0' in text
+    assert "fairlead_connections 3.0" in text
+    assert 'fairlead_clock_jump_ms{stream="/s"} 0.0' in text
+    assert 'fairlead_link_position_commits{replica="/mapr/sanfrancisco/r",stream="/s"} 0.0' in text
+    assert 'fairlead_link_paused{replica="/mapr/sanfrancisco/r",stream="/s"} 1.0' in text
+
+
+async def test_the_page_shows_the_streams_and_escapes_their_names(desk: Desk) -> None:
+    """A stream's name is somebody's text, not ours."""
+    await desk.post("stream/create", path="/<b>bold")
+    response = await desk.http.get(f"{desk.url}/")
+    assert "/&lt;b&gt;bold" in response.text
+    assert "<b>bold" not in response.text
+    assert "sanfrancisco" in response.text

@@ -1,0 +1,620 @@
+"""The apply table: each case of design section 5, and the runs F3, F6, S3, S4, S8, S11 and S16 that made it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.streamlog.world import (
+    START_MS,
+    FakeClock,
+    applied,
+    frame,
+    fresh,
+    made,
+    opened,
+    produced,
+    repair_frame,
+    replicated,
+    rows_of,
+    values_at,
+)
+
+from fairlead.model.names import slice_of
+from fairlead.protocol.batch import set_offset
+from fairlead.streamlog import payloads
+from fairlead.streamlog.applying.frame import forget_link
+from fairlead.streamlog.frames.frame import FrameTopic
+from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import Run
+from fairlead.streamlog.writing.draft import CRC_AT
+from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
+
+A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))
+LINK = b"l" * 16
+
+
+def test_a_replica_has_the_same_record_at_the_same_offset() -> None:
+    """Case 3 of the table, P = E = base: appended; topic, owner and epochs are the source's."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1", b"2")
+    produced(a, topic.number, b"3")
+    replicated(a, b)
+    copy = b.state.by_incarnation(topic.incarnation)
+    assert copy is not None
+    assert (copy.name, copy.owner) == ("ships", A)
+    assert values_at(b, copy.number) == {0: b"1", 1: b"2", 2: b"3"}
+    assert {row.via for row in rows_of(b) if row.kind == Kind.BATCH} == {A}
+
+
+def test_a_frame_applied_twice_changes_nothing() -> None:
+    """Case 2: the same bounds, epoch, origin and CRC are already here, in one commit or in two."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    f = frame(a, B, slice_of("ships"), 0)
+    first, second = applied(b, f, f)
+    assert (first.appended, first.duplicates) == (1, 0)
+    assert (second.appended, second.duplicates) == (0, 1)
+    end = b.end
+    assert applied(b, f)[0].duplicates == 1
+    assert b.end == end, "what changes nothing makes no commit"
+
+
+def test_duplicates_are_known_after_a_restart_when_rows_are_only_on_disk() -> None:
+    """Case 2 again: the rows to compare with are loaded first."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"1")
+    f = frame(a, B, slice_of("ships"), 0)
+    applied(b, f)
+    again = opened(b.storage, B)
+    assert applied(again, f)[0].duplicates == 1
+
+
+def test_a_frame_that_begins_beyond_the_position_is_refused_whole() -> None:
+    """F3: f2 arrives before f1; nothing of it is applied, the answer names the position."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    cut = a.end
+    produced(a, topic.number, b"2")
+    f1, f2 = frame(a, B, slice_of("ships"), 0, cut), frame(a, B, slice_of("ships"), cut)
+    refused = applied(b, f2)[0]
+    assert (refused.refused_position, refused.reason) == (0, "from")
+    assert b.end == 0
+    assert [answer.refused_position for answer in applied(b, f1, f2)] == [None, None]
+
+
+def test_a_position_never_goes_back() -> None:
+    """F3 and S16: a zombie's older frame is applied again, harmlessly."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    f1 = frame(a, B, slice_of("ships"), 0)
+    produced(a, topic.number, b"2")
+    applied(b, frame(a, B, slice_of("ships"), 0))
+    assert applied(b, f1)[0].position == a.end
+    position = b.state.positions(LINK)[0, slice_of("ships")]
+    assert (position.commit, position.epoch_id) == (a.end, a.epoch.id)
+
+
+def test_a_smaller_run_than_seen_is_refused() -> None:
+    """S16: after a new grant the old task's frames are refused."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    applied(b, frame(a, B, slice_of("ships"), 0, run=Run(2, 1)))
+    produced(a, topic.number, b"2")
+    refused = applied(b, frame(a, B, slice_of("ships"), 0, run=Run(1, 7)))[0]
+    assert (refused.refused_position, refused.reason) == (a.end - 1, "run")
+
+
+def test_a_row_that_begins_beyond_the_end_is_noted_behind_and_others_go_on() -> None:
+    """Case 4 and S4: P > E is refused for its partition only; a repair brings it and clears the note."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a, partitions=2)
+    produced(a, topic.number, b"1")
+    produced(a, topic.number, b"2")
+    produced(a, topic.number, b"x", partition=1)
+    f = frame(a, B, slice_of("ships"), 0)
+    lost = [row for row in f.rows if not (row.kind == Kind.BATCH and row.partition == 0 and row.base_offset == 0)]
+    answer = applied(b, replace(f, rows=lost))[0]
+    assert (answer.behind, answer.position) == (1, a.end)
+    (behind,) = b.state.behind(LINK)
+    assert (behind.topic, behind.partition, behind.end, behind.reason) == ("ships", 0, 0, "gap")
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number, 1) == {0: b"x"}
+    applied(b, repair_frame(a, B, topic.number, 0, behind.end))
+    assert values_at(b, copy.number) == {0: b"1", 1: b"2"}
+    assert b.state.behind(LINK) == []
+
+
+def test_a_repair_moves_no_position() -> None:
+    """It brings one partition of the slice; the others are still where they were."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    applied(b, frame(a, B, slice_of("ships"), 0, 1))
+    before = b.state.positions(LINK)
+    applied(b, repair_frame(a, B, topic.number, 0, 0))
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"1"}
+    assert b.state.positions(LINK) == before
+
+
+def test_a_repair_that_has_read_less_than_the_position_leaves_the_note() -> None:
+    """The slice has passed more than the repair has seen: something may still be missing."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    early = repair_frame(a, B, topic.number, 0, 0)
+    produced(a, topic.number, b"2")
+    f = frame(a, B, slice_of("ships"), 0)
+    applied(b, replace(f, rows=[row for row in f.rows if row.kind == Kind.TOPIC or row.base_offset == 1]))
+    applied(b, early)
+    assert len(b.state.behind(LINK)) == 1
+
+
+def test_a_repair_that_lost_a_frame_leaves_the_note() -> None:
+    """Its last frame says where the partition ends; the replica has not come that far."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    f = frame(a, B, slice_of("ships"), 0)
+    applied(b, replace(f, rows=[f.rows[0], replace_batch(f.rows[1])]))
+    assert [note.reason for note in b.state.behind(LINK)] == ["crc"]
+    repair = repair_frame(a, B, topic.number, 0, 0)
+    applied(b, replace(repair, rows=()))
+    assert len(b.state.behind(LINK)) == 1
+
+
+def replace_batch(row):  # type: ignore[no-untyped-def]
+    """The row with one byte of its records changed."""
+    changed = bytearray(row.batch)
+    changed[-1] ^= 1
+    return row._replace(batch=bytes(changed))
+
+
+def test_a_batch_with_a_bad_crc_is_noted_behind() -> None:
+    """S4: never a stalled slice; the position passes it."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    f = frame(a, B, slice_of("ships"), 0)
+    answer = applied(b, replace(f, rows=[f.rows[0], replace_batch(f.rows[1])]))[0]
+    assert (answer.position, answer.behind) == (a.end, 1)
+    applied(b, repair_frame(a, B, topic.number, 0, 0))
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"1"}
+    assert b.state.behind(LINK) == []
+
+
+def test_a_repair_that_meets_the_bad_row_again_leaves_the_note() -> None:
+    """The last frame of the same repair may be clean; that proves nothing."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    f = frame(a, B, slice_of("ships"), 0)
+    bad = replace(f, rows=[f.rows[0], replace_batch(f.rows[1])])
+    applied(b, bad)
+    repair = repair_frame(a, B, topic.number, 0, 0)
+    assert repair.repair is not None
+    unsure = replace(repair.repair, end=0)
+    applied(b, replace(repair, rows=bad.rows, repair=unsure))
+    applied(b, replace(repair, rows=(), repair=unsure))
+    assert len(b.state.behind(LINK)) == 1
+
+
+def test_another_record_at_the_same_offset_sets_the_topic_aside() -> None:
+    """Case 5 and F10: same offsets, other CRC; noted for every partition, other topics go on."""
+    a, b, other = fresh(A), fresh(B), fresh(A)
+    topic, _ = made(a, partitions=2), made(a, "free")
+    produced(a, topic.number, b"old")
+    replicated(a, b)
+    from fairlead.streamlog.writing.topics import create_topic
+
+    twin = other.run(lambda d: create_topic(d, "ships", 2, incarnation=topic.incarnation))[0].result()
+    produced(other, twin.number, b"new")
+    produced(other, twin.number, b"more")
+    other_link = b"m" * 16
+    answer = applied(b, frame(other, B, slice_of("ships"), 0, link=other_link))[0]
+    assert answer.conflicts == 2
+    notes = b.state.behind(other_link)
+    assert sorted(note.partition for note in notes) == [0, 1]
+    assert all(note.conflict for note in notes)
+    assert b.state.behind(LINK) == []
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"old"}
+
+
+@pytest.mark.parametrize(("origin", "epoch"), [(C, 0), (A, 1)])
+def test_the_same_bytes_of_another_origin_or_epoch_are_another_record(origin: bytes, epoch: int) -> None:
+    """Case 2 asks for the same bounds, epoch, origin and CRC."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"1")
+    replicated(a, b)
+    f = frame(a, B, slice_of("ships"), 0)
+    batch = set_offset(f.rows[1].batch, 0, epoch)
+    other = replace(f, rows=[f.rows[0], f.rows[1]._replace(origin=origin, epoch=epoch, batch=batch)])
+    answer = applied(b, other)[0]
+    assert (answer.duplicates, answer.conflicts) == (0, 1)
+
+
+def test_of_what_lies_in_a_gap_the_epoch_must_fit() -> None:
+    """Case 2: the records are gone, their place in the history is known."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    replicated(a, b)
+    f = frame(a, B, slice_of("ships"), 0)
+    batch = f.rows[1]._replace(base_offset=3, last_offset=3, previous_end=3)
+    for epoch, expected in ((0, (1, 0)), (4, (0, 1))):
+        row = batch._replace(epoch=epoch, batch=set_offset(batch.batch, 3, epoch))
+        answer = applied(b, replace(f, rows=[row]))[0]
+        assert (answer.duplicates, answer.conflicts) == expected
+
+
+def test_a_damaged_row_at_offsets_that_are_here_is_behind_and_no_conflict() -> None:
+    """S4: its CRC tells nothing of what the source has."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"1")
+    replicated(a, b)
+    f = frame(a, B, slice_of("ships"), 0)
+    changed = bytearray(f.rows[1].batch)
+    changed[CRC_AT] ^= 1
+    answer = applied(b, replace(f, rows=[f.rows[0], f.rows[1]._replace(batch=bytes(changed))]))[0]
+    assert (answer.duplicates, answer.behind, answer.conflicts) == (0, 1, 0)
+
+
+def test_a_row_that_begins_below_the_end_and_reaches_beyond_it_is_a_conflict() -> None:
+    """Case 5: batches are never cut, so another one stands at its first offset."""
+    a, b, other = fresh(A), fresh(B), fresh(A)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    produced(a, topic.number, b"2")
+    replicated(a, b)
+    produced(other, made(other).number, b"1")
+    produced(other, topic.number, b"2", b"3")
+    f = frame(a, B, slice_of("ships"), 0)
+    longer = rows_of(other)[-1]
+    answer = applied(b, replace(f, rows=[*f.rows, longer]))[0]
+    assert (longer.base_offset, longer.last_offset) == (1, 2)
+    assert (answer.appended, answer.duplicates, answer.conflicts) == (0, 2, 1)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"1", 1: b"2"}
+
+
+def test_a_row_of_an_older_epoch_than_the_last_is_a_conflict() -> None:
+    """Epochs never decrease in a partition, whatever the row says of what came before it."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    f = frame(a, B, slice_of("ships"), 0)
+    newer = f.rows[1]._replace(epoch=4, batch=set_offset(f.rows[1].batch, 0, 4))
+    older = newer._replace(
+        base_offset=1, last_offset=1, previous_end=1, previous_epoch=4, epoch=3, batch=set_offset(newer.batch, 1, 3)
+    )
+    answer = applied(b, replace(f, rows=[f.rows[0], newer, older]))[0]
+    assert (answer.appended, answer.conflicts) == (1, 1)
+
+
+def test_an_unlike_epoch_before_the_row_is_a_conflict() -> None:
+    """S3 [sim2]: the offsets fit, the history does not."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    produced(a, topic.number, b"2")
+    f = frame(a, B, slice_of("ships"), a.end - 1)
+    wrong = [row._replace(previous_epoch=3) if row.kind == Kind.BATCH else row for row in f.rows]
+    assert applied(b, replace(f, rows=wrong))[0].conflicts == 1
+
+
+def test_a_start_row_begins_a_partition_that_was_never_held() -> None:
+    """S21: a start, not a gap."""
+    b = started_at_ten(created_at=None)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert b.state.partition(copy.number, 0)[:2] == (10, 10)
+    assert b.state.gaps() == []
+
+
+def test_what_expired_after_the_link_was_made_is_a_gap_also_in_a_topic_never_held() -> None:
+    """F5a, a topic written once and expired before the link returned shows its gap."""
+    b = started_at_ten(created_at=START_MS - 1)
+    (gap,) = b.state.gaps()
+    assert (gap.topic, gap.start, gap.end, gap.reason) == ("ships", 0, 10, "ttl")
+
+
+def started_at_ten(created_at: int | None):  # type: ignore[no-untyped-def]
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    applied(b, frame(a, B, slice_of("ships"), 0, created_at=created_at))
+    return b
+
+
+def at(number: int, offset: int) -> dict[str, object]:
+    """Where a START row stands."""
+    return {"number": number, "partition": 0, "base_offset": offset, "origin": A}
+
+
+def test_a_start_row_beyond_the_end_is_a_gap_with_its_reason() -> None:
+    """F5a: E = 1, the source's records up to 10 are gone; a consumer passes the gap, `replica list` shows it."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    produced(a, topic.number, b"2")
+    replicated(a, b)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    (gap,) = b.state.gaps()
+    assert (gap.start, gap.end, gap.reason) == (1, 10, "ttl")
+    assert values_at(b, copy.number) == {0: b"1", 10: b"2"}
+    c = fresh(C)
+    replicated(b, c, link=b"n" * 16)
+    copy = c.state.by_name("ships")
+    assert copy is not None
+    assert values_at(c, copy.number) == {0: b"1", 10: b"2"}
+    assert c.state.gaps() == b.state.gaps()
+
+
+def test_a_gap_row_beyond_the_end_is_behind() -> None:
+    """E below where the gap row begins: something else is missing, it is no gap."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    replicated(a, b)
+    f = frame(b, C, slice_of("ships"), 0)
+    answer = applied(c, replace(f, rows=[row for row in f.rows if row.kind != Kind.BATCH]))[0]
+    assert answer.behind == 1
+    assert c.state.gaps() == []
+
+
+def test_a_start_row_of_another_history_is_a_conflict() -> None:
+    """S3: a start row carries the epoch history and is checked like a batch."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((4, 0),)), **at(topic.number, 10)))
+    f = frame(a, B, slice_of("ships"), a.end - 1)
+    assert applied(b, f)[0].conflicts == 1
+
+
+def test_rows_of_a_deleted_incarnation_are_dropped() -> None:
+    """S11: C, behind, still sends T's rows to B, which knows the tombstone."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, c)
+    a.run(lambda d: delete_topic(d, "ships"))
+    replicated(a, b)
+    assert b.state.by_name("ships") is None
+    applied(b, frame(c, B, slice_of("ships"), 0, link=b"n" * 16))
+    assert b.state.by_name("ships") is None
+    assert b.state.behind(b"n" * 16) == []
+
+
+def test_a_topic_deleted_and_made_again_is_the_new_one_at_the_replica() -> None:
+    """F8: nothing of the old incarnation can be read."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"old")
+    replicated(a, b)
+    a.run(lambda d: delete_topic(d, "ships"))
+    produced(a, made(a).number, b"new")
+    replicated(a, b)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"new"}
+
+
+def test_partitions_and_settings_follow() -> None:
+    """A newer TOPIC row changes the copy, an older one does not."""
+    a, b = fresh(A), fresh(B)
+    made(a)
+    early = frame(a, B, slice_of("ships"), 0)
+    a.run(lambda d: set_partitions(d, "ships", 5), lambda d: set_configs(d, "ships", {"cleanup.policy": "compact"}))
+    replicated(a, b)
+    applied(b, early)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert (copy.partitions, copy.configs) == (5, {"cleanup.policy": "compact"})
+
+
+@pytest.mark.parametrize("first", [A, B])
+def test_an_empty_topic_yields_to_one_that_has_records(first: bytes) -> None:
+    """S8: the replica auto-created the topic before its first record came; whichever id is smaller."""
+    source_id, replica_id = (A, B) if first == A else (B, A)
+    source, replica = fresh(source_id), fresh(replica_id)
+    made(replica)
+    produced(source, made(source).number, b"1")
+    replicated(source, replica)
+    copy = replica.state.by_name("ships")
+    assert copy is not None
+    assert copy.owner == source_id
+    assert values_at(replica, copy.number) == {0: b"1"}
+    assert replica.state.behind(LINK) == []
+
+
+def test_of_two_empty_topics_the_one_of_the_smaller_id_stays_on_both_sides() -> None:
+    """S8, links both ways; then its owner writes and both have it."""
+    a, b = fresh(A), fresh(B)
+    mine = made(a)
+    made(b)
+    replicated(b, a, link=b"m" * 16)
+    replicated(a, b)
+    produced(a, mine.number, b"1")
+    replicated(a, b)
+    replicated(b, a, link=b"m" * 16)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert copy.incarnation == mine.incarnation
+    assert values_at(b, copy.number) == {0: b"1"}
+    assert a.state.by_name("ships") == mine
+
+
+def test_two_topics_with_records_and_one_name_conflict_until_one_is_deleted() -> None:
+    """Nothing is lost on either side; when the name is free the waiting one is made and brought."""
+    a, b = fresh(A), fresh(B)
+    theirs = made(a)
+    produced(a, theirs.number, b"a")
+    mine = made(b)
+    produced(b, mine.number, b"b")
+    replicated(a, b)
+    (note,) = b.state.behind(LINK)
+    assert note.conflict
+    assert values_at(b, mine.number) == {0: b"b"}
+    b.run(lambda d: delete_topic(d, "ships"))
+    (note,) = b.state.behind(LINK)
+    assert (note.reason, note.incarnation) == ("gap", theirs.incarnation)
+    applied(b, repair_frame(a, B, theirs.number, 0, 0))
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"a"}
+    assert b.state.behind(LINK) == []
+
+
+def test_a_topic_that_yielded_deletes_nothing_elsewhere() -> None:
+    """The row by which an empty topic made room is passed over by a replica that has its records."""
+    a, b = fresh(A), fresh(C)
+    mine = made(a)
+    replicated(a, b)
+    other = fresh(B)
+    produced(other, made(other).number, b"1")
+    replicated(other, b, link=b"m" * 16)
+    produced(a, mine.number, b"mine")
+    replicated(b, a, link=b"n" * 16)
+    assert values_at(a, mine.number) == {0: b"mine"}
+    replicated(a, b)
+    assert b.state.behind(LINK), "two topics with records: a conflict, shown"
+
+
+def test_a_conflict_with_a_topic_that_yielded_is_over() -> None:
+    """Two sites made a topic of one name, and only one of them wrote: links both ways come to rest without a note."""
+    a, b = fresh(A), fresh(B)
+    made(a)
+    produced(b, made(b).number, b"1")
+    replicated(a, b)
+    assert [note.conflict for note in b.state.behind(LINK)] == [True]
+    replicated(b, a, link=b"m" * 16)
+    (row,) = [row for row in rows_of(a) if row.kind == Kind.TOPIC_DELETED]
+    told = payloads.decode_topic_deleted(row.batch)
+    f = frame(a, B, slice_of("ships"), 0)
+    applied(b, replace(f, rows=[row], topics={row.topic: FrameTopic(told.incarnation, told.name)}))
+    assert b.state.behind(LINK) == []
+    assert b.state.by_name("ships") is not None
+
+
+def test_rows_of_a_topic_that_nobody_made_are_behind() -> None:
+    """Unknown topic: noted, repaired with its create row."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    f = frame(a, B, slice_of("ships"), 0)
+    applied(b, replace(f, rows=f.rows[1:]))
+    assert [note.reason for note in b.state.behind(LINK)] == ["unknown-topic"]
+    applied(b, repair_frame(a, B, topic.number, 0, 0))
+    assert b.state.behind(LINK) == []
+
+
+def test_a_name_that_is_illegal_here_is_behind() -> None:
+    """A name too long after prefixing: never a stalled slice."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    f = frame(a, B, slice_of("ships"), 0)
+    payload = payloads.decode_topic(f.rows[0].batch)
+    long = f.rows[0]._replace(batch=payloads.encode(replace(payload, name="x" * 300)))
+    answer = applied(b, replace(f, rows=[long, f.rows[1]]))[0]
+    assert answer.position == a.end
+    assert [note.reason for note in b.state.behind(LINK)] == ["name"]
+
+
+def test_two_streams_of_one_cluster_replicate() -> None:
+    """F6: origin is the stream and not the cluster; nothing goes back to where it began."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"1")
+    replicated(a, b)
+    before = a.end
+    replicated(b, a, link=b"m" * 16)
+    assert [row.kind for row in rows_of(a, before)] == [Kind.POSITION] * (a.end - before)
+
+
+def test_idle_links_both_ways_come_to_rest() -> None:
+    """F7: positions are local rows; a frame of an empty stretch moves them once, and then nothing is written."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"1")
+    replicated(a, b)
+    replicated(b, a, link=b"m" * 16)
+    sent = [row for row in rows_of(a) if row.kind == Kind.POSITION]
+    assert sent
+    assert not any(f.rows for f in (frame(a, B, s, 2) for s in range(16))), (
+        "nothing but local rows was added on either side"
+    )
+
+
+def test_two_paths_bring_a_record_once() -> None:
+    """S3: A to D by B and by C; batches are never cut anew, so the second copy is already here."""
+    a, b, c, d = (fresh(id) for id in (A, B, C, D))
+    topic = made(a)
+    produced(a, topic.number, b"1", b"2")
+    replicated(a, b)
+    replicated(a, c)
+    replicated(b, d, link=b"m" * 16)
+    replicated(c, d, link=b"n" * 16)
+    copy = d.state.by_name("ships")
+    assert copy is not None
+    assert values_at(d, copy.number) == {0: b"1", 1: b"2"}
+    assert sum(row.kind == Kind.BATCH for row in rows_of(d)) == 1
+
+
+def test_a_link_that_is_forgotten_starts_again_and_finds_everything_here() -> None:
+    """`replica resume -rescan`: the whole log is read again, the table drops what is equal."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"1")
+    replicated(a, b)
+    b.run(lambda d: forget_link(d, LINK))
+    assert b.state.positions(LINK) == {}
+    assert applied(b, frame(a, B, slice_of("ships"), 0, run=Run(0, 0)))[0].duplicates == 1
+
+
+def test_time_to_live_here_counts_from_the_append_here() -> None:
+    """F12: a row that was nine days at sea gets the replica's own appended_at."""
+    late = FakeClock(START_MS + 9 * 86_400_000)
+    a, b = fresh(A), fresh(B, clock=late)
+    produced(a, made(a).number, b"1")
+    replicated(a, b)
+    assert {row.appended_at for row in rows_of(b)} == {late.wall}
+
+
+def test_a_deletion_by_another_link_ends_what_was_behind() -> None:
+    """The topic is gone: there is nothing to repair, and the link that was behind is up to date."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    produced(a, topic.number, b"2")
+    behind_from = a.end
+    produced(a, topic.number, b"3")
+    late = frame(a, B, slice_of("ships"), behind_from)
+    position = b.state.positions(b"l" * 16)[0, slice_of("ships")].commit
+    applied(b, replace(late, from_commit=position))
+    assert [each.topic for each in b.state.behind(b"l" * 16)] == ["ships"]
+    a.run(lambda d: delete_topic(d, "ships"))
+    applied(b, frame(a, B, slice_of("ships"), 0, link=b"n" * 16))
+    assert b.state.by_name("ships") is None
+    assert b.state.behind(b"l" * 16) == []

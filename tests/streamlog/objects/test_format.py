@@ -1,0 +1,165 @@
+"""Commits and segments: Arrow files that are read as they were written, or found damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.rows import any_row, batch_row, entry_row, joined
+
+from fairlead.model.errors import Damaged, Missing
+from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog.objects import format, layout
+from fairlead.streamlog.rows import ROW_SCHEMA, Row
+
+ROWS = st.lists(any_row(), min_size=1, max_size=40)
+
+
+@given(ROWS)
+def test_rows_are_read_as_they_were_written(rows: list[Row]) -> None:
+    """Whatever their values."""
+    columns = format.read_whole(joined(format.encode(rows)))
+    assert list(columns.rows()) == rows
+    assert [row for place in range(len(rows)) for row in columns.take(np.array([place])).rows()] == rows
+    assert (columns.first, columns.end) == (min(r.commit for r in rows), max(r.commit for r in rows) + 1)
+
+
+@given(ROWS)
+def test_any_arrow_reader_opens_them(rows: list[Row]) -> None:
+    """As one record batch of the schema, valid in all its buffers."""
+    file = pa.ipc.open_file(joined(format.encode(rows)))
+    assert file.schema.equals(ROW_SCHEMA)
+    assert file.num_record_batches == 1
+    batch = file.get_batch(0)
+    batch.validate(full=True)
+    read = [Row(**{name: value for name, value in row.items() if name != "size"}) for row in batch.to_pylist()]
+    assert read == rows
+    assert batch.column("size").to_pylist() == [len(row.batch) for row in rows]
+
+
+@given(ROWS)
+def test_a_batch_lies_where_its_position_says(rows: list[Row]) -> None:
+    """So a reader that has only the columns finds it in the file."""
+    data = joined(format.encode(rows))
+    columns = format.read_whole(data)
+    for place, row in enumerate(rows):
+        start = int(columns.position[place])
+        assert data[start : start + int(columns.size[place])] == row.batch
+        assert columns.batch(place) == row.batch
+
+
+@pytest.mark.parametrize("bit", [0, 5])
+def test_a_change_of_any_byte_is_found(bit: int) -> None:
+    """Except in a record batch, which has a checksum of its own."""
+    whole = joined(format.encode([batch_row(1), entry_row("a", 1, row=1), batch_row(2, row=2, via=b"v" * 16)]))
+    columns = format.read_whole(whole)
+    record_batches = set()
+    for place in (0, 2):
+        start = int(columns.position[place])
+        record_batches |= set(range(start, start + int(columns.size[place])))
+    for place in sorted(set(range(len(whole))) - record_batches):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << bit
+        with pytest.raises(Damaged):
+            format.read_whole(bytes(changed), "x")
+
+
+def test_a_file_cut_anywhere_is_damaged() -> None:
+    """And so is one that goes on."""
+    whole = joined(format.encode([batch_row(1), entry_row("a", 1, row=1)]))
+    for length in range(len(whole)):
+        with pytest.raises(Damaged):
+            format.read_whole(whole[:length], "x")
+    with pytest.raises(Damaged):
+        format.read_whole(whole + b"\0" * 8, "x")
+
+
+def test_another_version_is_refused_naming_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what the file is and what this program reads."""
+    monkeypatch.setattr(layout, "FORMAT_VERSION", 7)
+    data = joined(format.encode([batch_row()]))
+    with pytest.raises(Damaged, match="x: written in format version 7; this program reads version 1"):
+        format.read_whole(data, "x")
+
+
+def test_columns_of_a_large_object_are_read_without_its_batches() -> None:
+    """And batches are then found by range."""
+    storage = MemoryStorage()
+    rows = [batch_row(n, n, row=n, value=bytes(3000)) for n in range(50)]
+    storage.put_if_absent("x", format.encode(rows))
+    columns = format.read_columns(storage, "x")
+    assert columns.data is None
+    assert columns.topic.tolist() == list(range(50))
+    assert storage.get_range("x", int(columns.position[7]), int(columns.size[7])) == rows[7].batch
+    with pytest.raises(ValueError, match="not loaded"):
+        columns.batch(0)
+    with pytest.raises(Missing):
+        format.read_columns(storage, "y")
+
+
+def test_a_segment_of_columns_is_the_same_as_one_of_rows() -> None:
+    """Byte for byte."""
+    rows = [batch_row(n, n, row=n) for n in range(20)]
+    columns = format.read_whole(joined(format.encode(rows)))
+    by_columns = format.encode_columns(columns, columns.runs(), object_kind="segment", first=0, end=5)
+    assert joined(by_columns) == joined(format.encode(rows, object_kind="segment", first=0, end=5))
+    assert format.read_meta(_stored(joined(by_columns)), "x").kind == "segment"
+
+
+def _stored(data: bytes) -> MemoryStorage:
+    storage = MemoryStorage()
+    storage.put_if_absent("x", data)
+    return storage
+
+
+def test_an_empty_segment_can_be_written() -> None:
+    """It stands for commits of which nothing is left."""
+    columns = format.read_whole(joined(format.encode([], object_kind="segment", first=3, end=9)))
+    assert len(columns) == 0
+    assert (columns.first, columns.end) == (3, 9)
+
+
+def test_rows_outside_the_commits_of_their_object_are_damage() -> None:
+    """An object stands for the commits that its name or manifest says."""
+    data = joined(format.encode([batch_row(commit=5)], first=6, end=7))
+    with pytest.raises(Damaged, match="outside the commits"):
+        format.read_whole(data, "x")
+
+
+def test_taking_rows_shares_their_bytes() -> None:
+    """In any order, with neighbours as one piece."""
+    rows = [batch_row(n, n, row=n) for n in range(6)]
+    columns = format.read_whole(joined(format.encode(rows)))
+    taken = columns.take(np.array([4, 1, 2, 3]))
+    assert list(taken.rows()) == [rows[4], rows[1], rows[2], rows[3]]
+    assert [bytes(piece) for piece in taken.runs()] == [rows[4].batch, b"".join(bytes(r.batch) for r in rows[1:4])]
+    assert columns.take(slice(0, 0)).runs() == []
+
+
+def test_ids_are_found_in_a_column() -> None:
+    """Null is no id, not even that of 16 zero bytes."""
+    ids = [bytes(16), None, b"a" * 16, b"a" * 15 + b"\0"]
+    rows = [batch_row(row=n, origin=id) for n, id in enumerate(ids)]
+    columns = format.read_whole(joined(format.encode(rows)))
+    assert columns.has_id("origin", bytes(16)).tolist() == [True, False, False, False]
+    assert columns.has_id("origin", b"a" * 16).tolist() == [False, False, True, False]
+    assert not columns.has_id("via", bytes(16)).any()
+
+
+def test_a_number_that_does_not_fit_its_column_is_an_error() -> None:
+    """And never stored as another one."""
+    with pytest.raises(OverflowError):
+        format.encode([batch_row(partition=2**31)])
+
+
+def test_joined_columns_have_the_rows_of_all() -> None:
+    """And the commits of all."""
+    parts = [format.read_whole(joined(format.encode([batch_row(n, commit=n)]))) for n in (3, 5)]
+    both = format.join(parts)
+    assert both.topic.tolist() == [3, 5]
+    assert (both.first, both.end, both.data) == (3, 6, None)
+    assert replace(both, name="x").name == "x"

@@ -1,0 +1,145 @@
+"""Reading partitions: sizes, gaps, look-ups by time and epoch, from memory, commits and segments alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.streamlog.world import (
+    SETTINGS,
+    FakeClock,
+    SeededRandomness,
+    batch_of,
+    fresh,
+    made,
+    opened,
+    produced,
+    values_at,
+)
+
+from fairlead.model.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
+from fairlead.protocol.batch import build_batch, read_header
+from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.writing.produce import produce
+from fairlead.streamlog.writing.writer import ShardLog
+
+A = b"a" * 16
+WHERE = ("memory", "commits", "segments")
+
+
+def placed(log: ShardLog, where: str) -> ShardLog:
+    """The same log with its batches cached, in commits on disk only, or in segments."""
+    if where == "memory":
+        return log
+    settings = replace(SETTINGS, merge_commits_min=1)
+    log = opened(log.storage, A, clock=FakeClock(), settings=settings)
+    if where == "segments":
+        seed = 500
+        while (job := log.plan_merge()) is not None:
+            log.install(run_job.run(log.storage, SeededRandomness(seed), job))
+            seed += 1
+    return log
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_a_gap_at_the_end_of_a_partition_is_served_as_an_empty_batch(where: str) -> None:
+    """S18: consumers that read to the end pass it; so is one in the middle."""
+    log = fresh(A)
+    number = made(log).number
+    produced(log, number, b"1")
+    gap(log, number, 5)
+    produced(log, number, b"2")
+    gap(log, number, 9)
+    log = placed(log, where)
+    assert values_at(log, number) == {0: b"1", 5: b"2"}
+    (batch,) = log.fetch(number, 0, 7, 1000).batches
+    header = read_header(batch)
+    assert (header.base_offset, header.last_offset, header.record_count) == (7, 8, 0)
+    assert log.fetch(number, 0, 9, 1000).batches == []
+
+
+def gap(log: ShardLog, number: int, end: int) -> None:
+    """Declare everything up to `end` missing."""
+    start = log.state.partition(number, 0).end
+    payload = StartPayload("ttl", end, ((0, 0),), gap_from=start)
+    log.run(lambda d: d.add_control(Kind.START, payload, number=number, partition=0, base_offset=end))
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_at_least_one_batch_is_served_and_no_more_than_fit(where: str) -> None:
+    """Also one that is larger than what was asked for (KIP-74)."""
+    log = fresh(A)
+    number = made(log).number
+    sizes = [len(batch_of(b"x" * 500))] * 4
+    for _ in sizes:
+        produced(log, number, b"x" * 500)
+    log = placed(log, where)
+    assert len(log.fetch(number, 0, 0, 1).batches) == 1
+    assert len(log.fetch(number, 0, 1, 2 * sizes[0]).batches) == 2
+    assert len(log.fetch(number, 0, 0, 1 << 20).batches) == 4
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_a_batch_is_found_by_an_offset_inside_it(where: str) -> None:
+    """The whole batch is served; clients skip what comes before."""
+    log = fresh(A)
+    number = made(log).number
+    produced(log, number, b"1", b"2", b"3")
+    log = placed(log, where)
+    (batch,) = log.fetch(number, 0, 2, 1000).batches
+    assert read_header(batch).base_offset == 0
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_offsets_are_found_by_time(where: str) -> None:
+    """The first record with at least that time, inside its batch (ListOffsets)."""
+    log = fresh(A)
+    number = made(log).number
+    for timestamp in (100, 200, 150):
+        batch = build_batch([(None, b"a"), (None, b"b")], timestamp_ms=timestamp)
+        log.run(lambda d, b=batch: produce(d, number, 0, b))  # type: ignore[misc]
+    log = placed(log, where)
+    assert log.offset_for_time(number, 0, 50) == (0, 100)
+    assert log.offset_for_time(number, 0, 101) == (2, 200)
+    assert log.offset_for_time(number, 0, 201) is None
+
+
+def test_ends_of_epochs_are_those_of_kafka() -> None:
+    """KIP-320: the current epoch ends at the log's end, an older one where the next began, an unknown one nowhere."""
+    log = fresh(A)
+    number = made(log).number
+    log.run(
+        lambda d: d.add_batch(number, 0, 0, 4, 0, A, None, 0, batch_of(b"x")),
+        lambda d: d.add_batch(number, 0, 5, 9, 2, A, None, 0, batch_of(b"x")),
+    )
+    assert log.offset_for_epoch(number, 0, 2) == (2, 10)
+    assert log.offset_for_epoch(number, 0, 1) == (0, 5)
+    assert log.offset_for_epoch(number, 0, 3) == (-1, -1)
+    assert log.state.partition(number, 0).history == ((0, 0), (2, 5))
+
+
+def test_fetch_says_what_is_wrong() -> None:
+    """Unknown topic, unknown partition, an offset outside the log with its bounds."""
+    log = fresh(A)
+    number = made(log).number
+    produced(log, number, b"1")
+    with pytest.raises(UnknownTopic):
+        log.fetch(999, 0, 0, 10)
+    with pytest.raises(UnknownPartition):
+        log.fetch(number, 4, 0, 10)
+    with pytest.raises(OffsetOutOfRange) as error:
+        log.fetch(number, 0, 2, 10)
+    assert (error.value.start, error.value.end) == (0, 1)
+
+
+def test_older_commits_leave_the_cache_and_are_read_from_disk() -> None:
+    """The cache is bounded; what is served is the same."""
+    log = fresh(A, settings=replace(SETTINGS, cache_bytes=3000))
+    number = made(log).number
+    for i in range(10):
+        produced(log, number, b"%d" % i + b"x" * 500)
+    assert log.fetch_cached(number, 0, 0, 1 << 20) is None
+    assert log.fetch_cached(number, 0, 9, 1 << 20) is not None
+    assert len(values_at(log, number)) == 10

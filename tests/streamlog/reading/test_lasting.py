@@ -1,0 +1,131 @@
+"""Replaying many rows at once gives the state that replaying each gives."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.rows import batch_row, control_row, entry_row
+
+from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog import payloads
+from fairlead.streamlog.objects import format
+from fairlead.streamlog.objects.format import encode, encode_columns, read_whole
+from fairlead.streamlog.payloads import CursorPayload, StartPayload, TopicDeletedPayload, TopicPayload
+from fairlead.streamlog.reading import lasting
+from fairlead.streamlog.reading.located import together
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state import effects, snapshot
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import LogObject
+
+OURS, OTHERS = b"a" * 16, b"b" * 16
+PRODUCER_AT = 43
+
+
+def lived(seed: int, count: int) -> list[Row]:
+    """A log in which few topics see all that can happen to them."""
+    chance = random.Random(seed)
+    topics, control = chance.randint(1, 3), chance.choice([0.1, 0.3, 1.0])
+    made = (_row(chance, place, topics, control) for place in range(count))
+    return [row._replace(commit=place // 3, row=place % 3) for place, row in enumerate(made)]
+
+
+def _row(chance: random.Random, place: int, topics: int, control: float) -> Row:
+    """A control row three times in ten, or `control` times as often."""
+    topic, partition, action = chance.randrange(topics), chance.randrange(2), chance.random() / control
+    fields = {"topic": topic, "appended_at": 1000 + place // 3 + chance.randrange(20)}
+    incarnation = bytes([topic]) * 16
+    if action < 0.08 or place < topics:
+        fields["topic"] = topic = place if place < topics else topic
+        owner = chance.choice([OURS, OURS, OTHERS])
+        named = TopicPayload(f"t{topic}", bytes([topic]) * 16, 2, owner, chance.randrange(3), place)
+        return control_row(Kind.TOPIC, payloads.encode(named), **fields)
+    if action < 0.1:
+        gone = TopicDeletedPayload(f"t{topic}", incarnation, chance.random() < 0.5)
+        return control_row(Kind.TOPIC_DELETED, payloads.encode(gone), **fields)
+    if action < 0.18:
+        offset = chance.randrange(200)
+        gap_from = chance.choice([None, offset // 2])
+        start = StartPayload("link", offset, ((0, 0), (chance.randrange(1, 4), offset // 2)), gap_from)
+        return control_row(Kind.START, payloads.encode(start), partition=partition, base_offset=offset, **fields)
+    if action < 0.24:
+        cursor = CursorPayload("g", chance.choice([None, 5]), 0, "", 1, 1)
+        return control_row(Kind.CURSOR, payloads.encode(cursor), partition=partition, **fields)
+    if action < 0.28:
+        return entry_row("key", place)._replace(appended_at=fields["appended_at"])
+    row = batch_row(offset=2 * place, count=chance.randrange(1, 3), partition=partition, **fields)
+    row = row._replace(epoch=chance.choice([0, 0, 0, 1, 2, chance.randrange(4)]))
+    data = bytearray(row.batch)
+    producer = (chance.choice([-1, 7, 7, 8]), chance.choice([0, 0, 0, 1]), place)
+    struct.pack_into(">qhi", data, PRODUCER_AT, *producer)
+    return row._replace(batch=chance.choice([bytes(data), bytes(data), bytes(data), b""]))
+
+
+def tables(state: ShardState) -> dict[str, Any]:
+    """All of a state, where its dicts have no order."""
+    found, meta = snapshot.dump(state)
+    plain = {name: table.tolist() if isinstance(table, np.ndarray) else list(table) for name, table in found.items()}
+    for name in ("producer", "producer.batch"):
+        del plain[name]
+    return {**plain, **meta, "producers": dict(state.producers.items())}
+
+
+def one_by_one(rows: list[Row]) -> ShardState:
+    state = ShardState(OURS)
+    for row in rows:
+        effects.replay(state, row)
+    return state
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**9), st.integers(3, 200), st.integers(0, 5))
+def test_the_state_is_the_same(seed: int, count: int, cuts: int) -> None:
+    """Whatever the rows, and wherever they are cut into several replays."""
+    rows = lived(seed, count)
+    state = ShardState(OURS)
+    places = sorted(random.Random(seed).randrange(count) for _ in range(cuts))
+    for first, end in zip([0, *places], [*places, count], strict=True):
+        part = rows[first:end]
+        if part:
+            data = b"".join(bytes(memoryview(piece)) for piece in encode(part))
+            lasting.replay_rows(MemoryStorage(), state, together([read_whole(data)]))
+    assert tables(state) == tables(one_by_one(rows))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**9), st.integers(3, 200), st.integers(0, 40), st.sampled_from([0, 100, 10**6]))
+def test_out_of_segments_too(seed: int, count: int, from_commit: int, loaded_bytes: int) -> None:
+    """Their rows are sorted by topic, and only those from a commit on count."""
+    rows = lived(seed, count)
+    storage = MemoryStorage()
+    whole = read_whole(b"".join(bytes(memoryview(piece)) for piece in encode(rows)))
+    end = rows[-1].commit + 1
+    objects = []
+    for name, chosen in (("data", whole.kind == Kind.BATCH), ("control", whole.kind != Kind.BATCH)):
+        part = whole.take(np.flatnonzero(chosen))
+        part = part.take(np.lexsort((part.row, part.commit, part.partition, part.topic)))
+        pieces = [part.batch(place) for place in range(len(part))]
+        storage.put_if_absent(name, encode_columns(part, pieces, object_kind="segment", first=0, end=end))
+        objects.append(LogObject(name, 0, end, segment=True))
+    before = [row for row in rows if row.commit < from_commit]
+    state = one_by_one(before)
+    kept = (format.READ_WHOLE_BYTES, lasting.LOAD_BYTES)
+    format.READ_WHOLE_BYTES, lasting.LOAD_BYTES = 0, max(loaded_bytes, 1)  # type: ignore[misc]
+    try:
+        lasting.replay_segments(storage, state, objects, from_commit)
+    finally:
+        format.READ_WHOLE_BYTES, lasting.LOAD_BYTES = kept  # type: ignore[misc]
+    assert tables(state) == tables(one_by_one(rows))
+
+
+def test_of_many_batches_few_are_replayed() -> None:
+    """The first and the last of a partition, and of a producer as many as are remembered."""
+    rows = [batch_row(topic=place % 2, offset=place, row=place) for place in range(1000)]
+    whole = read_whole(b"".join(bytes(memoryview(piece)) for piece in encode(rows)))
+    heads = lasting._heads(MemoryStorage(), together([whole]))
+    assert heads.row[lasting._lasting(heads)].tolist() == [0, 1, 998, 999]

@@ -1,0 +1,206 @@
+"""Rows are handed out by slice, in the order of the log, each once, wherever they lie."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.rows import batch_row, control_row, entry_row
+
+from fairlead.model.errors import Missing
+from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog import payloads
+from fairlead.streamlog.objects import format
+from fairlead.streamlog.payloads import StartPayload, TopicDeletedPayload
+from fairlead.streamlog.reading import located as reader
+from fairlead.streamlog.reading.located import Route, read_partition, read_slices, replay
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.values import LogObject
+
+SHIP = b"s" * 16
+OFFICE = b"o" * 16
+
+
+class Log:
+    """Some commits, and segments made of the first of them."""
+
+    def __init__(self, seed: int, *, commits: int = 60, merged: int = 40, size: int = 30) -> None:
+        self.random = random.Random(seed)
+        self.storage = MemoryStorage()
+        self.rows: list[Row] = []
+        self.ends: dict[int, int] = defaultdict(int)
+        self.objects: list[LogObject] = []
+        for commit in range(commits):
+            self.rows += self._commit(commit, size)
+        for first in range(0, merged, merged // 2 or 1):
+            self._segments(first, first + merged // 2)
+        for commit in range(merged, commits):
+            self._put(f"commit-{commit}", [row for row in self.rows if row.commit == commit], commit, commit + 1)
+
+    def _commit(self, commit: int, size: int) -> list[Row]:
+        rows: list[Row] = []
+        for place in range(self.random.randint(1, 6)):
+            topic = self.random.randrange(40)
+            if self.random.random() < 0.1:
+                rows.append(entry_row("k", commit, commit=commit, row=place))
+                continue
+            value = self.random.randbytes(self.random.randint(0, size))
+            ids = {"origin": self.random.choice([SHIP, OFFICE]), "via": self.random.choice([None, SHIP])}
+            rows.append(batch_row(topic, self.ends[topic], commit=commit, row=place, value=value, **ids))
+            self.ends[topic] += 1
+        return rows
+
+    def _segments(self, first: int, end: int) -> None:
+        rows = [row for row in self.rows if first <= row.commit < end]
+        batches = sorted(
+            (r for r in rows if r.kind == Kind.BATCH), key=lambda r: (r.topic & 15, r.topic, r.base_offset)
+        )
+        half = len(batches) // 2
+        for name, part in (
+            ("a", batches[:half]),
+            ("b", batches[half:]),
+            ("c", [r for r in rows if r.kind != Kind.BATCH]),
+        ):
+            if part:
+                self._put(f"segment-{first}-{name}", part, first, end, segment=True)
+
+    def _put(self, name: str, rows: list[Row], first: int, end: int, *, segment: bool = False) -> None:
+        kind: format.ObjectKind = "segment" if segment else "commit"
+        self.storage.put_if_absent(name, format.encode(rows, object_kind=kind, first=first, end=end))
+        self.objects.append(LogObject(name, first, end, segment))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.integers(0, 60), st.sampled_from([1, 500, 10**9]))
+def test_a_slice_has_its_rows_in_order(seed: int, from_commit: int, frame_bytes: int) -> None:
+    """Out of segments and commits, from any commit on, in parts of any size."""
+    log = Log(seed)
+    wanted = {slice: from_commit + slice for slice in range(0, 16, 2)}
+    found: dict[int, list[Row]] = {slice: [] for slice in wanted}
+    reached = dict(wanted)
+    for part in read_slices(log.storage, log.objects, wanted, frame_bytes=frame_bytes):
+        assert part.from_commit == reached[part.slice]
+        reached[part.slice] = part.to_commit
+        rows = list(part.columns.rows())
+        assert rows
+        assert all(part.from_commit <= row.commit < part.to_commit for row in rows)
+        found[part.slice] += rows
+    for slice, first in wanted.items():
+        in_slice = [r for r in log.rows if r.kind == Kind.BATCH and r.topic & 15 == slice and r.commit >= first]
+        assert found[slice] == in_slice
+
+
+def test_a_large_slice_is_loaded_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows come out."""
+    log = Log(1, size=3000, merged=60)
+    whole = [list(p.columns.rows()) for p in read_slices(log.storage, log.objects, {3: 0}, frame_bytes=2000)]
+    monkeypatch.setattr(reader, "LOAD_BYTES", 5000)
+    assert [list(p.columns.rows()) for p in read_slices(log.storage, log.objects, {3: 0}, frame_bytes=2000)] == whole
+    assert len(whole) > 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_only_a_single_commit_makes_a_part_above_the_limit(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """A large commit is not put behind others: at each site of a chain its frame would be larger."""
+    monkeypatch.setattr(reader, "PART_BYTES_MAX", 4000)
+    log = Log(seed, size=3000)
+    parts = list(read_slices(log.storage, log.objects, dict.fromkeys(range(16), 0), frame_bytes=3500))
+    crowded = [part for part in parts if len(set(part.columns.commit.tolist())) > 1]
+    assert crowded
+    assert all(reader.bytes_in_frame(part.columns) <= 4000 for part in crowded)
+    assert sum(len(part.columns) for part in parts) == sum(row.kind == Kind.BATCH for row in log.rows)
+
+
+def test_objects_before_all_slices_are_not_opened() -> None:
+    """They may be gone by now."""
+    log = Log(1)
+    for item in log.objects[:5]:
+        log.storage.delete(item.name)
+    parts = list(read_slices(log.storage, log.objects, {1: 50, 2: 55}))
+    assert all(part.to_commit > 50 for part in parts)
+    with pytest.raises(Missing):
+        list(read_slices(log.storage, log.objects, {1: 0}))
+
+
+def test_rows_do_not_go_back_where_they_came_from() -> None:
+    """Neither to their origin nor along the link that brought them; `own` sends only what no link brought."""
+    log = Log(2)
+    all_slices = dict.fromkeys(range(16), 0)
+
+    def sent(route: Route) -> list[Row]:
+        return [r for p in read_slices(log.storage, log.objects, all_slices, route=route) for r in p.columns.rows()]
+
+    batches = [row for row in log.rows if row.kind == Kind.BATCH]
+    to_office = [r for r in batches if r.origin != OFFICE and r.via != OFFICE]
+    assert sorted(sent(Route(OFFICE)), key=order) == to_office
+    assert sent(Route(SHIP)) == sorted((r for r in batches if r.origin != SHIP and r.via != SHIP), key=by_slice)
+    assert {r.via for r in sent(Route(OFFICE, own_only=True))} == {None}
+
+
+def order(row: Row) -> tuple[int, int]:
+    return row.commit, row.row
+
+
+def by_slice(row: Row) -> tuple[bool, int, int, int, int]:
+    """Segments come first, each run by itself, then commits in groups."""
+    run = 0 if row.commit < 20 else 1 if row.commit < 40 else 2
+    return row.commit >= 40, run, row.topic & 15, row.commit, row.row
+
+
+def test_local_rows_and_cursors_are_never_sent() -> None:
+    """Whatever topic they name."""
+    storage = MemoryStorage()
+    rows = [
+        control_row(kind, b"{}", topic=5, row=place)
+        for place, kind in enumerate([Kind.POSITION, Kind.BEHIND, Kind.ENTRY, Kind.CURSOR, Kind.START, Kind.TOPIC])
+    ]
+    storage.put_if_absent("x", format.encode([*rows, entry_row("k", 1, row=9)]))
+    parts = list(read_slices(storage, [LogObject("x", 0, 1, segment=False)], dict.fromkeys(range(16), 0)))
+    assert [row.kind for part in parts for row in part.columns.rows()] == [Kind.START, Kind.TOPIC]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.integers(0, 59))
+def test_replay_gives_every_row_in_order(seed: int, from_commit: int) -> None:
+    """Local ones too, from any commit on."""
+    log = Log(seed)
+    found = [row for columns in replay(log.storage, log.objects, from_commit) for row in columns.rows()]
+    assert found == [row for row in log.rows if row.commit >= from_commit]
+
+
+def test_a_repair_reads_one_partition_and_its_topic() -> None:
+    """From the offset where the replica stands, gaps of the source included."""
+    storage = MemoryStorage()
+    start = payloads.encode(StartPayload("ttl", 2, ((0, 0),)))
+    deleted = payloads.encode(TopicDeletedPayload("x", b"i" * 16))
+    rows = [
+        control_row(Kind.START, start, topic=5, base_offset=2, row=0),
+        *[batch_row(5, offset, row=offset) for offset in range(2, 6)],
+        batch_row(6, 3, row=6),
+        batch_row(5, 4, row=7, partition=1),
+        control_row(Kind.TOPIC_DELETED, deleted, topic=5, row=8, partition=-1),
+    ]
+    storage.put_if_absent("x", format.encode(rows))
+    objects = [LogObject("x", 0, 1, segment=False)]
+
+    def read(offset: int) -> list[Row]:
+        return [row for columns in read_partition(storage, objects, 5, 0, offset) for row in columns.rows()]
+
+    assert read(0) == [*rows[:5], rows[7]]
+    assert read(2) == [*rows[1:5], rows[7]]
+    assert read(4) == [*rows[3:5], rows[7]]
+
+
+def test_damage_in_a_control_row_of_a_large_segment_is_found() -> None:
+    """Their payloads have no checksum of their own, so such a segment is read as a whole."""
+    from fairlead.model.errors import Damaged
+
+    storage = MemoryStorage()
+    rows = [entry_row(f"key {n}", "x" * 1000, row=n) for n in range(100)]
+    storage.put_if_absent("x", format.encode(rows, object_kind="segment", first=0, end=1))
+    storage.damage("x", lambda data: data.replace(b"key 77", b"key 78"))
+    with pytest.raises(Damaged, match="control rows"):
+        list(replay(storage, [LogObject("x", 0, 1, segment=True)]))

@@ -1,0 +1,133 @@
+"""What is read ahead is what would have been read, once, and never more than the budget."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from tests.streamlog.reading.test_fetch import placed
+from tests.streamlog.world import fresh, made, produced
+
+from fairlead.streamlog.reading.read_ahead import Batches, ReadAhead, Shared
+
+KEY = (1, 0, 7)
+
+
+def reading(read: Callable[..., Batches], size: int = 100) -> tuple[ReadAhead, Shared]:
+    shared = Shared(size)
+    return ReadAhead(read, shared), shared
+
+
+@pytest.mark.parametrize("where", ["commits", "segments"])
+def test_a_consumer_that_reads_on_gets_the_same_batches(where: str) -> None:
+    """Whether they were read ahead or not; with jobs that run, that never run, and of which it takes only a part."""
+    log = fresh(b"a" * 16)
+    number = made(log).number
+    for value in range(40):
+        produced(log, number, bytes([value]) * 50)
+    log = placed(log, where)
+    plain = [bytes(batch) for batch in log.fetch(number, 0, 0, 10**6).batches]
+    for limits in ((300, 300), (300, 120), (120, 300)):
+        found: list[bytes] = []
+        turn = 0
+        while len(found) < len(plain):
+            fetched = log.fetch(number, 0, len(found), limits[turn % 2])
+            assert sum(map(len, fetched.batches)) <= limits[turn % 2] or len(fetched.batches) == 1
+            found += map(bytes, fetched.batches)
+            job = log.ahead(number, 0, fetched, limits[turn % 2])
+            if job is not None and turn % 3:
+                job()
+            turn += 1
+        assert found == plain
+
+
+def test_nothing_is_read_ahead_of_the_end() -> None:
+    log = fresh()
+    number = made(log).number
+    produced(log, number, b"x")
+    assert log.ahead(number, 0, log.fetch(number, 0, 0, 100), 100) is None
+
+
+def test_it_is_handed_out_once() -> None:
+    ahead, shared = reading(lambda *_: [b"x"])
+    job = ahead.plan(KEY, 60)
+    assert job is not None
+    assert ahead.plan(KEY, 60) is None
+    job()
+    assert shared.left_bytes == 40
+    assert list(ahead.take(KEY)) == [b"x"]
+    assert list(ahead.take(KEY)) == []
+    assert shared.left_bytes == 100
+
+
+def test_who_comes_early_waits_for_a_job_that_runs() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def read(*_: int) -> Batches:
+        begun.set()
+        assert go.wait(10)
+        return [b"late"]
+
+    ahead, _ = reading(read)
+    job = ahead.plan(KEY, 1)
+    assert job is not None
+    thread = threading.Thread(target=job)
+    thread.start()
+    assert begun.wait(10)
+    threading.Timer(0.05, go.set).start()
+    assert list(ahead.take(KEY)) == [b"late"]
+    thread.join()
+
+
+def test_a_job_that_has_not_begun_is_called_off() -> None:
+    """Else all threads could wait for jobs that wait for a thread."""
+    ahead, shared = reading(lambda *_: pytest.fail("it was called off"))
+    job = ahead.plan(KEY, 1)
+    assert job is not None
+    assert list(ahead.take(KEY)) == []
+    job()
+    assert shared.left_bytes == 100
+
+
+def test_what_failed_is_read_again_by_who_asks() -> None:
+    def read(*_: int) -> Batches:
+        raise ValueError("gone")
+
+    ahead, shared = reading(read)
+    job = ahead.plan(KEY, 1)
+    assert job is not None
+    job()
+    assert list(ahead.take(KEY)) == []
+    assert shared.left_bytes == 100
+
+
+def test_what_nobody_came_for_makes_room() -> None:
+    ahead, shared = reading(lambda *_: [b"x"])
+    for offset in range(10):
+        job = ahead.plan((1, 0, offset), 40)
+        assert job is not None
+        job()
+    assert shared.left_bytes == 20
+    assert list(ahead.take((1, 0, 0))) == []
+    assert list(ahead.take((1, 0, 9))) == [b"x"]
+
+
+def test_jobs_that_run_keep_their_room() -> None:
+    ahead, _ = reading(lambda *_: [b"x"])
+    assert ahead.plan((1, 0, 1), 60) is not None
+    assert ahead.plan((1, 0, 2), 60) is None
+
+
+def test_what_is_left_behind_in_one_log_makes_room_in_another() -> None:
+    """A consumer that left, in a stream that nobody reads any more."""
+    left, shared = reading(lambda *_: [b"x"])
+    job = left.plan(KEY, 100)
+    assert job is not None
+    job()
+    ahead = ReadAhead(lambda *_: [b"y"], shared)
+    job = ahead.plan(KEY, 100)
+    assert job is not None
+    job()
+    assert list(ahead.take(KEY)) == [b"y"]
+    assert list(left.take(KEY)) == []

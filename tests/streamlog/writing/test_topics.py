@@ -1,0 +1,121 @@
+"""Changes of topics: at their owner only, never fewer partitions; and what arrives of them over a link."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.streamlog.world import applied, frame, fresh, made, produced, replicated, values_at
+
+from fairlead.model.errors import InvalidValue, NotOwner
+from fairlead.model.names import slice_of
+from fairlead.streamlog import payloads
+from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.payloads import TopicDeletedPayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.writing.draft import Request
+from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
+from fairlead.streamlog.writing.writer import ShardLog
+
+A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))
+LINK, OTHER_LINK = b"l" * 16, b"m" * 16
+
+
+@pytest.mark.parametrize("partitions", [0, 1, 2])
+def test_partitions_become_more_or_it_is_refused(partitions: int) -> None:
+    """Records of a partition that went would be lost."""
+    log = fresh(A)
+    made(log, partitions=2)
+    with pytest.raises(InvalidValue):
+        log.run(lambda d: set_partitions(d, "ships", partitions))[0].result()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: delete_topic(d, "ships"),
+        lambda d: set_partitions(d, "ships", 9),
+        lambda d: set_configs(d, "ships", {"cleanup.policy": "compact"}),
+    ],
+)
+def test_a_topic_is_changed_at_its_owner_only(change: Request[object]) -> None:
+    """At a replica the change would be lost, or the two would differ."""
+    a, b = fresh(A), fresh(B)
+    made(a)
+    replicated(a, b)
+    with pytest.raises(NotOwner):
+        b.run(change)[0].result()
+    assert b.state.by_name("ships") is not None
+
+
+def topic_frame(a: ShardLog, **changes: object) -> Frame:
+    """The frame that brings the topic `ships` of A, with other words in its TOPIC row."""
+    f = frame(a, B, slice_of("ships"), 0)
+    payload = payloads.decode_topic(f.rows[0].batch)
+    row = f.rows[0]._replace(batch=payloads.encode(replace(payload, **changes)))  # type: ignore[arg-type]
+    return replace(f, rows=[row])
+
+
+@pytest.mark.parametrize("changes", [{"partitions": 0}, {"partitions": 1_000_000}, {"incarnation": b"x" * 16}])
+def test_a_create_row_that_makes_no_sense_is_behind(changes: dict[str, object]) -> None:
+    """It is no topic, or not the one that the frame names: nothing is made of it."""
+    a, b = fresh(A), fresh(B)
+    made(a)
+    assert applied(b, topic_frame(a, **changes))[0].behind == 1
+    assert b.state.by_name("ships") is None
+
+
+def test_a_newer_row_with_fewer_partitions_changes_nothing() -> None:
+    """Whoever sent it."""
+    a, b = fresh(A), fresh(B)
+    made(a, partitions=3)
+    replicated(a, b)
+    before = b.state.by_name("ships")
+    applied(b, topic_frame(a, partitions=2, version=9))
+    assert before is not None
+    assert b.state.by_name("ships") == before
+
+
+def test_a_topic_that_made_room_at_its_sender_stays_here() -> None:
+    """Only a deletion by its owner deletes."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    f = frame(a, B, slice_of("ships"), 0)
+    for yielded in (True, False):
+        batch = payloads.encode(TopicDeletedPayload("ships", topic.incarnation, yielded))
+        applied(b, replace(f, rows=[f.rows[0]._replace(kind=int(Kind.TOPIC_DELETED), batch=batch)]))
+        assert (b.state.by_name("ships") is not None) == yielded
+
+
+def test_partitions_that_are_added_to_a_topic_in_conflict_are_set_aside_too() -> None:
+    """Their records belong to the other history."""
+    a, b, other = fresh(A), fresh(B), fresh(A)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    twin = other.run(lambda d: create_topic(d, "ships", 1, incarnation=topic.incarnation))[0].result()
+    produced(other, twin.number, b"another")
+    replicated(other, b, link=OTHER_LINK)
+    other.run(lambda d: set_partitions(d, "ships", 2))
+    replicated(other, b, link=OTHER_LINK)
+    assert sorted(note.partition for note in b.state.behind(OTHER_LINK) if note.conflict) == [0, 1]
+
+
+def test_a_deletion_that_arrives_frees_the_name_for_whoever_waits() -> None:
+    """As one that is made here does."""
+    a, c, b = fresh(A), fresh(C), fresh(B)
+    waiting, holder = made(a), made(c)
+    produced(c, holder.number, b"c")
+    produced(a, waiting.number, b"a")
+    replicated(c, b, link=OTHER_LINK)
+    replicated(a, b, link=LINK)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"c"}
+    c.run(lambda d: delete_topic(d, "ships"))
+    replicated(c, b, link=OTHER_LINK)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert copy.incarnation == waiting.incarnation

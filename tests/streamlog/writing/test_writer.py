@@ -1,0 +1,421 @@
+"""The writer: fences, failed and unknown puts, what is acknowledged when (F1, F2, F5, F8, S1, S12, S14)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.streamlog.world import (
+    SETTINGS,
+    FakeClock,
+    SeededRandomness,
+    batch_of,
+    fresh,
+    made,
+    opened,
+    produced,
+    rows_of,
+    values_at,
+)
+
+from fairlead.model.errors import (
+    BadRequest,
+    Damaged,
+    Fenced,
+    NotOwner,
+    OutOfOrderSequence,
+    StaleProducerEpoch,
+    StorageFull,
+    StorageUnavailable,
+    UnknownPartition,
+    UnknownTopic,
+)
+from fairlead.storage import names
+from fairlead.storage.memory import Fault, MemoryStorage
+from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.writing.cursors import commit_cursor, delete_cursor
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.entries import delete_entry, put_entry
+from fairlead.streamlog.writing.produce import produce
+from fairlead.streamlog.writing.topics import create_topic, delete_topic
+from fairlead.streamlog.writing.writer import ShardLog
+
+A = b"a" * 16
+
+
+def memory(log: ShardLog) -> MemoryStorage:
+    """The storage below a log."""
+    assert isinstance(log.storage, MemoryStorage)
+    return log.storage
+
+
+def test_a_writer_that_slept_through_a_takeover_is_fenced_and_its_commit_read_by_nobody() -> None:
+    """F1, step by step: W1 sleeps before its put of 10; W2 opens, writes, merges, deletes; W1 goes on."""
+    clock = FakeClock()
+    w1 = fresh(A, clock=clock)
+    number = made(w1).number
+    produced(w1, number, b"1")
+    zombie = w1.seal([lambda d: produce(d, number, 0, batch_of(b"zombie"))])
+    w2 = opened(w1.storage, A, clock=clock, settings=replace(SETTINGS, merge_commits_min=1, delete_grace_seconds=0.0))
+    assert produced(w2, number, b"2").base_offset == 1
+    job = w2.plan_merge()
+    assert job is not None
+    w2.install(run_job.run(w2.storage, SeededRandomness(77), job))
+    w2.upkeep.sweep(w2.upkeep.take_due())
+    with pytest.raises(Fenced):
+        w1.write(zombie)
+    expected = {0: b"1", 1: b"2"}
+    assert values_at(w2, number) == expected
+    w3 = opened(w1.storage, A, clock=clock)
+    assert values_at(w3, number) == expected
+    assert produced(w3, number, b"3").base_offset == 2
+
+
+def test_a_put_that_lands_between_claim_and_listing_counts_and_stops_nobody() -> None:
+    """F1, the other trap: W1's commit counts for W2, though it is not acknowledged to W1's producer."""
+    w1 = fresh(A)
+    number = made(w1).number
+    sealed = w1.seal([lambda d: produce(d, number, 0, batch_of(b"1"))])
+    storage = memory(w1)
+    taken: list[ShardLog] = []
+
+    def takeover(call: str, name: str) -> None:
+        if call == "size":
+            storage.hook = None
+            taken.append(opened(storage, A))
+
+    storage.hook = takeover
+    with pytest.raises(Fenced):
+        w1.write(sealed)
+    assert values_at(taken[0], number) == {0: b"1"}
+    assert produced(taken[0], number, b"2").base_offset == 1
+
+
+def test_a_failed_commit_changes_nothing_and_its_number_is_used_by_the_next() -> None:
+    """S1: ENOSPC certainly wrote nothing."""
+    log = fresh(A)
+    number = made(log).number
+    memory(log).fail(Fault.FULL)
+    with pytest.raises(StorageFull):
+        produced(log, number, b"lost")
+    assert log.state.partition(number, 0).end == 0
+    assert produced(log, number, b"1").base_offset == 0
+    assert values_at(opened(log.storage), number) == {0: b"1"}
+
+
+@pytest.mark.parametrize("fault", [Fault.UNKNOWN_LANDED, Fault.UNKNOWN_LATE, Fault.UNKNOWN_LOST, Fault.FAIL])
+def test_an_unknown_outcome_is_resolved_by_putting_the_same_bytes_again(fault: Fault) -> None:
+    """S1: never skipped; it survives a power failure after the acknowledgement."""
+    log = fresh(A)
+    number = made(log).number
+    memory(log).fail(fault)
+    produced(log, number, b"1")
+    memory(log).crash()
+    assert values_at(opened(log.storage), number) == {0: b"1"}
+
+
+def test_an_outcome_that_stays_unknown_stops_the_shard() -> None:
+    """S1: the next call is refused with the same error; a later start finds out what counts."""
+    log = fresh(A)
+    number = made(log).number
+    for nth in range(1, 6):
+        memory(log).fail(Fault.UNKNOWN_LATE, nth=nth)
+    with pytest.raises(StorageUnavailable):
+        produced(log, number, b"1")
+    with pytest.raises(StorageUnavailable):
+        log.seal([])
+    again = opened(log.storage)
+    memory(log).land()
+    assert produced(again, number, b"2").base_offset == 0
+    assert values_at(opened(log.storage), number) == {0: b"2"}
+
+
+def test_no_space_after_an_unknown_outcome_stops_the_shard() -> None:
+    """The number is not free: the first attempt may still land."""
+    log = fresh(A)
+    number = made(log).number
+    memory(log).fail(Fault.UNKNOWN_LATE, nth=1)
+    for nth in range(2, 6):
+        memory(log).fail(Fault.FULL, nth=nth)
+    with pytest.raises(StorageUnavailable):
+        produced(log, number, b"1")
+    assert log.stopped is not None
+
+
+def test_a_request_that_raises_leaves_no_row_and_others_go_on() -> None:
+    """Also one that raises after it has added rows."""
+    log = fresh(A)
+
+    def half(draft: Draft) -> None:
+        create_topic(draft, "half")
+        raise BadRequest("changed my mind")
+
+    first, second, third = log.run(
+        lambda d: create_topic(d, "one"), half, lambda d: (d.by_name("half"), d.by_name("one"))
+    )
+    assert first.error is None
+    assert isinstance(second.error, BadRequest)
+    assert third.result()[0] is None
+    assert third.result()[1].name == "one"
+    assert [row.kind for row in rows_of(log)] == [Kind.TOPIC]
+
+
+def test_requests_see_the_rows_before_them_in_the_same_commit() -> None:
+    """Create and produce in one commit."""
+    log = fresh(A)
+    number = (
+        log.run(
+            lambda d: create_topic(d, "ships"),
+            lambda d: produce(d, d.by_name("ships").number, 0, batch_of(b"1")),  # type: ignore[union-attr]
+            lambda d: produce(d, d.by_name("ships").number, 0, batch_of(b"2")),  # type: ignore[union-attr]
+        )[0]
+        .result()
+        .number
+    )
+    assert log.end == 1
+    assert values_at(log, number) == {0: b"1", 1: b"2"}
+
+
+def test_a_commit_is_closed_at_its_size() -> None:
+    """At least one request, and as many as `commit_bytes_max` allows."""
+    log = fresh(A, settings=replace(SETTINGS, commit_bytes_max=1000))
+    number = made(log).number
+    log.run(*[lambda d: produce(d, number, 0, batch_of(b"x" * 600))] * 5)
+    assert log.end == 1 + 3
+    assert len(values_at(log, number)) == 5
+
+
+def test_nothing_to_write_makes_no_commit() -> None:
+    """A cursor that does not move, an entry that is the same, a deletion of nothing (S9d)."""
+    log = fresh(A)
+    number = made(log).number
+    log.run(lambda d: commit_cursor(d, "g", number, 0, 5), lambda d: put_entry(d, "k", [1]))
+    end = log.end
+    log.run(
+        lambda d: commit_cursor(d, "g", number, 0, 5),
+        lambda d: put_entry(d, "k", [1]),
+        lambda d: delete_cursor(d, "other", number, 0),
+        lambda d: delete_entry(d, "none"),
+    )
+    assert log.end == end
+
+
+def test_a_reserve_is_kept_for_control_rows() -> None:
+    """F5d: batches are refused, a topic can be deleted; when space returns producing goes on."""
+    clock = FakeClock()
+    storage = MemoryStorage(capacity_bytes=400_000_000)
+    log = opened(storage, A, clock=clock)
+    number = made(log).number
+    produced(log, number, b"1")
+    storage.capacity_bytes = 300_000_000
+    clock.pass_ms(1000)
+    with pytest.raises(StorageFull):
+        produced(log, number, b"2")
+    made(log, "more")
+    log.run(lambda d: delete_topic(d, "more"))
+    storage.capacity_bytes = 400_000_000
+    clock.pass_ms(1000)
+    assert produced(log, number, b"3").base_offset == 1
+
+
+def test_a_fast_producer_does_not_write_through_the_reserve() -> None:
+    """Free space is looked at after some megabytes too, not only after a second."""
+    storage = MemoryStorage(capacity_bytes=60_000_000)
+    log = opened(storage, A, settings=replace(SETTINGS, reserve_bytes=30_000_000))
+    number = made(log).number
+    batch = batch_of(bytes(1_000_000))
+    answers = [log.run(lambda d: produce(d, number, 0, batch))[0] for _ in range(60)]
+    assert isinstance(answers[-1].error, StorageFull)
+    assert storage.free_bytes() > 20_000_000
+
+
+def test_sequences_of_idempotent_producers() -> None:
+    """Duplicates get their first offset; a hole, and an old epoch, are refused; a new epoch begins at 0 (KIP-98)."""
+    log = fresh(A)
+    number = made(log).number
+
+    def send(sequence: int, epoch: int = 0, count: int = 2):  # type: ignore[no-untyped-def]
+        batch = batch_of(*[b"x"] * count, producer_id=5, epoch=epoch, sequence=sequence)
+        return log.run(lambda d: produce(d, number, 0, batch))[0]
+
+    assert send(10).result().base_offset == 0, "an unknown producer may begin anywhere"
+    assert send(12).result().base_offset == 2
+    again = send(10).result()
+    assert (again.base_offset, again.duplicate) == (0, True)
+    assert isinstance(send(17).error, OutOfOrderSequence)
+    assert send(0, epoch=1).result().base_offset == 4
+    assert isinstance(send(14, epoch=0).error, StaleProducerEpoch)
+    assert isinstance(send(3, epoch=2).error, OutOfOrderSequence)
+
+
+def test_five_batches_are_remembered_also_after_a_restart() -> None:
+    """As many as a client has in flight; the sixth last is out of order."""
+    log = fresh(A)
+    number = made(log).number
+
+    def send(log: ShardLog, sequence: int):  # type: ignore[no-untyped-def]
+        return log.run(lambda d: produce(d, number, 0, batch_of(b"x", producer_id=5, epoch=0, sequence=sequence)))[0]
+
+    for sequence in range(7):
+        send(log, sequence)
+    for reader in (log, opened(log.storage)):
+        assert [send(reader, sequence).result().base_offset for sequence in range(2, 7)] == [2, 3, 4, 5, 6]
+        assert isinstance(send(reader, 1).error, OutOfOrderSequence)
+
+
+def test_sequence_numbers_go_on_at_zero() -> None:
+    """After 2**31 - 1, as Kafka's `DefaultRecordBatch.incrementSequence`."""
+    log = fresh(A)
+    number = made(log).number
+    batches = [batch_of(b"x", b"y", producer_id=5, epoch=0, sequence=s) for s in (2**31 - 1, 1)]
+    answers = log.run(*[lambda d, b=b: produce(d, number, 0, b) for b in batches])  # type: ignore[misc]
+    assert [answer.result().base_offset for answer in answers] == [0, 2]
+
+
+def test_produce_says_what_is_wrong() -> None:
+    """Unknown topic, unknown partition, another owner."""
+    log = fresh(A)
+    number = made(log).number
+    batch = batch_of(b"x")
+    with pytest.raises(UnknownTopic):
+        log.run(lambda d: produce(d, 12345, 0, batch))[0].result()
+    with pytest.raises(UnknownPartition):
+        log.run(lambda d: produce(d, number, 1, batch))[0].result()
+    other = opened(log.storage, b"b" * 16)
+    with pytest.raises(NotOwner):
+        produced(other, number, b"x")
+
+
+def test_a_deleted_and_recreated_topic_shares_nothing() -> None:
+    """F8: other number, offsets from 0, no cursor, nothing of the old one to be read."""
+    log = fresh(A)
+    old = made(log)
+    produced(log, old.number, b"old")
+    log.run(lambda d: commit_cursor(d, "g", old.number, 0, 1), lambda d: delete_topic(d, "ships"))
+    new = made(log)
+    produced(log, new.number, b"new")
+    for reader in (log, opened(log.storage)):
+        assert new.number != old.number
+        assert values_at(reader, new.number) == {0: b"new"}
+        assert reader.state.groups() == []
+        with pytest.raises(UnknownTopic):
+            reader.fetch(old.number, 0, 0, 100)
+
+
+def test_a_restored_copy_is_noticed_by_the_random_id_of_its_epoch() -> None:
+    """F10: the copy even opens the same epoch number as the lost log did."""
+    log = fresh(A)
+    number = made(log).number
+    copy = memory(log).snapshot()
+    log = opened(log.storage, A, seed=2)
+    produced(log, number, b"1")
+    position = (log.epoch_id_of(log.end - 1), log.end)
+    assert log.knows(*position)
+    memory(log).replace(copy)
+    restored = opened(log.storage, A, seed=3)
+    produced(restored, number, b"other")
+    assert restored.epoch.number == log.epoch.number
+    assert not restored.knows(*position)
+
+
+def test_a_position_beyond_the_end_of_its_epoch_is_not_known() -> None:
+    """F10: the epoch is known, and ends before that commit."""
+    log = fresh(A)
+    made(log)
+    assert log.knows(log.epoch.id, log.end)
+    assert not log.knows(log.epoch.id, log.end + 1)
+    assert not log.knows(b"x" * 16, 0)
+    again = opened(log.storage, A)
+    assert again.knows(log.epoch.id, log.end)
+
+
+def test_damage_stops_the_shard_by_name() -> None:
+    """S13: a batch that is not what was written; every later call is answered with that."""
+    log = fresh(A)
+    number = made(log).number
+    produced(log, number, b"1" * 100)
+    again = opened(log.storage)
+    name = names.commit("x", log.epoch.number, 1)
+    memory(log).damage(name, lambda data: data.replace(b"1" * 50, b"2" * 50))
+    with pytest.raises(Damaged, match="commit"):
+        again.fetch(number, 0, 0, 1000)
+    with pytest.raises(Damaged):
+        produced(again, number, b"2")
+
+
+def test_a_commit_that_is_missing_or_cut_is_not_opened_over() -> None:
+    """Recovery stops and names the object."""
+    log = fresh(A)
+    made(log)
+    log = opened(log.storage)
+    made(log, "two")
+    memory(log).damage(names.commit("x", 1, 0), lambda data: data[:-5])
+    with pytest.raises(Damaged, match="commit"):
+        opened(log.storage)
+
+
+def test_a_commit_that_is_missing_before_later_ones_is_no_end_of_the_log() -> None:
+    """Opened over it, the log would lose what was acknowledged after it; with the commit restored all is there."""
+    log = fresh(A)
+    number = made(log).number
+    for value in (b"1", b"2", b"3"):
+        produced(log, number, value)
+    name = names.commit("x", log.epoch.number, log.end - 2)
+    whole = log.storage.get(name)
+    log.storage.delete(name)
+    for _ in range(2):
+        with pytest.raises(Damaged, match=name):
+            opened(log.storage, A)
+    log.storage.put_if_absent(name, whole)
+    assert values_at(opened(log.storage, A), number) == {0: b"1", 1: b"2", 2: b"3"}
+
+
+def test_appended_at_never_decreases() -> None:
+    """A clock set back by a minute."""
+    clock = FakeClock()
+    log = fresh(A, clock=clock)
+    number = made(log).number
+    first = produced(log, number, b"1").appended_at
+    clock.wall -= 60_000
+    assert produced(log, number, b"2").appended_at >= first
+    assert produced(opened(log.storage, A, clock=clock), number, b"3").appended_at >= first
+
+
+def test_pending_counts_what_a_slice_has_from_a_commit_on() -> None:
+    """Records and bytes by slice; nothing at the end of the log; local rows do not count."""
+    log = fresh(A)
+    topic = made(log)
+    produced(log, topic.number, b"1", b"2")
+    log.run(lambda d: put_entry(d, "k", 1))
+    slice = topic.number % 16
+    pending = log.pending({slice: 0, (slice + 1) % 16: 0})
+    assert pending[slice].records == 2
+    assert pending[(slice + 1) % 16].records == 0
+    assert log.pending({slice: log.end})[slice].bytes == 0
+
+
+def test_local_commits_merged_with_what_was_sent_leave_nothing_pending() -> None:
+    """A link stands at the end of what it was told of; the segment that goes on beyond it holds nothing for it."""
+    log = fresh(A, settings=replace(SETTINGS, merge_commits_min=1))
+    topic = made(log)
+    produced(log, topic.number, b"1", b"2")
+    told = log.end
+    log.run(lambda d: put_entry(d, "k", 1))
+    job = log.plan_merge()
+    assert job is not None
+    log.install(run_job.run(log.storage, SeededRandomness(1), job))
+    assert log.manifest.merged_end == log.end == told + 1
+    slice = topic.number % 16
+    assert log.pending({slice: told})[slice].records == 0
+    assert log.pending({slice: told - 1})[slice].records == 2
+    produced(log, topic.number, b"3")
+    assert log.pending({slice: log.end - 1})[slice].records == 1
+
+
+def test_numbers_of_deleted_topics_are_not_given_again_after_a_restart() -> None:
+    """A topic number has one meaning for ever."""
+    log = fresh(A)
+    first = made(log).number
+    log.run(lambda d: delete_topic(d, "ships"))
+    assert made(opened(log.storage)).number != first
