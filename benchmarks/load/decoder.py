@@ -19,7 +19,7 @@ from benchmarks.load.content import Content
 from benchmarks.load.program import Arguments, Figures, Run, Unaccounted, main
 from benchmarks.load.raw import BatchForm
 from fairlead.records.columns import ALL
-from fairlead.records.decode import Stored, decode
+from fairlead.records.decode import BatchesInBuffer, decode
 
 _TOPICS = 100
 
@@ -43,7 +43,7 @@ def prepare(arguments: Arguments) -> Run:
     return lambda: _run(stored, columns, len(values), passes)
 
 
-def _stored(batches: np.ndarray) -> Stored:
+def _stored(batches: np.ndarray) -> BatchesInBuffer:
     """The batches one behind the other, of as many topics in turn."""
     count, size = batches.shape
     starts = np.arange(count) * size
@@ -52,7 +52,7 @@ def _stored(batches: np.ndarray) -> Stored:
     topic = np.arange(count, dtype=np.int32) % _TOPICS
     offsets = np.zeros(count, np.int64)
     origins = pa.array(["0f" * 16])
-    return Stored(batches.ravel(), starts, starts + size, offsets, zeros, topic, topics, zeros, origins)
+    return BatchesInBuffer(batches.ravel(), starts, starts + size, offsets, zeros, topic, topics, zeros, origins)
 
 
 def _binary(values: np.ndarray) -> pa.Array:
@@ -60,7 +60,7 @@ def _binary(values: np.ndarray) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(values)])
 
 
-def _run(stored: Stored, columns: Sequence[str], records: int, passes: int) -> Figures:
+def _run(stored: BatchesInBuffer, columns: Sequence[str], records: int, passes: int) -> Figures:
     seconds = []
     for _ in range(passes):
         began = time.perf_counter()

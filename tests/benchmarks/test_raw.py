@@ -50,8 +50,8 @@ def produced(names: list[str], errors: dict[str, int], message: str | None = Non
     answers = []
     for name in names:
         error = errors.get(name, 0)
-        partition = produce.PartitionAnswer(0, error, message=message if error else None)
-        answers.append(produce.TopicAnswer(name, None, [partition]))
+        partition = produce.PartitionProduceResponse(0, error, message=message if error else None)
+        answers.append(produce.TopicProduceResponse(name, None, [partition]))
     return bytes(5) + produce.write_response(answers, PRODUCE_VERSION)
 
 
@@ -87,7 +87,9 @@ def test_a_fetch_answer_gives_the_values() -> None:
         build_batch([(None, value) for value in content.messages(0, 0, first, 70)], base_offset=first, codec=codec)
         for first, codec in ((0, 0), (70, 3))
     ]
-    topic = fetch.TopicAnswer("/s:a", None, [fetch.PartitionAnswer(0, 0, 140, 0, [*batches, batches[0][:80]])])
+    topic = fetch.FetchTopicResponse(
+        "/s:a", None, [fetch.FetchPartitionResponse(0, 0, 140, 0, [*batches, batches[0][:80]])]
+    )
     answer = bytes(5) + b"".join(fetch.write_response([topic], FETCH_VERSION))
     (found,) = read_fetch_answer(answer)
     read = batches_of(found.records)
@@ -96,7 +98,7 @@ def test_a_fetch_answer_gives_the_values() -> None:
 
 
 def test_an_error_in_a_fetch_answer_is_seen() -> None:
-    topic = fetch.TopicAnswer("/s:a", None, [fetch.PartitionAnswer(0, 3)])
+    topic = fetch.FetchTopicResponse("/s:a", None, [fetch.FetchPartitionResponse(0, 3)])
     with pytest.raises(Refused, match="/s:a: error 3"):
         read_fetch_answer(bytes(5) + b"".join(fetch.write_response([topic], FETCH_VERSION)))
 

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from fairlead.broker.connection import Connection
-from fairlead.broker.dispatch import Begun, Header, Pending
+from fairlead.broker.dispatch import Begun, Header, PendingAnswer
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import Busy
 from fairlead.protocol.wire import Malformed
@@ -92,7 +92,7 @@ class ProduceService(SlowService):
             raise Malformed("the message is cut")
         committed = asyncio.get_running_loop().create_future()
         self.commits.append(committed)
-        return Header(0, 0, 0, ""), Pending([committed], partial(self._finish, number))
+        return Header(0, 0, 0, ""), PendingAnswer([committed], partial(self._finish, number))
 
     def _finish(self, number: int) -> list[bytes | bytearray | memoryview] | None:
         if number == self._failing:

@@ -7,12 +7,12 @@ from os import urandom
 
 from fairlead.cluster.stream import Stream
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.applying.frame import Applied, apply_frame
+from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import StartPayload, encode
 from fairlead.streamlog.rows import LOCAL_KINDS, NOT_YET_SENT_KINDS, Kind, Row
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from tests.interop.site import Site
 
 
@@ -55,7 +55,7 @@ class Link:
         end = shard.log.end
         frame = Frame(
             link=self._id,
-            run=Run(1, 1),
+            run=GrantRun(1, 1),
             source=self.source.stream.id,
             shard=0,
             slice=slice,
@@ -69,7 +69,7 @@ class Link:
         applied = self.replica.broker.call(self._apply(frame))
         assert (applied.behind, applied.conflicts, applied.refused_position) == (0, 0, None), applied
 
-    async def _apply(self, frame: Frame) -> Applied:
+    async def _apply(self, frame: Frame) -> FrameOutcome:
         return await self.replica.stream.shards[0].submit(lambda draft: apply_frame(draft, frame))
 
 

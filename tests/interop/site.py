@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from fairlead.broker.apis import APIS
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Packed, Pending, Submitted
+from fairlead.broker.dispatch import Packed, PendingAnswer, Submitted
 from fairlead.cluster.values import StreamSettings
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import BatchHeader, read_header
@@ -94,7 +94,7 @@ class LostAnswers:
     def _submit(self, ctx: RequestContext, body: memoryview) -> Submitted:
         assert self._api.submit is not None
         futures, finish = self._api.submit(ctx, body)
-        return Pending(futures, partial(self._finish, finish))
+        return PendingAnswer(futures, partial(self._finish, finish))
 
     def _finish(self, finish: Callable[[], Packed | None]) -> Packed | None:
         made = finish()

@@ -22,7 +22,7 @@ from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.writing.writer import Sealed, ShardLog
@@ -282,9 +282,9 @@ class World:
         end = source.log.end if length is None else min(source.log.end, start + length)
         if start > end:
             return
-        self.frames[link].append(self._frame(link, slice, start, end, Run(1, self.runs[link])))
+        self.frames[link].append(self._frame(link, slice, start, end, GrantRun(1, self.runs[link])))
 
-    def _frame(self, link: tuple[str, str], slice: int, start: int, end: int, run: Run) -> Frame:
+    def _frame(self, link: tuple[str, str], slice: int, start: int, end: int, run: GrantRun) -> Frame:
         source = self.sites[link[0]]
         rows = [r for r in self._rows(source, start, end) if r.topic % SLICES == slice and sendable(r, IDS[link[1]])]
         names = Names(source.log).of(rows)
@@ -358,7 +358,7 @@ class World:
                     partition,
                     end,
                     link=LINKS[link],
-                    run=Run(1, self.runs[link]),
+                    run=GrantRun(1, self.runs[link]),
                 )
                 return replace(frame, link_created_at=0)
             except Crashed:

@@ -75,9 +75,9 @@ def test_a_produce_request_is_read_as_kio_wrote_it(version, name, topic_id, tran
 @given(NAMES, IDS, INT32, st.sampled_from([0, 3, 87]), INT64, st.integers(-1, 2**45), st.none() | NAMES)
 def test_a_produce_answer_is_what_kio_reads(version, name, topic_id, index, code, offset, time, message):
     """Every field of every version."""
-    answer = produce.PartitionAnswer(index, code, offset, time, 5, message)
+    answer = produce.PartitionProduceResponse(index, code, offset, time, 5, message)
     known = named(version, produce.TOPIC_IDS_FROM, name, topic_id)
-    data = produce.write_response([produce.TopicAnswer(*known, [answer, answer])], version)
+    data = produce.write_response([produce.TopicProduceResponse(*known, [answer, answer])], version)
     (topic,) = kio_response(0, version, [data]).responses
     assert (getattr(topic, "name", None), getattr(topic, "topic_id", None)) == (
         known[0],
@@ -147,10 +147,10 @@ def test_a_fetch_request_is_read_as_kio_wrote_it(version, name, topic_id, min_by
 def test_a_fetch_answer_is_what_kio_reads(version, name, topic_id, index, code, batches, isolation):
     """The batches are carried as they are, and nothing is copied into another piece."""
     known = named(version, fetch.TOPIC_IDS_FROM, name, topic_id)
-    answer = fetch.PartitionAnswer(index, code, 100, 7, batches)
-    parts = fetch.write_response([fetch.TopicAnswer(*known, [answer, answer])], version, isolation)
+    answer = fetch.FetchPartitionResponse(index, code, 100, 7, batches)
+    parts = fetch.write_response([fetch.FetchTopicResponse(*known, [answer, answer])], version, isolation)
     assert all(any(part is batch for part in parts) for batch in batches)
-    topic = fetch.TopicAnswer(*known, [answer, answer])
+    topic = fetch.FetchTopicResponse(*known, [answer, answer])
     packed = fetch.write_response([fetch.pack_topic(topic, version, isolation)], version, isolation)
     assert b"".join(packed) == b"".join(parts)
     response = kio_response(1, version, parts)

@@ -27,12 +27,12 @@ from fairlead.protocol.records import Record
 from fairlead.records import decode as decode_module
 from fairlead.records import kernels
 from fairlead.records.columns import ALL, arrow_schema, check_columns
-from fairlead.records.decode import Stored, decode
+from fairlead.records.decode import BatchesInBuffer, decode
 
 Plain = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
-def stored(batches: list[bytes], **changes: Any) -> Stored:
+def stored(batches: list[bytes], **changes: Any) -> BatchesInBuffer:
     """The batches one behind the other, with rubbish around them."""
     data = np.frombuffer(b"\xff" * 5 + b"".join(batches) + b"\xff" * 5, np.uint8)
     ends = 5 + np.cumsum([len(batch) for batch in batches], dtype=np.int64)
@@ -40,7 +40,7 @@ def stored(batches: list[bytes], **changes: Any) -> Stored:
     offsets = np.array([read_header(batch).base_offset for batch in batches], np.int64)
     zeros = np.zeros(len(batches), np.int32)
     fields: dict[str, Any] = {"topics": pa.array(["ships"]), "origins": pa.array(["0f" * 16])} | changes
-    return Stored(data, starts, ends, offsets, zeros, zeros, fields.pop("topics"), zeros, **fields)
+    return BatchesInBuffer(data, starts, ends, offsets, zeros, zeros, fields.pop("topics"), zeros, **fields)
 
 
 def decoded(batches: list[bytes], **changes: Any) -> list[Plain]:
@@ -172,7 +172,7 @@ def test_batches_cut_by_their_place_are_refused() -> None:
     """A place outside the buffer, or shorter than a header, is refused before anything is read."""
     good = stored([a_batch([(0, None, b"v", ())], 0, 0)])
     for start, end in ((-1, 70), (0, 10_000), (5, 30)):
-        bad = Stored(
+        bad = BatchesInBuffer(
             good.data,
             np.array([start], np.int64),
             np.array([end], np.int64),

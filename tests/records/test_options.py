@@ -9,7 +9,7 @@ import pytest
 from fairlead.client.address_book import AddressBook, KnownCluster
 from fairlead.model.errors import BadRequest, InvalidValue, UnknownCluster
 from fairlead.records.options import Options
-from fairlead.records.position import Position, ShardPosition, from_json
+from fairlead.records.position import RecordsPosition, ShardPosition, from_json
 
 PLACE = {"path": "/mapr/sanfrancisco/ships", "server": "http://127.0.0.1:7660"}
 
@@ -73,7 +73,7 @@ def test_wrong_options_are_refused_by_name(given: dict[str, str], message: str) 
 
 def test_a_position_survives_the_checkpoint() -> None:
     """JSON and back; a position of another version is refused, naming both."""
-    position = Position("ab" * 16, {0: ShardPosition(7, "cd" * 16, 5)}, {(0, 16): {3: 23}})
+    position = RecordsPosition("ab" * 16, {0: ShardPosition(7, "cd" * 16, 5)}, {(0, 16): {3: 23}})
     assert from_json(position.to_json()) == position
     with pytest.raises(InvalidValue, match="version 2; this program knows version 1"):
         from_json({**position.to_json(), "version": 2})

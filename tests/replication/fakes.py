@@ -10,10 +10,10 @@ from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 
-from fairlead.replication.carried.rows import Address, LinkFrame
+from fairlead.replication.carried.rows import FrameAddress, LinkFrame
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import (
     APPLY_SAYS,
     READER_SAYS,
@@ -22,8 +22,8 @@ from fairlead.wire.messages import (
     ApplyHello,
     Error,
     Ok,
-    Place,
     SliceAt,
+    StreamPlace,
     from_json,
     to_json,
 )
@@ -32,7 +32,7 @@ from tests.support.apply_peer import ApplyPeer, serve_apply
 LINK = b"L" * 16
 SOURCE = b"S" * 16
 DESTINATION = b"D" * 16
-RUN = Run(1, 1)
+RUN = GrantRun(1, 1)
 
 
 def url_of(server: Server) -> str:
@@ -41,10 +41,10 @@ def url_of(server: Server) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-def link_frame(data: bytes, *urls: str, shard: int = 0, run: Run = RUN, link: bytes = LINK) -> LinkFrame:
+def link_frame(data: bytes, *urls: str, shard: int = 0, run: GrantRun = RUN, link: bytes = LINK) -> LinkFrame:
     """A frame on its way to a gateway."""
-    hello = ApplyHello(1, link, run, Place("a", "/s", SOURCE), DESTINATION)
-    address = Address(hello, Place("b", "/s", DESTINATION, urls)).to_json()
+    hello = ApplyHello(1, link, run, StreamPlace("a", "/s", SOURCE), DESTINATION)
+    address = FrameAddress(hello, StreamPlace("b", "/s", DESTINATION, urls)).to_json()
     return LinkFrame(address, shard, data, len(data))
 
 

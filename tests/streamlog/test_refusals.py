@@ -15,7 +15,7 @@ from tests.streamlog.writing.test_shard import opened
 
 from fairlead.model.errors import Damaged, FairleadError, NotOwner, OffsetOutOfRange, StorageFull, another
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog.writing.draft import Request
+from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.writer import ShardLog
@@ -32,7 +32,7 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
-def request_of(memory: Memory) -> Request[object]:
+def request_of(memory: Memory) -> DraftRequest[object]:
     """Produce it to a topic that is not there."""
     return lambda draft: produce(draft, 999, 0, memoryview(memory))
 

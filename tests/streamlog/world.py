@@ -10,20 +10,20 @@ from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog.applying.frame import Applied, apply_frame
+from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind, Row
-from fairlead.streamlog.values import Run, Topic
+from fairlead.streamlog.values import GrantRun, Topic
 from fairlead.streamlog.writing.produce import ProduceResult, produce
 from fairlead.streamlog.writing.topics import create_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 DAY_MS = 86_400_000
 START_MS = 1_700_000_000_000
-FIRST_RUN = Run(1, 1)
-LATER_RUN = Run(1, 9)
+FIRST_RUN = GrantRun(1, 1)
+LATER_RUN = GrantRun(1, 9)
 
 
 class FakeClock:
@@ -149,7 +149,7 @@ def frame(
     to_commit: int | None = None,
     *,
     link: bytes = b"l" * 16,
-    run: Run = FIRST_RUN,
+    run: GrantRun = FIRST_RUN,
     created_at: int | None = None,
 ) -> Frame:
     """The frame of one slice for commits [from, to), as it comes off the wire."""
@@ -185,7 +185,7 @@ def repair_frame(
     offset: int,
     *,
     link: bytes = b"l" * 16,
-    run: Run = LATER_RUN,
+    run: GrantRun = LATER_RUN,
 ) -> Frame:
     """One frame that brings a partition from `offset` on, read up to the announced end."""
     rows = [row for row in rows_of(source) if row.topic == number and sendable(row, destination)]
@@ -223,13 +223,13 @@ def _end_after(row: Row) -> int:
     return row.base_offset if row.kind == Kind.START else 0
 
 
-def applied(log: ShardLog, *frames: Frame) -> list[Applied]:
+def applied(log: ShardLog, *frames: Frame) -> list[FrameOutcome]:
     """What became of the frames, all in as few commits as they need."""
     answers = log.run(*[lambda draft, f=f: apply_frame(draft, f) for f in frames])  # type: ignore[misc]
     return [answer.result() for answer in answers]
 
 
-def replicated(source: ShardLog, replica: ShardLog, *, link: bytes = b"l" * 16, run: Run = FIRST_RUN) -> None:
+def replicated(source: ShardLog, replica: ShardLog, *, link: bytes = b"l" * 16, run: GrantRun = FIRST_RUN) -> None:
     """Bring every slice of the replica to the end of the source."""
     positions = replica.state.positions(link)
     for slice in range(SLICES):

@@ -19,7 +19,7 @@ from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
-from fairlead.streamlog.writing.draft import Request
+from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class RunningBroker:
         """Run a coroutine on the broker's loop; its result or error."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout_seconds)
 
-    def submit(self, shard: Shard, request: Request[T]) -> T:
+    def submit(self, shard: Shard, request: DraftRequest[T]) -> T:
         """Let a request add its rows to a shard's next commit; its answer or error."""
 
         async def submitted() -> T:

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from fairlead.model.errors import InvalidValue
-from fairlead.streamlog.values import EpochRange, LogObject, Run
+from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
 from fairlead.wire import messages as m
 
-HERE = m.Place("sanfrancisco", "/ships", b"s" * 16, ("http://127.0.0.1:1",))
-THERE = m.Place("newyork", "/ships", b"d" * 16)
+HERE = m.StreamPlace("sanfrancisco", "/ships", b"s" * 16, ("http://127.0.0.1:1",))
+THERE = m.StreamPlace("newyork", "/ships", b"d" * 16)
 
 SAMPLES = [
     (m.ReaderHello("w", 2), m.READER_SAYS),
@@ -24,7 +24,7 @@ SAMPLES = [
         m.Grant(
             1,
             b"l" * 16,
-            Run(1, 2),
+            GrantRun(1, 2),
             HERE,
             0,
             THERE,
@@ -40,10 +40,10 @@ SAMPLES = [
     (m.Announce(b"s" * 16, 0, 12, (LogObject("commit/1", 0, 1, False),)), m.READER_HEARS),
     (m.Topics(b"s" * 16, 0, (m.TopicName(1, b"i" * 16, "t"),)), m.READER_HEARS),
     (m.Withdraw(1, "paused"), m.READER_HEARS),
-    (m.Progress(b"l" * 16, Run(1, 2), 0, {3: 9}, 1, 2, 3), m.SINK_SAYS),
-    (m.Failed(b"l" * 16, Run(1, 2), "unreachable", "no answer"), m.SINK_SAYS),
-    (m.WithdrawRun(b"l" * 16, Run(1, 2)), m.SINK_HEARS),
-    (m.ApplyHello(1, b"l" * 16, Run(1, 2), HERE, b"d" * 16), m.APPLY_SAYS),
+    (m.Progress(b"l" * 16, GrantRun(1, 2), 0, {3: 9}, 1, 2, 3), m.SINK_SAYS),
+    (m.Failed(b"l" * 16, GrantRun(1, 2), "unreachable", "no answer"), m.SINK_SAYS),
+    (m.WithdrawRun(b"l" * 16, GrantRun(1, 2)), m.SINK_HEARS),
+    (m.ApplyHello(1, b"l" * 16, GrantRun(1, 2), HERE, b"d" * 16), m.APPLY_SAYS),
     (m.Applied(3, (m.SliceAt(0, 1, 2),), 4, 5, 6), m.APPLY_HEARS),
     (m.Refused(3, 0, 1, 2, "position"), m.APPLY_HEARS),
     (m.Error("not_agreed", "run: …"), m.APPLY_HEARS),
@@ -84,5 +84,5 @@ def test_wrong_text_is_refused_by_name(text: str, words: str) -> None:
 
 def test_ids_are_hex_and_runs_are_pairs_in_the_text() -> None:
     """The text is readable by people and by other languages."""
-    data = json.loads(m.to_json(m.WithdrawRun(b"\x01" * 16, Run(3, 4))))
+    data = json.loads(m.to_json(m.WithdrawRun(b"\x01" * 16, GrantRun(3, 4))))
     assert data == {"type": "withdraw", "link": "01" * 16, "run": [3, 4]}

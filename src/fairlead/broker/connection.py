@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, cast
 import structlog
 
 from fairlead.broker.context import ConnectionInfo, RequestContext
-from fairlead.broker.dispatch import PRODUCE, Handled, Header, Part, Pending, failed
+from fairlead.broker.dispatch import PRODUCE, Handled, Header, Part, PendingAnswer, failed
 from fairlead.broker.pacing import Pace
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import FairleadError
@@ -37,7 +37,7 @@ _WRITE_SLICE_SECONDS = 0.002
 """A client that takes its answer as fast as it is written never pauses the writing: 60 MB would go in one turn."""
 
 
-class _Running(NamedTuple):
+class _Handling(NamedTuple):
     """A request that is handled or whose answer waits for its turn, and the bytes that it holds."""
 
     begun: Handled
@@ -46,7 +46,7 @@ class _Running(NamedTuple):
     @property
     def is_ready(self) -> bool:
         """It was submitted and its answer can be made."""
-        return isinstance(self.begun, Pending) and all(future.done() for future in self.begun.futures)
+        return isinstance(self.begun, PendingAnswer) and all(future.done() for future in self.begun.futures)
 
 
 class Service(Protocol):
@@ -88,7 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[memoryview] = deque()
         self._held_bytes = 0
         """Of requests that wait or run."""
-        self._running: deque[_Running] = deque()
+        self._running: deque[_Handling] = deque()
         self._only_produce = True
         self._answering: asyncio.Task[None] | None = None
         self._writable: asyncio.Future[None] | None = None
@@ -186,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
             self._only_produce = header.api_key == PRODUCE
         except Malformed as error:
             begun, self._only_produce = failed(error), False
-        self._running.append(_Running(begun, len(frame)))
+        self._running.append(_Handling(begun, len(frame)))
         self.service.traffic.requests += 1
 
     def _pace_reading(self) -> None:
@@ -220,14 +220,14 @@ class Connection(asyncio.BufferedProtocol):
         """The first answer, and those behind it that are there too: a commit answers many requests, and they share a
         packet. Before a failure, those that come before it."""
         first = self._running[0].begun
-        if not isinstance(first, Pending):
+        if not isinstance(first, PendingAnswer):
             return [await first], None
         for future in first.futures:
             if not future.done():
                 await asyncio.wait((future,))
         answers: list[list[Part] | None] = []
         for running in itertools.takewhile(lambda running: running.is_ready, self._running):
-            assert isinstance(running.begun, Pending)
+            assert isinstance(running.begun, PendingAnswer)
             try:
                 answers.append(running.begun.finish())
             except Exception as error:
@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         """Drop what runs: the connection goes."""
         while self._running:
             begun = self._running.popleft().begun
-            if not isinstance(begun, Pending):
+            if not isinstance(begun, PendingAnswer):
                 begun.close()
                 continue
             for future in begun.futures:

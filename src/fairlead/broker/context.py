@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.broker.node import NODE_ID as NODE_ID
 from fairlead.broker.poll import FetchMemory
-from fairlead.broker.topics import Listener
+from fairlead.broker.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.clock import Clock, Randomness
@@ -37,7 +37,7 @@ class RequestContext:
     """One request's surroundings."""
 
     cluster: Cluster
-    listener: Listener
+    listener: ListenerView
     """Names: `listener.find("/ships:a")` → stream, shard, topic; `listener.name_of(stream, topic.name)`."""
     groups: Coordinator
     """Consumer groups of this listener."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fairlead.broker.groups.values import GroupKey
-from fairlead.broker.topics import Found, Listener
+from fairlead.broker.topics import Found, ListenerView
 from fairlead.streamlog.values import Cursor
 
 
@@ -21,22 +21,22 @@ class Committed(NamedTuple):
     cursor: Cursor
 
 
-def group_key(listener: Listener, group: str) -> GroupKey:
+def group_key(listener: ListenerView, group: str) -> GroupKey:
     """The group as this listener's members know it."""
     return GroupKey(listener.stream_path or "", group)
 
 
-def groups_with_cursors(listener: Listener) -> set[str]:
+def groups_with_cursors(listener: ListenerView) -> set[str]:
     """Every group that committed anything in the streams of this listener."""
     return {group for stream in listener.streams() for shard in stream.shards for group in shard.state.groups()}
 
 
-def has_cursors(listener: Listener, group: str) -> bool:
+def has_cursors(listener: ListenerView, group: str) -> bool:
     """Has the group committed anything that this listener shows?"""
     return next(committed_by(listener, group), None) is not None
 
 
-def committed_by(listener: Listener, group: str) -> Iterator[Committed]:
+def committed_by(listener: ListenerView, group: str) -> Iterator[Committed]:
     """All cursors of a group, by stream."""
     for stream in listener.streams():
         for _, topic, partition, cursor in stream.cursors(group):

@@ -42,10 +42,10 @@ class Packed(NamedTuple):
     parts: Sequence[Part]
 
 
-Answer = Mapping[str, Any] | Packed | None
+AnswerFields = Mapping[str, Any] | Packed | None
 
 
-class Pending(NamedTuple, Generic[T]):
+class PendingAnswer(NamedTuple, Generic[T]):
     """A request whose work was handed over when it came. Its answer is made once these futures are done, however they
     ended; None if there is none."""
 
@@ -53,13 +53,13 @@ class Pending(NamedTuple, Generic[T]):
     finish: Callable[[], T | None]
 
 
-Submitted = Pending[Packed]
+Submitted = PendingAnswer[Packed]
 """What a handler gives."""
-Begun = Pending[list[Part]]
+Begun = PendingAnswer[list[Part]]
 """The same on its way out: the answer has its length and header in front, and is in pieces."""
 Handled = Begun | Coroutine[Any, Any, list[Part] | None]
 """What becomes of a request: it was submitted, or the coroutine handles it."""
-Handle = Callable[[RequestContext, Any], Awaitable[Answer]]
+Handle = Callable[[RequestContext, Any], Awaitable[AnswerFields]]
 Submit = Callable[[RequestContext, memoryview], Submitted]
 
 
@@ -137,14 +137,14 @@ def begin(api: Api, ctx: RequestContext, correlation_id: int, body: memoryview) 
         futures, finish = api.submit(ctx, body)
     except Exception as error:
         return failed(error)
-    return Pending(
+    return PendingAnswer(
         futures, partial(_framed_answer, finish, correlation_id, response_header_flexible(api.key, ctx.version))
     )
 
 
 def failed(error: Exception) -> Begun:
     """A request that fails in its turn: those before it get their answers."""
-    return Pending((), partial(_raise, error))
+    return PendingAnswer((), partial(_raise, error))
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -37,7 +37,7 @@ _CODES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
 )
 
 
-class Refused(errors.BadRequest):
+class RefusedRequest(errors.BadRequest):
     """A handler's own refusal with the code that Kafka has for it, where no error of ours says as much."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -47,7 +47,7 @@ class Refused(errors.BadRequest):
 
 def code_of(error: BaseException) -> ErrorCode:
     """Kafka's code for an error; what is not ours is a fault of ours, logged with its traceback."""
-    if isinstance(error, Refused):
+    if isinstance(error, RefusedRequest):
         return error.code
     for kind, code in _CODES:
         if isinstance(error, kind):

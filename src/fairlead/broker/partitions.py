@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.errors import Refused
-from fairlead.broker.topics import Found, Listener
+from fairlead.broker.errors import RefusedRequest
+from fairlead.broker.topics import Found, ListenerView
 from fairlead.model.errors import UnknownPartition, UnknownTopic
 from fairlead.streamlog.values import Topic
 
 
-def find_topic(listener: Listener, name: str | None, topic_id: bytes | None) -> Found:
+def find_topic(listener: ListenerView, name: str | None, topic_id: bytes | None) -> Found:
     """The topic that a request names, by name or, in newer versions, by id.
 
     Raises:
@@ -21,7 +21,7 @@ def find_topic(listener: Listener, name: str | None, topic_id: bytes | None) -> 
     try:
         return listener.find_id(topic_id or b"")
     except UnknownTopic as error:
-        raise Refused(ErrorCode.unknown_topic_id, str(error)) from error
+        raise RefusedRequest(ErrorCode.unknown_topic_id, str(error)) from error
 
 
 def check_partition(topic: Topic, partition: int) -> None:
@@ -43,4 +43,4 @@ def check_epoch(topic: Topic, asked: int) -> None:
     if asked < 0 or asked == topic.epoch:
         return
     code = ErrorCode.fenced_leader_epoch if asked < topic.epoch else ErrorCode.unknown_leader_epoch
-    raise Refused(code, f"topic {topic.name} has epoch {topic.epoch}, not {asked}")
+    raise RefusedRequest(code, f"topic {topic.name} has epoch {topic.epoch}, not {asked}")

@@ -20,9 +20,16 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.errors import code_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.partitions import check_epoch, check_partition, find_topic
-from fairlead.broker.topics import Found, Listener
+from fairlead.broker.topics import Found, ListenerView
 from fairlead.model.errors import OffsetOutOfRange
-from fairlead.protocol.fetch import FetchPartition, FetchTopic, PartitionAnswer, TopicAnswer, pack_topic, read_topic
+from fairlead.protocol.fetch import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchTopic,
+    FetchTopicResponse,
+    pack_topic,
+    read_topic,
+)
 from fairlead.streamlog.reading.fetch import Fetched
 from fairlead.streamlog.writing.watches import Watch
 
@@ -36,7 +43,7 @@ class _Entry:
 
     asked: FetchTopic
     found: Found | None
-    answers: list[PartitionAnswer]
+    answers: list[FetchPartitionResponse]
     size_bytes: int = 0
     current: bool = False
     """The answers say what is there now, which is nothing to read."""
@@ -85,7 +92,7 @@ class FetchMemory:
         self.wake: asyncio.Future[None] | None = None
         """Done as soon as something moves."""
 
-    def take(self, listener: Listener, topics: Sequence[bytes], form: tuple[int, int]) -> Iterator[_Entry]:
+    def take(self, listener: ListenerView, topics: Sequence[bytes], form: tuple[int, int]) -> Iterator[_Entry]:
         """The entry of each topic; those of the last request that are in this one again are used again.
 
         `form` is (version, isolation), on which packed answers depend.
@@ -140,16 +147,16 @@ class FetchMemory:
         self.moved.clear()
 
 
-def _blank(asked: FetchTopic) -> list[PartitionAnswer]:
+def _blank(asked: FetchTopic) -> list[FetchPartitionResponse]:
     """Answers in which nothing was found yet."""
-    return [PartitionAnswer(one.partition, ErrorCode.none) for one in asked.partitions]
+    return [FetchPartitionResponse(one.partition, ErrorCode.none) for one in asked.partitions]
 
 
-def _new_entry(listener: Listener, asked: FetchTopic) -> _Entry:
+def _new_entry(listener: ListenerView, asked: FetchTopic) -> _Entry:
     try:
         found = find_topic(listener, asked.name, asked.topic_id)
     except Exception as error:
-        return _Entry(asked, None, [PartitionAnswer(one.partition, code_of(error)) for one in asked.partitions])
+        return _Entry(asked, None, [FetchPartitionResponse(one.partition, code_of(error)) for one in asked.partitions])
     return _Entry(asked, found, _blank(asked), slot=found.shard.state.topic_table.slot[found.topic.number])
 
 
@@ -175,7 +182,7 @@ class Poll:
         """Nothing is to be waited for: there is so much, or no room, or an error that the client must hear of."""
         return self._failed or self.size_bytes >= min_bytes or self._room_bytes <= 0
 
-    async def read_all(self, listener: Listener, topics: Sequence[bytes]) -> None:
+    async def read_all(self, listener: ListenerView, topics: Sequence[bytes]) -> None:
         """Find each topic and read it."""
         pace = Pace()
         cold: list[_Cold] = []
@@ -211,10 +218,10 @@ class Poll:
                 memory.wake = None
         return bool(memory.moved)
 
-    def answers(self) -> list[TopicAnswer | bytes]:
+    def answers(self) -> list[FetchTopicResponse | bytes]:
         """What was found, in the order of the request."""
         return [
-            entry.packed if entry.current else TopicAnswer(entry.asked.name, entry.asked.topic_id, entry.answers)
+            entry.packed if entry.current else FetchTopicResponse(entry.asked.name, entry.asked.topic_id, entry.answers)
             for entry in self._entries
         ]
 
@@ -276,11 +283,11 @@ class Poll:
         partition = entry.asked.partitions[place].partition
         if isinstance(result, Exception):
             bounds = (result.end, result.start) if isinstance(result, OffsetOutOfRange) else (-1, -1)
-            entry.answers[place] = PartitionAnswer(partition, code_of(result), *bounds)
+            entry.answers[place] = FetchPartitionResponse(partition, code_of(result), *bounds)
             self._failed = True
             return
         size = sum(map(len, result.batches))
-        entry.answers[place] = PartitionAnswer(
+        entry.answers[place] = FetchPartitionResponse(
             partition, ErrorCode.none, result.high_watermark, result.log_start, result.batches
         )
         entry.size_bytes += size
@@ -294,7 +301,7 @@ class Poll:
         if not entry.watches:
             self._memory.watch(entry)
         if entry.at_end():
-            topic = TopicAnswer(entry.asked.name, entry.asked.topic_id, entry.answers)
+            topic = FetchTopicResponse(entry.asked.name, entry.asked.topic_id, entry.answers)
             entry.packed = pack_topic(topic, *self._form)
             entry.current = True
         elif self._room_bytes > 0:

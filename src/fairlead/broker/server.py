@@ -16,7 +16,7 @@ from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import Handled, Header, Part, begin, framed, read_header
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.handlers import api_versions
-from fairlead.broker.topics import Listener
+from fairlead.broker.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.errors import AlreadyExists
@@ -63,7 +63,7 @@ class KafkaServer:
         if stream in self._listening:
             where = self._listening[stream].address
             raise AlreadyExists(f"{stream or 'the cluster'} is exposed on {where[0]}:{where[1]} already")
-        listening = _Listening(self, Listener(self.cluster, stream))
+        listening = _Listening(self, ListenerView(self.cluster, stream))
         await listening.start(host, port)
         self._listening[stream] = listening
         return listening.address
@@ -108,7 +108,7 @@ class KafkaServer:
 class _Listening:
     """One listener: its socket, its names, and what its connections ask of the server."""
 
-    def __init__(self, server: KafkaServer, listener: Listener) -> None:
+    def __init__(self, server: KafkaServer, listener: ListenerView) -> None:
         self._server = server
         self._listener = listener
         self._sockets: asyncio.Server | None = None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fairlead.cluster.stream import Stream
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.draft import Request
+from fairlead.streamlog.writing.draft import DraftRequest
 
 
 class Change(NamedTuple):
@@ -15,7 +15,7 @@ class Change(NamedTuple):
 
     stream: Stream
     name: str
-    request: Request[Topic]
+    request: DraftRequest[Topic]
 
 
 Outcome = Topic | Exception

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.errors import Refused
+from fairlead.broker.errors import RefusedRequest
 from fairlead.cluster.stream import Stream
 from fairlead.model.settings import Settings
 
@@ -80,12 +80,12 @@ def check(stream: Stream, settings: Settings, name: str, value: str | None) -> N
     """
     default = in_force(stream, {}, settings).get(name)
     if default is None:
-        raise Refused(ErrorCode.invalid_config, f"{name} is no topic setting")
+        raise RefusedRequest(ErrorCode.invalid_config, f"{name} is no topic setting")
     allowed = HONOURED.get(name)
     if allowed is not None and value not in allowed:
-        raise Refused(ErrorCode.invalid_config, f"{name}={value}: use one of {', '.join(allowed)}")
+        raise RefusedRequest(ErrorCode.invalid_config, f"{name}={value}: use one of {', '.join(allowed)}")
     if allowed is None and value != default:
-        raise Refused(
+        raise RefusedRequest(
             ErrorCode.invalid_config,
             f"{name}={value} is not honoured; it is {default} here, see docs/not-implemented.md",
         )

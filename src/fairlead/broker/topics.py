@@ -27,7 +27,7 @@ class Found(NamedTuple):
     topic: Topic
 
 
-class Listener:
+class ListenerView:
     """One Kafka listener's view of the cluster: all streams, or only one."""
 
     def __init__(self, cluster: Cluster, stream: str | None = None) -> None:

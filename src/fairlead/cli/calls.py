@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.client.address_book import AddressBook, KnownCluster, default_file
-from fairlead.client.admin import AdminClient, Answer
+from fairlead.client.admin import AdminClient, Envelope
 from fairlead.client.command import CLUSTERS, Command, Given, given_path
 from fairlead.model.names import StreamPath
 
@@ -29,7 +29,7 @@ def chosen_cluster(name: str | None) -> KnownCluster:
     return book.default() if name is None else book.find(name)
 
 
-def call(command: Command, params: Mapping[str, Any], cluster: str | None = None) -> Answer:
+def call(command: Command, params: Mapping[str, Any], cluster: str | None = None) -> Envelope:
     """Call the cluster that the command's first stream is in.
 
     Raises:
@@ -42,7 +42,7 @@ def call(command: Command, params: Mapping[str, Any], cluster: str | None = None
     return asyncio.run(_call(command, home, body))
 
 
-async def _call(command: Command, home: KnownCluster, body: Mapping[str, Any]) -> Answer:
+async def _call(command: Command, home: KnownCluster, body: Mapping[str, Any]) -> Envelope:
     async with AdminClient(home.http) as client:
         send = client.post if command.changes else client.get
         return await send(command.path, body)

@@ -19,8 +19,8 @@ from fairlead.model.names import check_cluster_name
 app = typer.Typer(no_args_is_help=True, help="The clusters that this command line knows.")
 _INFO = BY_PATH["/rest/cluster/info"]
 
-Name = Annotated[str, typer.Option("--name", help="name of the cluster")]
-Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+NameOption = Annotated[str, typer.Option("--name", help="name of the cluster")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 @app.command("add")
@@ -52,7 +52,7 @@ def _ask(cluster: KnownCluster, name: str | None) -> tuple[str, tuple[str, ...]]
 
 
 @app.command("list")
-def list_clusters(as_json: Json = False) -> None:
+def list_clusters(as_json: JsonOption = False) -> None:
     """List the known clusters; the first is meant by a path without a cluster."""
     clusters = address_book().clusters()
     rows = [
@@ -68,7 +68,7 @@ def list_clusters(as_json: Json = False) -> None:
 @app.command("info")
 def info(
     name: Annotated[str | None, typer.Option("--name", help="name of the cluster (default: the first)")] = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Ask a cluster for its name, version, addresses, streams and links."""
     answer = call(_INFO, {}, name)
@@ -79,7 +79,7 @@ def info(
 
 
 @app.command("remove")
-def remove(name: Name, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
+def remove(name: NameOption, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
     """Forget a cluster; the cluster itself is not touched."""
     chosen_cluster(name)
     confirm(f"Forget the cluster {name}?", yes)

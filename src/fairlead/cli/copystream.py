@@ -11,7 +11,7 @@ import typer
 
 from fairlead.cli.calls import call
 from fairlead.cli.generate import add_command
-from fairlead.client.admin import Answer
+from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
 from fairlead.model.errors import FairleadError
@@ -26,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
     add_command(app, _START, "copystream", run=_copy)
 
 
-def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> Answer:
+def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> Envelope:
     """Start, then ask how far it is until it has ended: the source's replicator does the work, not this process."""
     call(command, params, cluster)
     chosen = {name: params[name] for name in ("src", "dst")}

@@ -12,12 +12,12 @@ import typer
 from fairlead.cli.argv import BOOLEAN
 from fairlead.cli.calls import call
 from fairlead.cli.output import print_json, print_rows
-from fairlead.client.admin import Answer
+from fairlead.client.admin import Envelope
 from fairlead.client.catalog import COMMANDS
 from fairlead.client.command import Command, Param
 from fairlead.model.errors import BadRequest
 
-Run = Callable[[Command, Mapping[str, Any], str | None], Answer]
+RunCommand = Callable[[Command, Mapping[str, Any], str | None], Envelope]
 
 _PANEL_COMMON = "Common options"
 _COMMON: tuple[tuple[str, Any, str], ...] = (
@@ -33,12 +33,12 @@ def add_noun(app: typer.Typer, noun: tuple[str, ...]) -> None:
             add_command(app, command, command.verb)
 
 
-def add_command(app: typer.Typer, command: Command, name: str, run: Run = call) -> None:
+def add_command(app: typer.Typer, command: Command, name: str, run: RunCommand = call) -> None:
     """Add one command under a name; `run` does it."""
     app.command(name, help=_help(command))(_function(command, run))
 
 
-def show(answer: Answer, command: Command, as_json: bool) -> None:
+def show(answer: Envelope, command: Command, as_json: bool) -> None:
     """Print an answer: nothing for a change that went well and has nothing to say."""
     if as_json:
         print_json(answer.envelope)
@@ -61,7 +61,7 @@ def confirm(question: str, yes: bool) -> None:
         raise typer.Abort
 
 
-def _function(command: Command, run: Run) -> Callable[..., None]:
+def _function(command: Command, run: RunCommand) -> Callable[..., None]:
     def function(**given: Any) -> None:
         cluster, as_json, yes = given.pop("cluster"), given.pop("json"), given.pop("yes", False)
         params = {name: value for name, value in given.items() if value is not None}

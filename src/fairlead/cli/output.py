@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-Row = Mapping[str, Any]
+TableRow = Mapping[str, Any]
 
 
 def print_json(value: Any) -> None:
@@ -18,7 +18,7 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
 
 
-def print_rows(rows: Sequence[Row], columns: Sequence[str]) -> None:
+def print_rows(rows: Sequence[TableRow], columns: Sequence[str]) -> None:
     """A table of the named columns; without names each row is shown as lines of name and value."""
     if not rows:
         print("(none)")

@@ -19,7 +19,9 @@ from fairlead.model.names import check_topic_name, parse_stream_path, split_topi
 if TYPE_CHECKING:
     from fairlead.client.address_book import KnownCluster
 
-Topic = Annotated[str | None, typer.Argument(help="positions, /ships:positions or /mapr/<cluster>/ships:positions")]
+TopicArgument = Annotated[
+    str | None, typer.Argument(help="positions, /ships:positions or /mapr/<cluster>/ships:positions")
+]
 TopicOption = Annotated[str | None, typer.Option("--topic", help="the topic, if -path is given")]
 PathOption = Annotated[str | None, typer.Option("--path", metavar="PATH", help="the stream (default: /default)")]
 ClusterOption = Annotated[str | None, typer.Option("--cluster", help="the cluster, where the topic names none")]
@@ -29,7 +31,7 @@ POLL_SECONDS = 0.5
 
 
 def produce(
-    name: Topic = None,
+    name: TopicArgument = None,
     topic: TopicOption = None,
     path: PathOption = None,
     key: Annotated[str | None, typer.Option("--key", help="key of every record")] = None,
@@ -64,7 +66,7 @@ def produce(
 
 
 def consume(
-    name: Topic = None,
+    name: TopicArgument = None,
     topic: TopicOption = None,
     path: PathOption = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="begin with the oldest record")] = False,
@@ -83,7 +85,7 @@ def consume(
         raise InvalidValue("--group: give the consumer group a name")
     where, full = _resolve(name, topic, path, cluster)
     follow = follow or not (from_beginning or group)
-    reader = _Reader(_bootstrap(where), full, group, from_beginning)
+    reader = _TopicReader(_bootstrap(where), full, group, from_beginning)
     try:
         for number, record in enumerate(reader.records(follow), 1):
             _print_record(record, keys, headers, offsets)
@@ -171,7 +173,7 @@ def _send(
 # ---------------------------------------------------------------- consuming
 
 
-class _Reader:
+class _TopicReader:
     """Reads all partitions of one topic, with a group's committed offsets or without."""
 
     def __init__(self, bootstrap: str, topic: str, group: str | None, from_beginning: bool) -> None:

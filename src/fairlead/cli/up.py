@@ -24,7 +24,7 @@ from fairlead.model.settings import Settings, changed, load
 if TYPE_CHECKING:
     from fairlead.server.assembly import Companion, Server, ServerOptions
 
-Name = Annotated[str, typer.Option("--name", help="name of the cluster; fixed for its data directory")]
+ClusterNameOption = Annotated[str, typer.Option("--name", help="name of the cluster; fixed for its data directory")]
 Data = Annotated[Path, typer.Option("--data", help="data directory; made if it is not there")]
 Kafka = Annotated[str | None, typer.Option("--kafka", metavar="HOST:PORT", help="Kafka listener [127.0.0.1:9092]")]
 Http = Annotated[str | None, typer.Option("--http", metavar="HOST:PORT", help="HTTP listener [127.0.0.1:7660]")]
@@ -39,7 +39,7 @@ ReadyFile = Annotated[
 
 
 def up(
-    name: Name,
+    name: ClusterNameOption,
     data: Data,
     kafka: Kafka = None,
     http: Http = None,
@@ -54,7 +54,7 @@ def up(
 
 
 def server(
-    name: Name,
+    name: ClusterNameOption,
     data: Data,
     kafka: Kafka = None,
     http: Http = None,

@@ -25,7 +25,7 @@ FORWARDED = "x-fairlead-forwarded"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Envelope:
     """What a call answered: the rows, and the whole envelope they came in."""
 
     data: tuple[dict[str, Any], ...]
@@ -62,7 +62,7 @@ class AdminClient:
 
     async def get(
         self, path: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> Envelope:
         """Ask, for example `/rest/stream/info`; None values are left out, a mapping travels as JSON.
 
         Raises:
@@ -74,7 +74,7 @@ class AdminClient:
 
     async def post(
         self, path: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> Envelope:
         """Change something. Raises as `get`; after an `Unreachable` that was no refused connection it may be done."""
         body = {name: value for name, value in (params or {}).items() if value is not None}
         return _answer(await self._send("POST", path, json=body, headers=dict(headers or {})))
@@ -115,12 +115,12 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def _answer(response: httpx.Response) -> Answer:
+def _answer(response: httpx.Response) -> Envelope:
     body = _json(response)
     if response.is_error or body.get("status") == "ERROR":
         raise to_error(body)
     rows = body.get("data", [])
-    return Answer(tuple(rows), body)
+    return Envelope(tuple(rows), body)
 
 
 def _json(response: httpx.Response) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fairlead.client.admin import check_url
 from fairlead.model.errors import InvalidValue, NotImplementedYet
 from fairlead.model.names import StreamPath, check_cluster_name, check_topic_name, parse_stream_path
 
-Kind = Literal["stream", "topic", "text", "number", "boolean"]
+ParameterKind = Literal["stream", "topic", "text", "number", "boolean"]
 
 TRUE = frozenset({"true", "1", "yes", "on"})
 FALSE = frozenset({"false", "0", "no", "off"})
@@ -29,7 +29,7 @@ class Param:
     """One parameter. `default` is what is shown; a handler sees None where nothing was given."""
 
     name: str
-    kind: Kind
+    kind: ParameterKind
     what: str
     required: bool = False
     default: str | None = None

@@ -21,12 +21,12 @@ from fairlead.cluster.values import (
 )
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotFound
 from fairlead.model.limits import REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
-from fairlead.streamlog.writing.draft import Draft, Request
+from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
 from fairlead.streamlog.writing.shard import Shard
 
 T = TypeVar("T")
-Listener = Callable[[], None]
+LinksListener = Callable[[], None]
 
 
 class Links:
@@ -34,10 +34,10 @@ class Links:
 
     def __init__(self, meta: Shard) -> None:
         self._meta = meta
-        self._listeners: list[Listener] = []
+        self._listeners: list[LinksListener] = []
         self._adding = asyncio.Lock()
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: LinksListener) -> None:
         """Call `listener` after every change."""
         self._listeners.append(listener)
 
@@ -166,7 +166,7 @@ class Links:
 
         await self._submit(request)
 
-    async def _submit(self, request: Request[T]) -> T:
+    async def _submit(self, request: DraftRequest[T]) -> T:
         answer = await self._meta.submit(request)
         for listener in self._listeners:
             listener()

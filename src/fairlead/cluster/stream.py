@@ -17,7 +17,7 @@ from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic
 from fairlead.model.names import shard_of
 from fairlead.streamlog.values import Cursor, Topic
 from fairlead.streamlog.writing import cursors, topics
-from fairlead.streamlog.writing.draft import Draft, Request
+from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.produce import ProduceResult, produce
 from fairlead.streamlog.writing.shard import Shard
 
@@ -131,12 +131,12 @@ class Stream:
 
     def creation(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None
-    ) -> Request[Topic]:
+    ) -> DraftRequest[Topic]:
         """What makes a topic owned by this stream; for `change_topics`."""
         count = self.settings.default_partitions if partitions is None else partitions
         return partial(topics.create_topic, name=name, partitions=count, configs=configs)
 
-    async def change_topics(self, changes: Sequence[tuple[str, Request[Topic]]]) -> list[Topic | Exception]:
+    async def change_topics(self, changes: Sequence[tuple[str, DraftRequest[Topic]]]) -> list[Topic | Exception]:
         """Change topics, each given by its name and what is asked of its shard; many share a commit.
 
         The answer has the topic or the reason of refusal for each, in order.
@@ -236,14 +236,14 @@ def _uuid5(namespace: bytes, name: str) -> bytes:
     return bytes(found)
 
 
-async def _change(shard: Shard, requests: Sequence[Request[Topic]]) -> Sequence[Topic | Exception]:
+async def _change(shard: Shard, requests: Sequence[DraftRequest[Topic]]) -> Sequence[Topic | Exception]:
     try:
         return await shard.submit(lambda draft: [_run(draft, request) for request in requests])
     except Exception as error:
         return [error] * len(requests)
 
 
-def _run(draft: Draft, request: Request[Topic]) -> Topic | Exception:
+def _run(draft: Draft, request: DraftRequest[Topic]) -> Topic | Exception:
     try:
         return draft.run(request)
     except FairleadError as error:

@@ -61,7 +61,7 @@ class FetchRequest:
     need not be read twice. `read_topic` reads one."""
 
 
-class PartitionAnswer(NamedTuple):
+class FetchPartitionResponse(NamedTuple):
     """One partition's part of the answer; with an error there are no records and the offsets are -1."""
 
     partition: int
@@ -71,12 +71,12 @@ class PartitionAnswer(NamedTuple):
     batches: Sequence[Part] = ()
 
 
-class TopicAnswer(NamedTuple):
+class FetchTopicResponse(NamedTuple):
     """The partitions of one topic of the request, named as there."""
 
     name: str | None
     topic_id: bytes | None
-    partitions: Sequence[PartitionAnswer]
+    partitions: Sequence[FetchPartitionResponse]
 
 
 def read_request(body: memoryview | bytes, version: int) -> FetchRequest:
@@ -167,7 +167,7 @@ _NO_READ_REPLICA = b"\xff\xff\xff\xff"
 
 
 def write_response(
-    topics: Sequence[TopicAnswer | bytes], version: int, isolation: int = 0, error: int = 0
+    topics: Sequence[FetchTopicResponse | bytes], version: int, isolation: int = 0, error: int = 0
 ) -> list[Part]:
     """The answer's body in pieces; the batches among them are the objects that were given.
 
@@ -187,7 +187,7 @@ def write_response(
     return out.finish()
 
 
-def pack_topic(topic: TopicAnswer, version: int, isolation: int) -> bytes:
+def pack_topic(topic: FetchTopicResponse, version: int, isolation: int) -> bytes:
     """One topic of an answer as `write_response` would write it."""
     out = _Pieces()
     _write_topic(out, topic, version, _between(version, isolation))
@@ -200,7 +200,7 @@ def _between(version: int, isolation: int) -> bytes:
     return aborted + (_NO_READ_REPLICA if version >= _READ_REPLICA_FROM else b"")
 
 
-def _write_topic(out: _Pieces, topic: TopicAnswer, version: int, between: bytes) -> None:
+def _write_topic(out: _Pieces, topic: FetchTopicResponse, version: int, between: bytes) -> None:
     flexible = version >= FLEXIBLE_FROM
     out.add(_topic_key(topic, version) + array_length(len(topic.partitions), flexible))
     for partition in topic.partitions:
@@ -208,7 +208,7 @@ def _write_topic(out: _Pieces, topic: TopicAnswer, version: int, between: bytes)
     out.add(b"\x00" if flexible else b"")
 
 
-def _write_partition(out: _Pieces, partition: PartitionAnswer, version: int, between: bytes) -> None:
+def _write_partition(out: _Pieces, partition: FetchPartitionResponse, version: int, between: bytes) -> None:
     end = partition.high_watermark
     out.add(_PARTITION_HEAD.pack(partition.partition, partition.error, end, end))
     if version >= _LOG_START_FROM:
@@ -221,7 +221,7 @@ def _write_partition(out: _Pieces, partition: PartitionAnswer, version: int, bet
         out.add(b"\x00")
 
 
-def _topic_key(topic: TopicAnswer, version: int) -> bytes:
+def _topic_key(topic: FetchTopicResponse, version: int) -> bytes:
     if version >= TOPIC_IDS_FROM:
         if topic.topic_id is None:
             raise Malformed("a topic id is missing")

@@ -50,7 +50,7 @@ class ProduceRequest:
     topics: list[ProduceTopic]
 
 
-class PartitionAnswer(NamedTuple):
+class PartitionProduceResponse(NamedTuple):
     """What became of one partition's records; offsets -1 with an error, `append_time_ms` -1 with CreateTime."""
 
     partition: int
@@ -61,12 +61,12 @@ class PartitionAnswer(NamedTuple):
     message: str | None = None
 
 
-class TopicAnswer(NamedTuple):
+class TopicProduceResponse(NamedTuple):
     """The partitions of one topic of the request, named as there."""
 
     name: str | None
     topic_id: bytes | None
-    partitions: Sequence[PartitionAnswer]
+    partitions: Sequence[PartitionProduceResponse]
 
 
 def read_request(body: memoryview | bytes, version: int) -> ProduceRequest:
@@ -112,7 +112,7 @@ def write_request(request: ProduceRequest, version: int) -> bytes:
     return b"".join([*out, end])
 
 
-def write_response(topics: Sequence[TopicAnswer], version: int) -> bytes:
+def write_response(topics: Sequence[TopicProduceResponse], version: int) -> bytes:
     """The answer's body."""
     flexible = version >= FLEXIBLE_FROM
     end = b"\x00" if flexible else b""
@@ -126,7 +126,7 @@ def write_response(topics: Sequence[TopicAnswer], version: int) -> bytes:
     return b"".join(out)
 
 
-def _write_partition(out: list[bytes], partition: PartitionAnswer, version: int, flexible: bool) -> None:
+def _write_partition(out: list[bytes], partition: PartitionProduceResponse, version: int, flexible: bool) -> None:
     out.append(_PARTITION.pack(partition.partition, partition.error, partition.base_offset, partition.append_time_ms))
     if version >= _LOG_START_FROM:
         out.append(_I64.pack(partition.log_start))

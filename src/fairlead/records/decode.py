@@ -1,9 +1,9 @@
 """Kafka record batches to Arrow: the work per record is in `kernels.py`, what is done here is done per batch.
 
-`Stored` names batches where they lie, in one buffer. The headers of all are read at once by numpy; the CRC-32C of each
-is checked (by the crc32c library, some GB/s); compressed ones are inflated; then the kernels run over as many batches
-as make about `GROUP_BYTES`, and give one Arrow record batch. Uncompressed records are copied once, from the object's
-bytes into the Arrow columns.
+`BatchesInBuffer` names batches where they lie, in one buffer. The headers of all are read at once by numpy; the CRC-32C
+of each is checked (by the crc32c library, some GB/s); compressed ones are inflated; then the kernels run over as many
+batches as make about `GROUP_BYTES`, and give one Arrow record batch. Uncompressed records are copied once, from the
+object's bytes into the Arrow columns.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HEADER = np.dtype(
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class BatchesInBuffer:
     """Record batches in one buffer, and what the log's rows say of each; arrays are as long as there are batches."""
 
     data: Bytes
@@ -67,10 +67,10 @@ class Stored:
     def __len__(self) -> int:
         return len(self.start)
 
-    def part(self, first: int, end: int) -> Stored:
+    def part(self, first: int, end: int) -> BatchesInBuffer:
         """Batches [first, end)."""
         cut = slice(first, end)
-        return Stored(
+        return BatchesInBuffer(
             self.data,
             self.start[cut],
             self.end[cut],
@@ -85,7 +85,9 @@ class Stored:
         )
 
 
-def decode(stored: Stored, columns: Sequence[str] = ALL, *, check_crc: bool = True) -> Iterator[pa.RecordBatch]:
+def decode(
+    stored: BatchesInBuffer, columns: Sequence[str] = ALL, *, check_crc: bool = True
+) -> Iterator[pa.RecordBatch]:
     """The records of the batches, in order, as Arrow record batches of `columns`.
 
     Raises:
@@ -101,13 +103,13 @@ def decode(stored: Stored, columns: Sequence[str] = ALL, *, check_crc: bool = Tr
         first = end
 
 
-def _fail(stored: Stored, index: int, why: str) -> CorruptBatch:
+def _fail(stored: BatchesInBuffer, index: int, why: str) -> CorruptBatch:
     topic = stored.topics[int(stored.topic[index])].as_py()
     place = f"topic {topic}, partition {stored.partition[index]}, offset {stored.base_offset[index]}"
     return CorruptBatch(f"{place}: {why}")
 
 
-def _headers(stored: Stored, check_crc: bool) -> Any:
+def _headers(stored: BatchesInBuffer, check_crc: bool) -> Any:
     """The 61-byte headers of all batches as one structured array, once they hold together."""
     inside = (stored.start >= 0) & (stored.end <= len(stored.data)) & (stored.end - stored.start >= HEADER_BYTES)
     _all_or_fail(stored, inside, "shorter than the header of a record batch")
@@ -126,12 +128,12 @@ def _headers(stored: Stored, check_crc: bool) -> Any:
     return headers
 
 
-def _all_or_fail(stored: Stored, holds: npt.NDArray[np.bool_], why: str) -> None:
+def _all_or_fail(stored: BatchesInBuffer, holds: npt.NDArray[np.bool_], why: str) -> None:
     if not holds.all():
         raise _fail(stored, int(np.argmin(holds)), why)
 
 
-def _check_crcs(stored: Stored, crcs: Any) -> None:
+def _check_crcs(stored: BatchesInBuffer, crcs: Any) -> None:
     view = stored.data.data
     ranges = zip((stored.start + CRC_FROM).tolist(), stored.end.tolist(), crcs.tolist(), strict=True)
     for index, (start, end, crc) in enumerate(ranges):
@@ -140,7 +142,7 @@ def _check_crcs(stored: Stored, crcs: Any) -> None:
 
 
 def _group(
-    stored: Stored, headers: Any, sizes: Longs, packed: npt.NDArray[np.bool_], first: int
+    stored: BatchesInBuffer, headers: Any, sizes: Longs, packed: npt.NDArray[np.bool_], first: int
 ) -> tuple[int, list[bytes | None]]:
     """Where the group that begins at `first` ends, and the inflated records of each compressed batch in it."""
     if not packed[first:].any():
@@ -159,7 +161,7 @@ def _take(sizes: Longs) -> int:
     return min(int(np.searchsorted(np.cumsum(sizes), GROUP_BYTES)) + 1, len(sizes))
 
 
-def _inflate(stored: Stored, headers: Any, index: int) -> bytes:
+def _inflate(stored: BatchesInBuffer, headers: Any, index: int) -> bytes:
     data = stored.data.data[int(stored.start[index]) + HEADER_BYTES : int(stored.end[index])]
     try:
         return protocol_records.decompress(int(headers["attributes"][index]) & CODEC_MASK, data)
@@ -167,7 +169,7 @@ def _inflate(stored: Stored, headers: Any, index: int) -> bytes:
         raise _fail(stored, index, str(error)) from error
 
 
-def _plan(stored: Stored, headers: Any, inflated: Sequence[bytes | None]) -> Longs:
+def _plan(stored: BatchesInBuffer, headers: Any, inflated: Sequence[bytes | None]) -> Longs:
     """The kernels' table of batches; `stored` and `inflated` must live as long as it is used."""
     plan = np.zeros((len(stored), 8), np.int64)
     plan[:, 0] = stored.data.ctypes.data + stored.start + HEADER_BYTES
@@ -211,7 +213,7 @@ class _Places:
 
 
 def _decode_group(
-    stored: Stored, headers: Any, inflated: Sequence[bytes | None], columns: Sequence[str]
+    stored: BatchesInBuffer, headers: Any, inflated: Sequence[bytes | None], columns: Sequence[str]
 ) -> pa.RecordBatch:
     plan = _plan(stored, headers, inflated)
     found = _Scanned(int(plan[:, 2].sum()))
@@ -227,7 +229,7 @@ def _decode_group(
     return _within(batch, stored, plan[:, 2], found.offset)
 
 
-def _within(batch: pa.RecordBatch, stored: Stored, counts: Longs, offset: Longs) -> pa.RecordBatch:
+def _within(batch: pa.RecordBatch, stored: BatchesInBuffer, counts: Longs, offset: Longs) -> pa.RecordBatch:
     """Without the records below `low` and from `high` on."""
     keep = np.ones(len(offset), np.bool_)
     if stored.low is not None:
@@ -240,7 +242,7 @@ def _within(batch: pa.RecordBatch, stored: Stored, counts: Longs, offset: Longs)
 class _Columns:
     """Makes each Arrow column that is asked for, and no other."""
 
-    def __init__(self, stored: Stored, plan: Longs, found: _Scanned) -> None:
+    def __init__(self, stored: BatchesInBuffer, plan: Longs, found: _Scanned) -> None:
         self._stored = stored
         self._plan = plan
         self._found = found

@@ -12,7 +12,7 @@ from fairlead.model.errors import InvalidValue, Missing, UnknownTopic
 from fairlead.records.choosing import Chooser
 from fairlead.records.client import RecordsClient, ShardPlan, StreamPlan, TopicPlan
 from fairlead.records.options import LATEST, OFFSET_EARLIEST, OFFSET_LATEST, Options, PerPartition
-from fairlead.records.position import Offsets, Position, ShardPosition
+from fairlead.records.position import Offsets, RecordsPosition, ShardPosition
 from fairlead.records.reading import report_loss
 from fairlead.records.task import Choice, RecordsLost, Task
 from fairlead.storage.interface import Storage
@@ -65,22 +65,22 @@ class Planner:
         ends = {shard.shard: shard.end for shard in plan.shards}
         return self._tasks(plan, everything, ends, _Limits(starting, ending), pushed)
 
-    def initial(self) -> Position:
+    def initial(self) -> RecordsPosition:
         """Where a new streaming query begins. Raises: as `batch`."""
         plan = self.client.ends()
         self._check_topics()
         starting = self._starting_offsets(loss_counts=False)
         from_end = self.options.starting in {None, LATEST} if not starting and not self._by_time else False
         shards = {s.shard: _position(s, s.end if from_end else s.begin, s.end) for s in plan.shards}
-        return Position(plan.stream, shards, starting)
+        return RecordsPosition(plan.stream, shards, starting)
 
     def ends(self) -> dict[int, int]:
         """Where each shard ends now."""
         return {shard.shard: shard.end for shard in self.client.ends().shards}
 
     def latest(
-        self, start: Position, max_records: int | None = None, until: Mapping[int, int] | None = None
-    ) -> Position:
+        self, start: RecordsPosition, max_records: int | None = None, until: Mapping[int, int] | None = None
+    ) -> RecordsPosition:
         """The end of the log now (or `until`), or where `max_records` more are read (at least one commit)."""
         plan = self._checked(self.client.ends(), start)
         ends = {
@@ -90,7 +90,7 @@ class Planner:
         end = replace(start, shards=ends)
         return end if max_records is None else self._cut(start, end, max_records)
 
-    def tasks(self, start: Position, end: Position) -> list[Task]:
+    def tasks(self, start: RecordsPosition, end: RecordsPosition) -> list[Task]:
         """Tasks for the commits between two positions.
 
         Raises:
@@ -147,7 +147,7 @@ class Planner:
             if missing:
                 raise UnknownTopic(f"topic {', '.join(missing)} does not exist in {self.options.path}")
 
-    def _checked(self, plan: StreamPlan, start: Position) -> StreamPlan:
+    def _checked(self, plan: StreamPlan, start: RecordsPosition) -> StreamPlan:
         """The plan, once it is of the log that `start` was in."""
         if plan.stream != start.stream:
             raise InvalidValue(
@@ -169,7 +169,7 @@ class Planner:
                 self.options.fail_on_data_loss,
             )
 
-    def _cut(self, start: Position, end: Position, max_records: int) -> Position:
+    def _cut(self, start: RecordsPosition, end: RecordsPosition, max_records: int) -> RecordsPosition:
         plan = self.client.objects(start.commits(), end.commits())
         shards = dict(end.shards)
         for shard in plan.shards:

@@ -35,7 +35,7 @@ class ShardPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class RecordsPosition:
     """One streaming offset."""
 
     stream: str
@@ -59,8 +59,8 @@ class Position:
         return {"version": VERSION, "stream": self.stream, "shards": shards, "starting": starting}
 
 
-def from_json(found: Mapping[str, Any]) -> Position:
-    """The inverse of `Position.to_json`.
+def from_json(found: Mapping[str, Any]) -> RecordsPosition:
+    """The inverse of `RecordsPosition.to_json`.
 
     Raises:
         InvalidValue: not a position, or of a version that this program does not know.
@@ -71,7 +71,7 @@ def from_json(found: Mapping[str, Any]) -> Position:
         shards = {
             int(shard): ShardPosition(at["commit"], at["epoch"], at["began"]) for shard, at in found["shards"].items()
         }
-        return Position(found["stream"], shards, _starting(found["starting"]))
+        return RecordsPosition(found["stream"], shards, _starting(found["starting"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidValue(f"the checkpoint holds no position of format fairlead: {error!r}") from error
 

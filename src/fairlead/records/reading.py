@@ -20,7 +20,7 @@ import pyarrow as pa
 from fairlead.model.errors import Missing
 from fairlead.records.choosing import Chooser, Places, look_up, partition_keys
 from fairlead.records.client import RecordsClient
-from fairlead.records.decode import GROUP_BYTES, Stored, decode
+from fairlead.records.decode import GROUP_BYTES, BatchesInBuffer, decode
 from fairlead.records.task import RecordsLost, Task
 from fairlead.storage.local import ReadOnlyLocalStorage
 from fairlead.streamlog.objects.format import Columns, read_columns
@@ -39,7 +39,7 @@ _log = logging.getLogger("fairlead.records")
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _NearRows:
     """Rows whose batches lie close together, with these bytes: `data` begins at `start` in the object."""
 
     columns: Columns
@@ -56,14 +56,14 @@ def read(task: Task) -> Iterator[pa.RecordBatch]:
         CorruptBatch, Damaged: stored bytes are not what was written.
         Unreachable: the server, which names topics and objects, does not answer.
     """
-    reader = _Reader(task)
+    reader = _TaskReader(task)
     for pieces in _grouped(reader.pieces()):
         yield from decode(reader.stored(pieces), task.columns, check_crc=task.check_crcs)
 
 
-def _grouped(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+def _grouped(pieces: Iterator[_NearRows]) -> Iterator[list[_NearRows]]:
     """Small pieces together: one Arrow batch for each commit of one record would cost Spark more than the reading."""
-    group: list[_Piece] = []
+    group: list[_NearRows] = []
     size_bytes = 0
     for piece in pieces:
         group.append(piece)
@@ -75,7 +75,7 @@ def _grouped(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
         yield group
 
 
-class _Reader:
+class _TaskReader:
     """Walks a task's objects."""
 
     def __init__(self, task: Task) -> None:
@@ -86,7 +86,7 @@ class _Reader:
         self._taken = _Taken()
         self._origins: dict[bytes | None, int] = {}
 
-    def pieces(self) -> Iterator[_Piece]:
+    def pieces(self) -> Iterator[_NearRows]:
         """The bytes of all chosen rows."""
         objects = list(self._task.objects)
         asked = 0
@@ -106,14 +106,14 @@ class _Reader:
         plan = self._client.objects({choice.shard: choice.first}, {choice.shard: choice.end})
         return list(plan.shards[choice.shard].objects)
 
-    def _pieces_of(self, found: LogObject) -> Iterator[_Piece]:
+    def _pieces_of(self, found: LogObject) -> Iterator[_NearRows]:
         columns = read_columns(self._files, found.name)
         self._look_for_losses(columns)
         places = self._taken.without(columns, self._chooser.batches(columns))
         for part in _close_together(columns, places):
             start = int(columns.position[part[0]])
             end = int(columns.position[part[-1]] + columns.size[part[-1]])
-            piece = _Piece(columns, part, self._bytes(columns, start, end), start)
+            piece = _NearRows(columns, part, self._bytes(columns, start, end), start)
             self._taken.add(columns, part)
             yield piece
 
@@ -135,7 +135,7 @@ class _Reader:
                 self._task.fail_on_data_loss,
             )
 
-    def stored(self, pieces: Sequence[_Piece]) -> Stored:
+    def stored(self, pieces: Sequence[_NearRows]) -> BatchesInBuffer:
         """The pieces as one buffer of batches for the decoder."""
         sizes = [len(piece.data) for piece in pieces]
         shifts = np.cumsum([0, *sizes[:-1]])
@@ -144,7 +144,7 @@ class _Reader:
         bounds = [self._chooser.bounds(p.columns, p.places) for p in pieces] if self._chooser.bounded else []
         index = self._chooser.topic_index(_joined(pieces, "topic"))
         origin = np.concatenate([self._origin_index(piece) for piece in pieces])
-        return Stored(
+        return BatchesInBuffer(
             data=np.frombuffer(pieces[0].data if len(pieces) == 1 else b"".join(p.data for p in pieces), np.uint8),
             start=start,
             end=start + _joined(pieces, "size"),
@@ -158,7 +158,7 @@ class _Reader:
             high=np.concatenate([high for _, high in bounds]) if bounds else None,
         )
 
-    def _origin_index(self, piece: _Piece) -> npt.NDArray[np.int32]:
+    def _origin_index(self, piece: _NearRows) -> npt.NDArray[np.int32]:
         """Index of each row's origin among those met; a handful in all, and mostly one in a piece."""
         if "origin" not in self._task.columns:
             self._origins.setdefault(None, 0)
@@ -210,7 +210,7 @@ class _Taken:
         return places[columns.base_offset[places] >= look_up(self._keys, self._ends, keys, 0)]
 
 
-def _joined(pieces: Sequence[_Piece], column: str) -> npt.NDArray[Any]:
+def _joined(pieces: Sequence[_NearRows], column: str) -> npt.NDArray[Any]:
     return np.concatenate([getattr(piece.columns, column)[piece.places] for piece in pieces])
 
 

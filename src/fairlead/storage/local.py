@@ -24,7 +24,7 @@ from typing_extensions import Buffer
 from fairlead.model.errors import Busy, Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
 from fairlead.storage import direct, files, names
 from fairlead.storage.interface import Put
-from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackWriter, Place
+from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackPlace, PackWriter
 
 LOCK: Final = "lock"
 _TEMPORARY: Final = ".tmp"
@@ -144,7 +144,7 @@ class LocalStorage:
             raise _cut_short(name, start + len(data), start + length)
         return data
 
-    def _placed(self, name: str) -> Place | None:
+    def _placed(self, name: str) -> PackPlace | None:
         """Where the object lies in a pack; None if it is a file, or not there."""
         if names.parse_commit(name) is None:
             return None

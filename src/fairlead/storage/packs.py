@@ -50,7 +50,7 @@ _THERE, _DELETED = 1, 0
 _ROW: Final = np.dtype([("number", "<i8"), ("pack", "<i8"), ("start", "<i8"), ("length", "<i8")])
 
 
-class Place(NamedTuple):
+class PackPlace(NamedTuple):
     """Where an object's bytes lie."""
 
     path: str
@@ -141,14 +141,14 @@ class PackIndex:
         self._known: dict[str, int] = {}
         self._commits: dict[str, _Commits] = {}
 
-    def find(self, name: str) -> Place | None:
+    def find(self, name: str) -> PackPlace | None:
         """Where an object lies, as far as the packs have been looked through."""
         with self._lock:
             found = self._find(name)
             if found is None:
                 return None
             pack, start, length = found
-            return Place(self._packs[pack].path, start, length)
+            return PackPlace(self._packs[pack].path, start, length)
 
     def _find(self, name: str) -> tuple[int, int, int] | None:
         folder, number = _split(name)

@@ -68,24 +68,24 @@ class EpochRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class GrantRun:
     """Number of a grant: (writer epoch of the source's shard, counter). Grows across restarts."""
 
     epoch: int
     counter: int
 
-    def __lt__(self, other: Run) -> bool:
+    def __lt__(self, other: GrantRun) -> bool:
         return (self.epoch, self.counter) < (other.epoch, other.counter)
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LinkPosition:
     """How far a link has been applied: every commit of the source's shard below `commit`, in one slice."""
 
     commit: int
     epoch_id: bytes
     """Random id of the source's writer epoch in which commit - 1 lies (of the first epoch where commit is 0)."""
-    run: Run
+    run: GrantRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fairlead.model.errors import InvalidValue
-from fairlead.streamlog.values import EpochRange, LogObject, Run
+from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
 from fairlead.wire.strict_json import from_object, to_object
 
 PROTOCOL = 1
@@ -26,7 +26,7 @@ PROTOCOL = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StreamPlace:
     """A stream somewhere: by name for people, by id for everything else."""
 
     cluster: str
@@ -105,10 +105,10 @@ class Grant:
     grant: int
     """Number of the grant on this server, for ReadReport, Done and Withdraw."""
     link: bytes
-    run: Run
-    source: Place
+    run: GrantRun
+    source: StreamPlace
     shard: int
-    destination: Place
+    destination: StreamPlace
     forward: str
     """`all`: also rows that came by another link; `own`: only those first written in the source stream."""
     data_root: str
@@ -149,10 +149,10 @@ class RepairGrant:
 
     grant: int
     link: bytes
-    run: Run
-    source: Place
+    run: GrantRun
+    source: StreamPlace
     shard: int
-    destination: Place
+    destination: StreamPlace
     forward: str
     data_root: str
     prefix: str
@@ -242,7 +242,7 @@ class Progress:
     """What a destination has answered; counts are since the Progress before this one."""
 
     link: bytes
-    run: Run
+    run: GrantRun
     shard: int
     slices: Mapping[int, int]
     """Recorded positions by slice, those that changed."""
@@ -261,7 +261,7 @@ class Failed:
     """The frames of this link up to this run were dropped: the destination does not answer, is slow or said no."""
 
     link: bytes
-    run: Run
+    run: GrantRun
     reason: str
     """`unreachable`, `slow`, or the `code` of the gateway's Error (`not_agreed`, `unknown_stream`, …)."""
     message: str
@@ -272,7 +272,7 @@ class SliceRefused:
     """The gateway refused a frame of this slice, and answered with the position that it has recorded."""
 
     link: bytes
-    run: Run
+    run: GrantRun
     shard: int
     slice: int
     position: int
@@ -283,7 +283,7 @@ class WithdrawRun:
     """Drop what waits for this link of runs up to and including this one."""
 
     link: bytes
-    run: Run
+    run: GrantRun
 
 
 # ---------------------------------------------------------------- source server → replicator
@@ -305,8 +305,8 @@ class ApplyHello:
 
     protocol: int
     link: bytes
-    run: Run
-    source: Place
+    run: GrantRun
+    source: StreamPlace
     destination: bytes
     """Id of the destination stream."""
 
@@ -370,7 +370,7 @@ class LinkRequest:
     that a stream which names its upstream without an id is bound to this id."""
 
     link: bytes
-    source: Place
+    source: StreamPlace
     path: str
     """Path of the replica stream in the destination cluster."""
     once: bool = False
@@ -386,7 +386,7 @@ class SlicePosition:
     slice: int
     commit: int
     epoch_id: bytes
-    run: Run
+    run: GrantRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fairlead.model.errors import InvalidValue
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -79,7 +79,7 @@ def _plan(kind: type[Any]) -> tuple[_Field, ...]:
 
 def _converters(hint: Any) -> tuple[Convert, Convert]:
     """(to JSON, from JSON) of one type."""
-    if hint is Run:
+    if hint is GrantRun:
         return _dump_run, _load_run
     if hint is bytes:
         return bytes.hex, _load_bytes
@@ -133,10 +133,10 @@ def _load_bytes(value: Any) -> bytes:
     return bytes.fromhex(_expect(str)(value))
 
 
-def _dump_run(run: Run) -> list[int]:
+def _dump_run(run: GrantRun) -> list[int]:
     return [run.epoch, run.counter]
 
 
-def _load_run(value: Any) -> Run:
+def _load_run(value: Any) -> GrantRun:
     epoch, counter = _expect(list)(value)
-    return Run(_expect(int)(epoch), _expect(int)(counter))
+    return GrantRun(_expect(int)(epoch), _expect(int)(counter))

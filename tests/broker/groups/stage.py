@@ -16,7 +16,7 @@ from fairlead.broker.groups.values import (
     Identity,
     JoinAnswer,
     JoinRequest,
-    Refused,
+    RefusedMember,
     SyncAnswer,
     SyncRequest,
 )
@@ -89,7 +89,7 @@ class Actor:
         self.request = replace(self.request, **changes)
         try:
             join(self.stage.group, self.request, self.stage.new_id, self.hear)
-        except Refused as refused:
+        except RefusedMember as refused:
             self.hear(JoinAnswer(self.identity.member_id, refused.code))
         return self
 
@@ -103,7 +103,7 @@ class Actor:
         request = SyncRequest(self.identity, generation, assignments=assignments or {})
         try:
             self.stage.group.sync(request, self.syncs.append)
-        except Refused as refused:
+        except RefusedMember as refused:
             self.syncs.append(SyncAnswer(refused.code))
         return self
 
@@ -119,7 +119,7 @@ class Actor:
 def code(step: Callable[[], None]) -> ErrorCode:
     try:
         step()
-    except Refused as refused:
+    except RefusedMember as refused:
         return refused.code
     return ErrorCode.none
 

@@ -16,7 +16,7 @@ from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import answer
 from fairlead.broker.groups.coordinator import Coordinator
-from fairlead.broker.topics import Listener
+from fairlead.broker.topics import ListenerView
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
@@ -34,7 +34,7 @@ class Asker:
     def __init__(self, cluster: Cluster, groups: Coordinator, stream: str | None = None) -> None:
         self.cluster = cluster
         self.groups = groups
-        self.listener = Listener(cluster, stream)
+        self.listener = ListenerView(cluster, stream)
 
     async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
         """The answer, through the bytes of that version, as kio's dataclass."""

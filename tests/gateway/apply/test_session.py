@@ -15,24 +15,23 @@ from fairlead.gateway.apply.session import ApplyCounts, ApplySession, in_pieces,
 from fairlead.model.errors import FairleadError, StorageFull
 from fairlead.model.names import shard_of
 from fairlead.storage.memory import Fault, MemoryStorage
-from fairlead.streamlog.applying.frame import Applied, apply_frame
+from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import TopicDeletedPayload, encode
 from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.values import Run
-from fairlead.wire.messages import Applied as Answer
-from fairlead.wire.messages import ApplyHello
+from fairlead.streamlog.values import GrantRun
+from fairlead.wire.messages import Applied, ApplyHello
 
 
 class SlowShard:
     """A shard whose commits end when the test says so."""
 
     def __init__(self) -> None:
-        self.waiting: list[asyncio.Future[Applied]] = []
+        self.waiting: list[asyncio.Future[FrameOutcome]] = []
 
-    async def submit(self, request: Any, size_bytes: int = 0) -> Applied:
-        answer: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+    async def submit(self, request: Any, size_bytes: int = 0) -> FrameOutcome:
+        answer: asyncio.Future[FrameOutcome] = asyncio.get_running_loop().create_future()
         self.waiting.append(answer)
         return await answer
 
@@ -46,7 +45,7 @@ class FakeStream:
 
 def session(stream: FakeStream, window_bytes: int = 1_000_000) -> ApplySession:
     """A connection to a fake stream."""
-    hello = ApplyHello(1, LINK, Run(1, 1), SOURCE, b"d" * 16)
+    hello = ApplyHello(1, LINK, GrantRun(1, 1), SOURCE, b"d" * 16)
     return ApplySession(cast(Stream, stream), hello, window_bytes, ApplyCounts())
 
 
@@ -65,10 +64,10 @@ async def test_nothing_is_read_beyond_the_window() -> None:
     second = asyncio.ensure_future(open_session.submit(data))
     await settled()
     assert not second.done()
-    stream.shards[0].waiting[0].set_result(Applied(1, appended=1))
+    stream.shards[0].waiting[0].set_result(FrameOutcome(1, appended=1))
     await second
-    assert await open_session.answers() == [Answer(1, ((open_session_at(1)),), 1, 0, 0)]
-    stream.shards[0].waiting[1].set_result(Applied(1))
+    assert await open_session.answers() == [Applied(1, ((open_session_at(1)),), 1, 0, 0)]
+    stream.shards[0].waiting[1].set_result(FrameOutcome(1))
     await open_session.close()
 
 
@@ -87,12 +86,12 @@ async def test_a_frame_is_answered_only_after_those_before_it() -> None:
         await open_session.submit(encode_frame(each))
     await settled()
     one, two = stream.shards[0].waiting
-    two.set_result(Applied(2, appended=1))
+    two.set_result(FrameOutcome(2, appended=1))
     await settled()
     assert await open_session.answers() == []
-    one.set_result(Applied(1, appended=1))
+    one.set_result(FrameOutcome(1, appended=1))
     (answer,) = await open_session.answers()
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Applied)
     assert answer.through == 2
 
 
@@ -103,9 +102,9 @@ async def test_the_position_is_the_lowest_of_the_shards() -> None:
     await open_session.submit(encode_frame(frames(1)[0]))
     await settled()
     for shard, position in zip(stream.shards, (7, 5), strict=True):
-        shard.waiting[0].set_result(Applied(position))
+        shard.waiting[0].set_result(FrameOutcome(position))
     (answer,) = await open_session.answers()
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Applied)
     assert [at.commit for at in answer.slices] == [5]
 
 
@@ -126,13 +125,15 @@ def test_each_shard_gets_the_rows_of_its_topics() -> None:
     names = ["a", "b", "c", "d", "e", "f"]
     topics = {number: FrameTopic(bytes([number]) * 16, name) for number, name in enumerate(names)}
     rows = [batch_row(0, 0)._replace(topic=number) for number in topics]
-    whole = Frame(LINK, Run(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows)
+    whole = Frame(LINK, GrantRun(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows)
     parts = dict(split(whole, 3))
     assert sorted(parts) == [0, 1, 2]
     for shard, part in parts.items():
         assert [names[row.topic] for row in part.rows] == [name for name in names if shard_of(name, 3) == shard]
         assert (part.from_commit, part.to_commit) == (0, 1)
-    repair = Frame(LINK, Run(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows[1:2], Repair(1, 0, 1, last=True))
+    repair = Frame(
+        LINK, GrantRun(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows[1:2], Repair(1, 0, 1, last=True)
+    )
     assert [shard for shard, _ in split(repair, 3)] == [shard_of("b", 3)]
 
 

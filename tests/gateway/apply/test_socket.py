@@ -21,7 +21,7 @@ from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import TopicPayload, encode
 from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, Kind, Row
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import (
     APPLY_HEARS,
     PROTOCOL,
@@ -29,20 +29,20 @@ from fairlead.wire.messages import (
     ApplyHello,
     Error,
     Ok,
-    Place,
     Refused,
     SliceAt,
+    StreamPlace,
     from_json,
     to_json,
 )
 
 LINK = b"l" * 16
 EPOCH = b"e" * 16
-SOURCE = Place("sf", "/ships", b"s" * 16)
+SOURCE = StreamPlace("sf", "/ships", b"s" * 16)
 TOPIC = FrameTopic(b"i" * 16, "a")
 NUMBER = slice_of("a")
 SLICE = slice_of("a")
-FIRST_RUN = Run(1, 1)
+FIRST_RUN = GrantRun(1, 1)
 OPEN: list[ApplyPeer] = []
 """Connections of the running test."""
 
@@ -72,7 +72,7 @@ def batch_row(commit: int, offset: int) -> Row:
     return Row(Kind.BATCH, NUMBER, 0, offset, offset, 0, offset, before, SOURCE.stream, None, 1, 0, commit, 0, batch)
 
 
-def frame(from_commit: int, to_commit: int, *rows: Row, run: Run = FIRST_RUN) -> Frame:
+def frame(from_commit: int, to_commit: int, *rows: Row, run: GrantRun = FIRST_RUN) -> Frame:
     """A frame of topic `a`'s slice."""
     return Frame(
         link=LINK,
@@ -88,7 +88,7 @@ def frame(from_commit: int, to_commit: int, *rows: Row, run: Run = FIRST_RUN) ->
     )
 
 
-def frames(count: int, run: Run = FIRST_RUN) -> list[Frame]:
+def frames(count: int, run: GrantRun = FIRST_RUN) -> list[Frame]:
     """The first makes the topic, each brings one record."""
     first = frame(0, 1, topic_row(0), batch_row(0, 0), run=run)
     return [first, *(frame(n, n + 1, batch_row(n, n), run=run) for n in range(1, count))]
@@ -128,7 +128,7 @@ async def hello(site: Site, stream: Stream, **changes: Any) -> Sink:
     """Connect and say hello."""
     socket = await connect_apply(site.url)
     OPEN.append(socket)
-    said = ApplyHello(PROTOCOL, LINK, Run(1, 1), SOURCE, stream.id)
+    said = ApplyHello(PROTOCOL, LINK, GrantRun(1, 1), SOURCE, stream.id)
     await socket.send(to_json(replace(said, **changes)))
     return Sink(socket)
 
@@ -183,7 +183,7 @@ async def test_a_refused_slice_goes_on_under_a_newer_run(ny: Site) -> None:
     first, _, third = frames(3)
     await sink.send(first, third)
     await sink.through(2)
-    await sink.send(*frames(3, Run(1, 2))[1:])
+    await sink.send(*frames(3, GrantRun(1, 2))[1:])
     await sink.through(4)
     assert ny.end("/ships", "a") == 3
     await sink.socket.close()
@@ -191,8 +191,8 @@ async def test_a_refused_slice_goes_on_under_a_newer_run(ny: Site) -> None:
 
 async def test_a_zombie_of_an_older_run_is_refused(ny: Site) -> None:
     """A newer grant has been seen for the slice: what the older one still sends changes nothing."""
-    new, old = await open_sink(ny, run=Run(2, 1)), await open_sink(ny)
-    await new.send(*frames(2, Run(2, 1)))
+    new, old = await open_sink(ny, run=GrantRun(2, 1)), await open_sink(ny)
+    await new.send(*frames(2, GrantRun(2, 1)))
     await new.through(2)
     await old.send(frame(2, 3, batch_row(2, 2)))
     assert await old.hear() == Refused(1, 0, SLICE, 2, "run")
@@ -207,7 +207,7 @@ async def test_a_zombie_of_an_older_run_is_refused(ny: Site) -> None:
         ({"protocol": 99}, "invalid_value", "version 99 of the link protocol, this gateway 1"),
         ({"destination": b"?" * 16}, "unknown_stream", "no stream with id"),
         (
-            {"source": Place("sf", "/other", b"o" * 16)},
+            {"source": StreamPlace("sf", "/other", b"o" * 16)},
             "not_agreed",
             "run: fairlead stream upstream add -path /mapr/ny/ships -upstream /mapr/sf/other",
         ),

@@ -10,9 +10,9 @@ import pytest
 from fairlead.gateway.links.contact import Backoff, Gateways, Timing
 from fairlead.model.errors import NotAgreed, Unreachable
 from fairlead.wire.errors import error_envelope
-from fairlead.wire.messages import LinkAnswer, LinkRequest, Place, to_json
+from fairlead.wire.messages import LinkAnswer, LinkRequest, StreamPlace, to_json
 
-REQUEST = LinkRequest(b"l" * 16, Place("a", "/s", b"s" * 16), "/r")
+REQUEST = LinkRequest(b"l" * 16, StreamPlace("a", "/s", b"s" * 16), "/r")
 ANSWER = LinkAnswer("b", "/r", b"r" * 16, (), (), 0, 0, (), 0)
 URLS = ("http://one", "http://two")
 

@@ -17,16 +17,16 @@ from fairlead.gateway.links import reader_port
 from fairlead.gateway.links.reader_port import ReaderPort
 from fairlead.gateway.links.state import Phase
 from fairlead.model.errors import UnknownStream
-from fairlead.streamlog.values import LogObject, Run
+from fairlead.streamlog.values import GrantRun, LogObject
 from fairlead.wire.messages import (
     Announce,
     Grant,
     ListObjects,
     Locate,
     Located,
-    Place,
     ReaderHello,
     SinkHello,
+    StreamPlace,
     TopicName,
     Topics,
     TopicsWanted,
@@ -60,8 +60,8 @@ async def ny(tmp_path: Path) -> AsyncIterator[Site]:
 def grant_of(site: Site, start: int) -> Grant:
     """A grant of one slice from a commit on."""
     stream = site.cluster.stream(SHIPS)
-    here = Place("sf", SHIPS, stream.id)
-    return Grant(1, b"l" * 16, Run(1, 1), here, 0, here, "all", "", "", {0: start}, (), 3)
+    here = StreamPlace("sf", SHIPS, stream.id)
+    return Grant(1, b"l" * 16, GrantRun(1, 1), here, 0, here, "all", "", "", {0: start}, (), 3)
 
 
 def key_of(site: Site) -> tuple[bytes, int]:

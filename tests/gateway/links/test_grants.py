@@ -9,7 +9,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.links.assignment import Granting
 from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
 from fairlead.gateway.links.reader_port import ReaderPort
-from fairlead.streamlog.values import Run, WriterEpoch
+from fairlead.streamlog.values import GrantRun, WriterEpoch
 
 KEY = (b"s" * 16, 0)
 
@@ -27,7 +27,7 @@ class FakePort:
 
 def held(number: int, port: FakePort, link: bytes = b"l", slices: frozenset[int] = frozenset({1})) -> Held:
     """A grant under run (1, number)."""
-    return Held(number, link, Run(1, number), KEY, slices, cast(ReaderPort, port))
+    return Held(number, link, GrantRun(1, number), KEY, slices, cast(ReaderPort, port))
 
 
 def table_of(*ports: FakePort) -> GrantTable:
@@ -60,9 +60,9 @@ def test_a_backlog_of_one_slice_is_not_divided() -> None:
 def test_runs_grow_also_above_those_a_destination_has_seen() -> None:
     """A restored cluster that counts from a lower writer epoch would be refused for ever."""
     runs = Runs(2)
-    assert runs.next() == Run(2, 1)
-    runs.seen([Run(1, 99), Run(5, 7)])
-    assert runs.next() == Run(5, 8)
+    assert runs.next() == GrantRun(2, 1)
+    runs.seen([GrantRun(1, 99), GrantRun(5, 7)])
+    assert runs.next() == GrantRun(5, 8)
 
 
 def test_free_readers_are_offered_by_load_and_full_ones_not_at_all() -> None:
@@ -91,7 +91,7 @@ def test_withdrawing_tells_the_readers_and_answers_the_largest_run() -> None:
     table = table_of(port)
     table.add(held(1, port))
     table.add(held(2, port))
-    assert table.withdraw(table.of(b"l"), "paused") == Run(1, 2)
+    assert table.withdraw(table.of(b"l"), "paused") == GrantRun(1, 2)
     assert port.withdrawn == [(1, "paused"), (2, "paused")]
     assert table.withdraw(table.of(b"l"), "paused") is None
 

@@ -10,7 +10,7 @@ from tests.replication.fakes import link_frame
 
 from fairlead.replication.carried.rows import (
     ARROW_SCHEMA,
-    Address,
+    FrameAddress,
     LinkFrame,
     from_batch,
     parse_address,
@@ -80,7 +80,7 @@ def test_the_smallest_row_is_larger_than_the_buffer_of_the_jvm() -> None:
 def test_an_address_is_the_same_after_its_text() -> None:
     """Hello and destination with all addresses."""
     address = parse_address(link_frame(b"", "http://one").address)
-    assert isinstance(address, Address)
+    assert isinstance(address, FrameAddress)
     assert parse_address(address.to_json()) == address
     assert address.destination.urls == ("http://one",)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead.replication.reader.credit import Credit
+from fairlead.replication.reader.credit import CreditWindow
 
 
 async def test_bytes_and_frames_are_bounded() -> None:
     """Whichever bound is met first; the answers make room."""
-    credit = Credit(lambda: 100, 3)
+    credit = CreditWindow(lambda: 100, 3)
     await credit.take(60)
     waiting = asyncio.ensure_future(credit.take(60))
     await asyncio.sleep(0)
@@ -27,7 +27,7 @@ async def test_bytes_and_frames_are_bounded() -> None:
 
 async def test_one_frame_always_fits() -> None:
     """However large it is, and however small the share has become."""
-    credit = Credit(lambda: 0, 3)
+    credit = CreditWindow(lambda: 0, 3)
     async with asyncio.timeout(5):
         await credit.take(1000)
     assert not credit.settled

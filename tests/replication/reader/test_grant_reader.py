@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.replication.reader.grant_reader import Pace
+from fairlead.replication.reader.grant_reader import ReadPace
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
         return self.now
 
 
-def read(pace: Pace, clock: Clock, took: float) -> None:
+def read(pace: ReadPace, clock: Clock, took: float) -> None:
     """A read that takes so long."""
     pace.begin()
     clock.now += took
@@ -28,7 +28,7 @@ def read(pace: Pace, clock: Clock, took: float) -> None:
 def test_between_two_reads_passes_as_much_time_as_the_first_took_within_the_interval(took: float, waits: float) -> None:
     """A cheap read is soon followed by the next; a dear one lets commits gather; a long one has let them gather."""
     clock = Clock()
-    pace = Pace(clock, interval_max=10.0)
+    pace = ReadPace(clock, interval_max=10.0)
     read(pace, clock, took)
     assert pace.wait_seconds() == pytest.approx(waits)
 
@@ -36,7 +36,7 @@ def test_between_two_reads_passes_as_much_time_as_the_first_took_within_the_inte
 def test_the_first_commit_and_one_after_a_rest_are_read_at_once() -> None:
     """Nothing is waited for when the last read is long ago."""
     clock = Clock()
-    pace = Pace(clock, interval_max=10.0)
+    pace = ReadPace(clock, interval_max=10.0)
     assert pace.wait_seconds() == 0
     read(pace, clock, 4.0)
     clock.now += 4.0

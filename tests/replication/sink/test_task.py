@@ -21,7 +21,7 @@ from fairlead.replication.sink.connection import SinkSettings
 from fairlead.replication.sink.task import SinkTask
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.frames.codec import sealed
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import Applied, Error, Failed, Ok, Progress, WithdrawRun, to_json
 
 OTHER = b"O" * 16
@@ -157,7 +157,7 @@ async def test_a_refused_link_is_told_once_and_its_frames_are_dropped() -> None:
             await control.until(lambda: bool(control.all(Failed)))
             sink.offer(link_frame(b"2", gateway.url))
             gateway.error = None
-            sink.offer(link_frame(b"3", gateway.url, run=Run(1, 2)))
+            sink.offer(link_frame(b"3", gateway.url, run=GrantRun(1, 2)))
             await gateway.until(1)
         assert control.all(Failed) == [Failed(LINK, RUN, "not_agreed", "run upstream add")]
         assert gateway.frames == [b"3"]
@@ -212,7 +212,7 @@ async def test_a_withdrawn_run_is_dropped() -> None:
                 await sink.until_settled()
             gateway.answering.set()
             sink.offer(link_frame(b"late", gateway.url))
-            sink.offer(link_frame(b"new", gateway.url, run=Run(1, 2)))
+            sink.offer(link_frame(b"new", gateway.url, run=GrantRun(1, 2)))
             await gateway.until(2)
         assert gateway.frames == [b"0", b"new"]
 
@@ -241,7 +241,7 @@ async def test_what_was_lost_with_the_control_connection_is_made_good() -> None:
             await control.sockets[-1].close()
             await control.until(lambda: bool(control.all(Failed)))
             sink.offer(link_frame(b"2", gateway.url))
-            sink.offer(link_frame(b"3", gateway.url, run=Run(1, 2)))
+            sink.offer(link_frame(b"3", gateway.url, run=GrantRun(1, 2)))
             await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 2)
         assert [(failed.link, failed.run) for failed in control.all(Failed)] == [(LINK, RUN)]
         assert gateway.frames == [b"1", b"3"]

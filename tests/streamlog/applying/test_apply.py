@@ -27,7 +27,7 @@ from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import CRC_AT
 from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
 
@@ -105,9 +105,9 @@ def test_a_smaller_run_than_seen_is_refused() -> None:
     a, b = fresh(A), fresh(B)
     topic = made(a)
     produced(a, topic.number, b"1")
-    applied(b, frame(a, B, slice_of("ships"), 0, run=Run(2, 1)))
+    applied(b, frame(a, B, slice_of("ships"), 0, run=GrantRun(2, 1)))
     produced(a, topic.number, b"2")
-    refused = applied(b, frame(a, B, slice_of("ships"), 0, run=Run(1, 7)))[0]
+    refused = applied(b, frame(a, B, slice_of("ships"), 0, run=GrantRun(1, 7)))[0]
     assert (refused.refused_position, refused.reason) == (a.end - 1, "run")
 
 
@@ -589,7 +589,7 @@ def test_a_link_that_is_forgotten_starts_again_and_finds_everything_here() -> No
     replicated(a, b)
     b.run(lambda d: forget_link(d, LINK))
     assert b.state.positions(LINK) == {}
-    assert applied(b, frame(a, B, slice_of("ships"), 0, run=Run(0, 0)))[0].duplicates == 1
+    assert applied(b, frame(a, B, slice_of("ships"), 0, run=GrantRun(0, 0)))[0].duplicates == 1
 
 
 def test_time_to_live_here_counts_from_the_append_here() -> None:

@@ -15,14 +15,14 @@ from fairlead.model.errors import CorruptBatch
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame, encode_frame_columns
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 
 NATURAL = st.integers(0, 2**53)
 REPAIRS = st.none() | st.builds(Repair, NATURAL, NATURAL, NATURAL, st.booleans(), NATURAL)
 FRAMES = st.builds(
     Frame,
     link=IDS,
-    run=st.builds(Run, NATURAL, NATURAL),
+    run=st.builds(GrantRun, NATURAL, NATURAL),
     source=IDS,
     shard=NATURAL,
     slice=st.integers(0, 15),
@@ -53,7 +53,7 @@ def test_columns_make_the_same_frame_as_rows(frame: Frame) -> None:
 def example() -> Frame:
     topics = {5: FrameTopic(b"i" * 16, "ships")}
     return Frame(
-        b"l" * 16, Run(1, 2), b"s" * 16, 0, 5, 10, 12, b"e" * 16, topics, [batch_row(5), batch_row(5, 1, row=1)]
+        b"l" * 16, GrantRun(1, 2), b"s" * 16, 0, 5, 10, 12, b"e" * 16, topics, [batch_row(5), batch_row(5, 1, row=1)]
     )
 
 

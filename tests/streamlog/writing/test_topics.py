@@ -13,7 +13,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.payloads import TopicDeletedPayload
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.writing.draft import Request
+from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -38,7 +38,7 @@ def test_partitions_become_more_or_it_is_refused(partitions: int) -> None:
         lambda d: set_configs(d, "ships", {"cleanup.policy": "compact"}),
     ],
 )
-def test_a_topic_is_changed_at_its_owner_only(change: Request[object]) -> None:
+def test_a_topic_is_changed_at_its_owner_only(change: DraftRequest[object]) -> None:
     """At a replica the change would be lost, or the two would differ."""
     a, b = fresh(A), fresh(B)
     made(a)

@@ -18,7 +18,7 @@ from fairlead.broker.groups.values import (
     Identity,
     JoinAnswer,
     JoinRequest,
-    Refused,
+    RefusedMember,
     Scheduler,
     SyncAnswer,
     SyncRequest,
@@ -53,7 +53,7 @@ class Coordinator:
                 join(group, request, self._new_id, answer)
             finally:
                 group.release_if_unused()
-        except Refused as refused:
+        except RefusedMember as refused:
             return JoinAnswer(request.identity.member_id, refused.code)
         try:
             return await future
@@ -69,7 +69,7 @@ class Coordinator:
         try:
             group = self._group(key)
             group.sync(request, answer)
-        except Refused as refused:
+        except RefusedMember as refused:
             return SyncAnswer(refused.code)
         try:
             return await future
@@ -126,7 +126,7 @@ class Coordinator:
         check_group_id(key.group)
         low, high = self._settings.session_timeout_min_ms, self._settings.session_timeout_max_ms
         if not low <= request.session_timeout_ms <= high:
-            raise Refused(ErrorCode.invalid_session_timeout)
+            raise RefusedMember(ErrorCode.invalid_session_timeout)
 
     def _check_commit(self, key: GroupKey, identity: Identity, generation: int) -> None:
         check_group_id(key.group)
@@ -134,13 +134,13 @@ class Coordinator:
         if group is not None:
             group.check_commit(identity, generation)
         elif generation >= 0:
-            raise Refused(ErrorCode.illegal_generation)
+            raise RefusedMember(ErrorCode.illegal_generation)
 
     def _group(self, key: GroupKey) -> Group:
         check_group_id(key.group)
         group = self._groups.get(key)
         if group is None:
-            raise Refused(ErrorCode.unknown_member_id)
+            raise RefusedMember(ErrorCode.unknown_member_id)
         return group
 
     def _create(self, key: GroupKey) -> Group:
@@ -162,7 +162,7 @@ def check_group_id(group_id: str) -> None:
         Refused: INVALID_GROUP_ID, it is empty or too long.
     """
     if not group_id or len(group_id.encode()) > GROUP_ID_BYTES_MAX:
-        raise Refused(ErrorCode.invalid_group_id)
+        raise RefusedMember(ErrorCode.invalid_group_id)
 
 
 def _resolve(future: asyncio.Future[T]) -> Callable[[T], None]:
@@ -176,6 +176,6 @@ def _resolve(future: asyncio.Future[T]) -> Callable[[T], None]:
 def _code(step: Callable[[], None]) -> ErrorCode:
     try:
         step()
-    except Refused as refused:
+    except RefusedMember as refused:
         return refused.code
     return ErrorCode.none

@@ -23,7 +23,7 @@ from fairlead.broker.groups.values import (
     GroupState,
     Identity,
     JoinAnswer,
-    Refused,
+    RefusedMember,
     Scheduler,
     SyncAnswer,
     SyncCallback,
@@ -203,9 +203,9 @@ class Group:
         """
         member = self._check(request.identity, request.generation)
         if request.protocol_type not in {None, self.protocol_type} or request.protocol not in {None, self.protocol}:
-            raise Refused(ErrorCode.inconsistent_group_protocol)
+            raise RefusedMember(ErrorCode.inconsistent_group_protocol)
         if self.state is GroupState.PREPARING:
-            raise Refused(ErrorCode.rebalance_in_progress)
+            raise RefusedMember(ErrorCode.rebalance_in_progress)
         member.synced = True
         member.wait_sync(answer)
         if self.state is GroupState.COMPLETING and member.id == self.members.leader:
@@ -232,7 +232,7 @@ class Group:
         """
         self._check(identity, generation).beat()
         if self.state is GroupState.PREPARING:
-            raise Refused(ErrorCode.rebalance_in_progress)
+            raise RefusedMember(ErrorCode.rebalance_in_progress)
 
     def leave(self, identity: Identity) -> None:
         """Take a member out; a static one may be named by its instance id alone.
@@ -243,7 +243,7 @@ class Group:
         if identity.instance_id is not None and not identity.member_id:
             member = self.members.of_instance(identity.instance_id)
             if member is None:
-                raise Refused(ErrorCode.unknown_member_id)
+                raise RefusedMember(ErrorCode.unknown_member_id)
             self.remove(member)
         elif identity.member_id in self.members.pending:
             self.forget_id(identity.member_id)
@@ -259,15 +259,15 @@ class Group:
         if generation < 0 and self.state is GroupState.EMPTY:
             return
         if generation < 0 and not identity.member_id and identity.instance_id is None:
-            raise Refused(ErrorCode.unknown_member_id)
+            raise RefusedMember(ErrorCode.unknown_member_id)
         self._check(identity, generation).beat()
         if self.state is GroupState.COMPLETING:
-            raise Refused(ErrorCode.rebalance_in_progress)
+            raise RefusedMember(ErrorCode.rebalance_in_progress)
 
     def _check(self, identity: Identity, generation: int) -> Member:
         member = self.members.check(identity)
         if generation != self.generation:
-            raise Refused(ErrorCode.illegal_generation)
+            raise RefusedMember(ErrorCode.illegal_generation)
         return member
 
     def description(self) -> GroupDescription:

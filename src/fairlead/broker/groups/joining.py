@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.member import Member
-from fairlead.broker.groups.values import GroupState, JoinAnswer, JoinCallback, JoinRequest, Refused
+from fairlead.broker.groups.values import GroupState, JoinAnswer, JoinCallback, JoinRequest, RefusedMember
 
 NewId = Callable[[str], str]
 """Makes a member id that begins with the client's or instance's name."""
@@ -37,7 +37,7 @@ def _join_without_id(group: Group, request: JoinRequest, new_id: NewId, answer: 
         _replace_static(group, known, member_id, request, answer)
         return
     if len(group.members) + len(group.members.pending) >= group.settings.group_size_max:
-        raise Refused(ErrorCode.group_max_size_reached)
+        raise RefusedMember(ErrorCode.group_max_size_reached)
     if instance is None and request.id_required:
         group.give_id(member_id, request.session_timeout_ms)
         answer(JoinAnswer(member_id, ErrorCode.member_id_required))
@@ -47,7 +47,7 @@ def _join_without_id(group: Group, request: JoinRequest, new_id: NewId, answer: 
 
 def _join_with_given_id(group: Group, request: JoinRequest, answer: JoinCallback) -> None:
     if request.identity.instance_id is not None:  # ids are given to dynamic members only
-        raise Refused(ErrorCode.unknown_member_id)
+        raise RefusedMember(ErrorCode.unknown_member_id)
     _check_protocols(group, request, None)
     _admit(group, request, request.identity.member_id, answer)
 
@@ -115,4 +115,4 @@ def _check_protocols(group: Group, request: JoinRequest, member: Member | None) 
         common = group.members.common_protocols(without=member)
         fits = request.protocol_type == group.protocol_type and not common.isdisjoint(request.protocol_names)
     if not fits:
-        raise Refused(ErrorCode.inconsistent_group_protocol)
+        raise RefusedMember(ErrorCode.inconsistent_group_protocol)

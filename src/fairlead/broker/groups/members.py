@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.member import Member
-from fairlead.broker.groups.values import Identity, JoinRequest, Refused, Timer
+from fairlead.broker.groups.values import Identity, JoinRequest, RefusedMember, Timer
 
 
 class Members:
@@ -53,12 +53,12 @@ class Members:
         if identity.instance_id is not None:
             holder = self._by_instance.get(identity.instance_id)
             if holder is None:
-                raise Refused(ErrorCode.unknown_member_id)
+                raise RefusedMember(ErrorCode.unknown_member_id)
             if holder != identity.member_id:
-                raise Refused(ErrorCode.fenced_instance_id)
+                raise RefusedMember(ErrorCode.fenced_instance_id)
         member = self._by_id.get(identity.member_id)
         if member is None:
-            raise Refused(ErrorCode.unknown_member_id)
+            raise RefusedMember(ErrorCode.unknown_member_id)
         return member
 
     def add(self, member: Member) -> None:

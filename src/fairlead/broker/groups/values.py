@@ -25,7 +25,7 @@ class GroupState(Enum):
     """Only answered, for a group that is not known."""
 
 
-class Refused(errors.Refused):
+class RefusedMember(errors.RefusedRequest):
     """A member's request does not fit the group's state; `code` is what Kafka answers."""
 
     def __init__(self, code: ErrorCode) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of, message_of
 from fairlead.broker.handlers.incremental_alter_configs import change
 from fairlead.broker.topic_settings import HONOURED
@@ -17,7 +17,7 @@ from fairlead.protocol.messages import Fields
 API_KEY = 33
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Each resource has its own answer."""
     return {"responses": [await _alter(ctx, resource, request.validate_only) for resource in request.resources]}
 

@@ -8,12 +8,12 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import API_VERSIONS, PRODUCE, Answer
+from fairlead.broker.dispatch import API_VERSIONS, PRODUCE, AnswerFields
 
 API_KEY = API_VERSIONS
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """All APIs of the table; a version that is not served was answered by `unsupported` before."""
     return {"error_code": ErrorCode.none, "api_keys": [_range(key, vs) for key, vs in sorted(ctx.offered.items())]}
 

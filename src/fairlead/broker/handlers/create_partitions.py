@@ -8,8 +8,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer
-from fairlead.broker.errors import Refused, code_of, message_of
+from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.topic_changes import Change, change_all
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
@@ -18,7 +18,7 @@ from fairlead.streamlog.writing.topics import set_partitions
 API_KEY = 37
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Raise each topic's number of partitions, or with `validate_only` say whether it could be."""
     pace = Pace()
     changes: list[Change | Exception] = []
@@ -36,7 +36,7 @@ def _change(ctx: RequestContext, asked: Any) -> Change | Exception:
         if found.topic.owner != found.stream.id:
             raise ctx.listener.not_owner(found.stream, found.topic)
         if not now < asked.count <= PARTITIONS_PER_TOPIC_MAX:
-            raise Refused(
+            raise RefusedRequest(
                 ErrorCode.invalid_partitions,
                 f"topic {asked.name} has {now} partitions; {asked.count} is not more, or above "
                 f"{PARTITIONS_PER_TOPIC_MAX}",

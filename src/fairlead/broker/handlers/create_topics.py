@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer, Packed
-from fairlead.broker.errors import Refused, code_of, message_of
+from fairlead.broker.dispatch import AnswerFields, Packed
+from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.topic_changes import Change, change_all
 from fairlead.broker.topic_settings import chosen, in_force
@@ -39,7 +39,7 @@ class _Wanted(NamedTuple):
     configs: Mapping[str, str]
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Make the topics, or with `validate_only` say what would become of each."""
     named = Counter(topic.name for topic in request.topics)
     pace = Pace()
@@ -59,7 +59,7 @@ async def handle(ctx: RequestContext, request: Any) -> Answer:
 def _checked(ctx: RequestContext, asked: Any, twice: bool) -> _Wanted | Exception:
     try:
         if twice:
-            raise Refused(ErrorCode.invalid_request, f"topic {asked.name} is named twice in one request")
+            raise RefusedRequest(ErrorCode.invalid_request, f"topic {asked.name} is named twice in one request")
         stream, name = ctx.listener.resolve(asked.name)
         partitions = _partitions(stream, asked)
         configs = chosen(stream, ctx.settings, [(config.name, config.value) for config in asked.configs])
@@ -74,9 +74,9 @@ def _partitions(stream: Stream, asked: Any) -> int:
     if count == -1:
         return stream.settings.default_partitions
     if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
-        raise Refused(ErrorCode.invalid_partitions, f"{count} partitions: use 1 to {PARTITIONS_PER_TOPIC_MAX}")
+        raise RefusedRequest(ErrorCode.invalid_partitions, f"{count} partitions: use 1 to {PARTITIONS_PER_TOPIC_MAX}")
     if asked.assignments and {item.partition_index for item in asked.assignments} != set(range(count)):
-        raise Refused(ErrorCode.invalid_replica_assignment, "partitions of an assignment are numbered from 0")
+        raise RefusedRequest(ErrorCode.invalid_replica_assignment, "partitions of an assignment are numbered from 0")
     return count
 
 

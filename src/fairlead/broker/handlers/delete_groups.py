@@ -8,14 +8,14 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import has_cursors
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
 from fairlead.model.errors import FairleadError
 
 API_KEY = 42
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """A group with members, through whichever listener, is not deleted."""
     results = [{"group_id": group, "error_code": await _delete(ctx, group)} for group in request.groups_names]
     return {"results": results}

@@ -9,7 +9,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of, message_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.topic_changes import Change, Outcome, change_all
@@ -27,7 +27,7 @@ class _Asked(NamedTuple):
     topic_id: UUID | None
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Delete the topics, each with its own answer."""
     if ctx.version < 6:
         asked = [_Asked(name, None) for name in request.topic_names]

@@ -8,13 +8,13 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import NODE_ID, RequestContext
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 
 API_KEY = 60
 _BROKERS = 1
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Brokers are described; there are no controllers to ask for (KIP-919)."""
     host, port = ctx.connection.advertised
     cluster_id = kafka_cluster_id(ctx.cluster.id)

@@ -9,8 +9,8 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.configs import Config, broker_configs, topic_configs
 from fairlead.broker.context import NODE_ID, RequestContext
-from fairlead.broker.dispatch import Answer
-from fairlead.broker.errors import Refused, code_of, message_of
+from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields
 
@@ -24,7 +24,7 @@ class ResourceType(IntEnum):
     BROKER = 4
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Each resource has its own answer."""
     documented = getattr(request, "include_documentation", False)
     return {"results": [_result(ctx, wanted, request.include_synonyms, documented) for wanted in request.resources]}
@@ -54,8 +54,9 @@ def _configs(ctx: RequestContext, kind: int, name: str) -> list[Config]:
         # "" asks for the dynamic defaults of all brokers, of which there are none
         return broker_configs(ctx.listener.home, ctx.settings) if name else []
     if kind == ResourceType.BROKER:
-        raise Refused(ErrorCode.invalid_request, f"broker {name}: the one node is {NODE_ID}")
-    raise Refused(ErrorCode.invalid_request, f"resource type {kind}: only topics (2) and the broker (4) have settings")
+        raise RefusedRequest(ErrorCode.invalid_request, f"broker {name}: the one node is {NODE_ID}")
+    why = f"resource type {kind}: only topics (2) and the broker (4) have settings"
+    raise RefusedRequest(ErrorCode.invalid_request, why)
 
 
 def _fields(config: Config, synonyms: bool, documented: bool) -> Fields:

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import group_key, has_cursors
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.values import GroupDescription, GroupState, MemberDescription
 from fairlead.protocol.messages import Fields
 
@@ -19,7 +19,7 @@ NOT_FOUND_SINCE = 6
 """Before, an unknown group is one in state Dead, without error (KIP-1043)."""
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Each group by itself."""
     return {"groups": [_described(ctx, group) for group in request.groups]}
 

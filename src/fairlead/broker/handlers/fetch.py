@@ -12,7 +12,7 @@ import asyncio
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer, Packed
+from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.poll import Poll
 from fairlead.protocol.fetch import read_request, write_response
 
@@ -20,7 +20,7 @@ API_KEY = 1
 RAW = True
 
 
-async def handle(ctx: RequestContext, body: memoryview) -> Answer:
+async def handle(ctx: RequestContext, body: memoryview) -> AnswerFields:
     """Read; while there is too little, wait for partitions to move, as long as the client has patience."""
     request = read_request(body, ctx.version)
     if request.session_id != 0:

@@ -7,7 +7,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import NODE_ID, RequestContext
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.protocol.messages import Fields
 
 API_KEY = 10
@@ -15,7 +15,7 @@ API_KEY = 10
 GROUP_KEY_TYPE = 0
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Version 4 and later ask for many keys at once (KIP-699)."""
     key_type = getattr(request, "key_type", GROUP_KEY_TYPE)
     if ctx.version >= 4:

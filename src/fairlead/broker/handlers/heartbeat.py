@@ -6,13 +6,13 @@ from typing import Any
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import group_key
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.values import Identity
 
 API_KEY = 12
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Begin the session anew."""
     identity = Identity(request.member_id, getattr(request, "group_instance_id", None))
     key = group_key(ctx.listener, request.group_id)

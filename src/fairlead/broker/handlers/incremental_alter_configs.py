@@ -8,8 +8,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer
-from fairlead.broker.errors import Refused, code_of, message_of
+from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.handlers.describe_configs import ResourceType
 from fairlead.broker.topic_settings import chosen
 from fairlead.model.errors import FairleadError
@@ -25,7 +25,7 @@ class Operation(IntEnum):
     DELETE = 1
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Each resource has its own answer; a resource changes as a whole or not at all."""
     return {"responses": [await _alter(ctx, resource, request.validate_only) for resource in request.resources]}
 
@@ -47,7 +47,7 @@ async def change(ctx: RequestContext, resource: Any, wanted: dict[str, str | Non
     """
     if resource.resource_type != ResourceType.TOPIC:
         message = "only topics have settings that can be changed; the server's are in its settings file"
-        raise Refused(ErrorCode.invalid_request, message)
+        raise RefusedRequest(ErrorCode.invalid_request, message)
     found = ctx.listener.find(resource.resource_name)
     given = [(name, value) for name, value in wanted.items() if value is not None]
     stored = chosen(found.stream, ctx.settings, given)
@@ -61,6 +61,8 @@ def _wanted(config: Any) -> str | None:
     if config.config_operation == Operation.DELETE:
         return None
     if config.config_operation != Operation.SET or config.value is None:
-        raise Refused(ErrorCode.invalid_config, f"{config.name}: only SET with a value, and DELETE, are implemented")
+        raise RefusedRequest(
+            ErrorCode.invalid_config, f"{config.name}: only SET with a value, and DELETE, are implemented"
+        )
     value: str = config.value
     return value

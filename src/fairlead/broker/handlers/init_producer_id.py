@@ -13,13 +13,13 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 
 API_KEY = 22
 _EPOCH_MAX = 2**15 - 1
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """A new id with epoch 0, or the producer's own with the next epoch."""
     if request.transactional_id is not None:
         return _answer(ErrorCode.transactional_id_authorization_failed, -1, -1)
@@ -29,5 +29,5 @@ async def handle(ctx: RequestContext, request: Any) -> Answer:
     return _answer(ErrorCode.none, int.from_bytes(ctx.randomness.id16()[:8], "big") >> 1, 0)
 
 
-def _answer(code: ErrorCode, producer: int, epoch: int) -> Answer:
+def _answer(code: ErrorCode, producer: int, epoch: int) -> AnswerFields:
     return {"error_code": code, "producer_id": producer, "producer_epoch": epoch}

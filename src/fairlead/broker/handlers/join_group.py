@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import group_key
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.values import Identity, JoinAnswer, JoinedMember, JoinRequest
 from fairlead.protocol.messages import Fields
 
@@ -23,7 +23,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Join or join again."""
     answer = await ctx.groups.join(group_key(ctx.listener, request.group_id), _joining(ctx, request))
     return _fields(answer, ctx.version)

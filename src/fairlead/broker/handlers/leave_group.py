@@ -8,14 +8,14 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import group_key
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.values import GroupKey, Identity
 from fairlead.protocol.messages import Fields
 
 API_KEY = 13
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Take members out; each has an answer of its own since version 3."""
     key = group_key(ctx.listener, request.group_id)
     if ctx.version < 3:

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import groups_with_cursors
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.values import GroupDescription, GroupState
 from fairlead.protocol.messages import Fields
 
@@ -19,7 +19,7 @@ CLASSIC = "classic"
 """The only group type that there is (KIP-848 has another)."""
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """All groups, or those of the asked states (KIP-518) and types."""
     states = _folded(getattr(request, "states_filter", ()))
     types = _folded(getattr(request, "types_filter", ()))

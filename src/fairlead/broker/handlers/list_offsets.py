@@ -13,8 +13,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer, Packed
-from fairlead.broker.errors import Refused, code_of
+from fairlead.broker.dispatch import AnswerFields, Packed
+from fairlead.broker.errors import RefusedRequest, code_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.partitions import check_epoch, check_partition
 from fairlead.broker.topics import Found
@@ -32,7 +32,7 @@ _TIERED = frozenset({-5, -6})
 _NOTHING = (-1, -1)
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """One offset for each partition, with its timestamp if a timestamp was asked for."""
     pace = Pace()
     topics: list[bytes] = []
@@ -69,7 +69,7 @@ async def _look_up(ctx: RequestContext, found: Found, partition: int, timestamp:
     if timestamp in _TIERED:
         return _NOTHING
     if timestamp < MAX_TIMESTAMP:
-        raise Refused(ErrorCode.unsupported_version, f"{timestamp} is no timestamp")
+        raise RefusedRequest(ErrorCode.unsupported_version, f"{timestamp} is no timestamp")
     log = found.shard.log
     search = log.offset_of_newest if timestamp == MAX_TIMESTAMP else log.offset_for_time
     arguments = () if timestamp == MAX_TIMESTAMP else (timestamp,)

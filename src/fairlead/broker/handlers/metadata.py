@@ -12,7 +12,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import NODE_ID, RequestContext
-from fairlead.broker.dispatch import Answer, Packed
+from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import code_of
 from fairlead.broker.handlers.describe_cluster import kafka_cluster_id
 from fairlead.broker.pacing import Pace
@@ -26,7 +26,7 @@ API_KEY = 3
 RAW = True
 
 
-async def handle(ctx: RequestContext, body: Any) -> Answer:
+async def handle(ctx: RequestContext, body: Any) -> AnswerFields:
     """All topics, or each one that is asked for with its own code."""
     request = MetadataRequest(body, ctx.version)
     count, pieces = await (_all(ctx) if request.all_topics else _named(ctx, request))

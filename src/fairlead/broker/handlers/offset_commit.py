@@ -8,8 +8,8 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import group_key
-from fairlead.broker.dispatch import Answer
-from fairlead.broker.errors import Refused, code_of
+from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.errors import RefusedRequest, code_of
 from fairlead.broker.groups.values import Identity
 from fairlead.broker.topics import Found
 from fairlead.cluster.stream import CommittedOffset, Stream
@@ -22,34 +22,34 @@ API_KEY = 8
 TOPIC_IDS_SINCE = 10
 """KIP-848."""
 
-Place = tuple[int, int]
+PlaceInRequest = tuple[int, int]
 """Topic and partition by their places in the request."""
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Commit for a member of the group's generation, or for anybody while the group is empty."""
     identity = Identity(request.member_id, getattr(request, "group_instance_id", None))
     generation = request.generation_id_or_member_epoch
     refused = ctx.groups.check_commit(group_key(ctx.listener, request.group_id), identity, generation)
     if refused is not ErrorCode.none:
         return _answer(request, {}, refused)
-    codes: dict[Place, ErrorCode] = {}
+    codes: dict[PlaceInRequest, ErrorCode] = {}
     for stream, offsets in _by_stream(ctx, request, codes).items():
         await _commit(stream, request.group_id, offsets, codes)
     return _answer(request, codes, ErrorCode.none)
 
 
 def _by_stream(
-    ctx: RequestContext, request: Any, codes: dict[Place, ErrorCode]
-) -> dict[Stream, dict[Place, CommittedOffset]]:
+    ctx: RequestContext, request: Any, codes: dict[PlaceInRequest, ErrorCode]
+) -> dict[Stream, dict[PlaceInRequest, CommittedOffset]]:
     """What may be committed, by stream; what may not has its code in `codes`."""
-    chosen: dict[Stream, dict[Place, CommittedOffset]] = {}
+    chosen: dict[Stream, dict[PlaceInRequest, CommittedOffset]] = {}
     for t, topic in enumerate(request.topics):
         found = _find(ctx, topic)
         for p, partition in enumerate(topic.partitions):
             try:
                 if isinstance(found, ErrorCode):
-                    raise Refused(found, "no such topic")
+                    raise RefusedRequest(found, "no such topic")
                 offset = _offset(found.topic.name, partition)
             except FairleadError as error:
                 codes[t, p] = code_of(error)
@@ -71,15 +71,15 @@ def _find(ctx: RequestContext, topic: Any) -> Found | ErrorCode:
 def _offset(topic: str, partition: Any) -> CommittedOffset:
     metadata = partition.committed_metadata or ""
     if len(metadata.encode()) > OFFSET_METADATA_BYTES_MAX:
-        raise Refused(ErrorCode.offset_metadata_too_large, f"metadata above {OFFSET_METADATA_BYTES_MAX} bytes")
+        raise RefusedRequest(ErrorCode.offset_metadata_too_large, f"metadata above {OFFSET_METADATA_BYTES_MAX} bytes")
     if partition.committed_offset < 0:
-        raise Refused(ErrorCode.offset_out_of_range, f"offset {partition.committed_offset}")
+        raise RefusedRequest(ErrorCode.offset_out_of_range, f"offset {partition.committed_offset}")
     epoch = getattr(partition, "committed_leader_epoch", -1)
     return CommittedOffset(topic, partition.partition_index, partition.committed_offset, epoch, metadata)
 
 
 async def _commit(
-    stream: Stream, group: str, offsets: dict[Place, CommittedOffset], codes: dict[Place, ErrorCode]
+    stream: Stream, group: str, offsets: dict[PlaceInRequest, CommittedOffset], codes: dict[PlaceInRequest, ErrorCode]
 ) -> None:
     try:
         outcomes = await stream.commit_cursors(group, list(offsets.values()))
@@ -97,7 +97,7 @@ def _coordinator_code(error: FairleadError) -> ErrorCode:
     return ErrorCode.coordinator_not_available if code in stops else code
 
 
-def _answer(request: Any, codes: dict[Place, ErrorCode], otherwise: ErrorCode) -> Answer:
+def _answer(request: Any, codes: dict[PlaceInRequest, ErrorCode], otherwise: ErrorCode) -> AnswerFields:
     return {
         "topics": [
             {

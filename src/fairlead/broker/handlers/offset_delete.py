@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import has_cursors
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields
@@ -17,7 +17,7 @@ from fairlead.protocol.wire import Malformed, Reader
 API_KEY = 47
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Each partition has its own answer; deleting what is not there is no error, as in Kafka."""
     try:
         subscribed = _subscribed(ctx, request.group_id)

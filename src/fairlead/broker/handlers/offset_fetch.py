@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import committed_at, committed_by
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.coordinator import check_group_id
-from fairlead.broker.groups.values import Refused
+from fairlead.broker.groups.values import RefusedMember
 from fairlead.broker.topics import Found
 from fairlead.model.errors import InvalidName, NotFound
 from fairlead.protocol.messages import Fields
@@ -26,7 +26,7 @@ TOPIC_IDS_SINCE = 10
 NO_COMMIT = Cursor(offset=-1, leader_epoch=-1, metadata="", committed_at=-1, version=0)
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Every cursor read is durable: the log shows what is committed only after its write."""
     if ctx.version >= MANY_GROUPS_SINCE:
         return {"groups": [_group(ctx, group.group_id, group.topics) for group in request.groups]}
@@ -36,7 +36,7 @@ async def handle(ctx: RequestContext, request: Any) -> Answer:
 def _group(ctx: RequestContext, group: str, topics: Any) -> Fields:
     try:
         check_group_id(group)
-    except Refused as refused:
+    except RefusedMember as refused:
         return {"group_id": group, "topics": [], "error_code": refused.code}
     found = _all(ctx, group) if topics is None else [_topic(ctx, group, topic) for topic in topics]
     return {"group_id": group, "topics": found, "error_code": ErrorCode.none}

@@ -11,7 +11,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
 from fairlead.broker.partitions import check_epoch, check_partition
 from fairlead.streamlog.values import PartitionState
@@ -20,7 +20,7 @@ API_KEY = 23
 _UNDEFINED = (-1, -1)
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """The largest epoch not above the one asked for, and its end offset."""
     return {
         "topics": [

@@ -16,8 +16,8 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import PRODUCE, Packed, Pending, Submitted
-from fairlead.broker.errors import Refused, code_of, message_of
+from fairlead.broker.dispatch import PRODUCE, Packed, PendingAnswer, Submitted
+from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.topic_settings import LOG_APPEND_TIME, timestamp_type
 from fairlead.broker.topics import Found
@@ -25,11 +25,11 @@ from fairlead.model.errors import BatchTooLarge, Closed, FairleadError, NotOwner
 from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, MAGIC, check, magic_of, read_header, stamp_append_time
 from fairlead.protocol.produce import (
     ACKS_NONE,
-    PartitionAnswer,
+    PartitionProduceResponse,
     ProducePartition,
     ProduceRequest,
     ProduceTopic,
-    TopicAnswer,
+    TopicProduceResponse,
     read_request,
     write_response,
 )
@@ -68,18 +68,18 @@ def submit(ctx: RequestContext, body: memoryview) -> Submitted:
         Malformed: it is no Produce request.
     """
     request = read_request(body, ctx.version)
-    answers: list[list[PartitionAnswer]] = []
+    answers: list[list[PartitionProduceResponse]] = []
     items: list[_Item] = []
     for topic_at, topic in enumerate(request.topics):
         answers.append(_take(ctx, request, topic, topic_at, items))
     submitted = [(group, _submit(group)) for group in _grouped(items)]
-    return Pending([future for _, future in submitted], partial(_finish, ctx, request, answers, submitted))
+    return PendingAnswer([future for _, future in submitted], partial(_finish, ctx, request, answers, submitted))
 
 
 def _finish(
     ctx: RequestContext,
     request: ProduceRequest,
-    answers: list[list[PartitionAnswer]],
+    answers: list[list[PartitionProduceResponse]],
     submitted: Sequence[tuple[Sequence[_Item], asyncio.Future[Sequence[_Outcome]]]],
 ) -> Packed | None:
     for group, future in submitted:
@@ -88,7 +88,8 @@ def _finish(
         for item, outcome in zip(group, outcomes, strict=True):
             answers[item.topic_at][item.partition_at] = _outcome(ctx, item, outcome)
     topics = [
-        TopicAnswer(asked.name, asked.topic_id, made) for asked, made in zip(request.topics, answers, strict=True)
+        TopicProduceResponse(asked.name, asked.topic_id, made)
+        for asked, made in zip(request.topics, answers, strict=True)
     ]
     if request.acks == ACKS_NONE:
         _close_if_refused(topics)
@@ -98,7 +99,7 @@ def _finish(
 
 def _take(
     ctx: RequestContext, request: ProduceRequest, topic: ProduceTopic, topic_at: int, items: list[_Item]
-) -> list[PartitionAnswer]:
+) -> list[PartitionProduceResponse]:
     """Check one topic's batches: those that hold are added to `items`, the others have their answer."""
     try:
         _check_request(request)
@@ -106,23 +107,23 @@ def _take(
     except Exception as error:
         return [_refused(asked.partition, error) for asked in topic.partitions]
     stamped = timestamp_type(found.stream, found.topic.configs) == LOG_APPEND_TIME
-    answers: list[PartitionAnswer] = []
+    answers: list[PartitionProduceResponse] = []
     for place, asked in enumerate(topic.partitions):
         try:
             batch = _checked(ctx, found, asked)
         except Exception as error:
             answers.append(_refused(asked.partition, error))
         else:
-            answers.append(PartitionAnswer(asked.partition, ErrorCode.none))
+            answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
             items.append(_Item(topic_at, place, found, asked.partition, batch, stamped))
     return answers
 
 
 def _check_request(request: ProduceRequest) -> None:
     if request.transactional_id is not None:
-        raise Refused(ErrorCode.transactional_id_authorization_failed, "transactions are not served")
+        raise RefusedRequest(ErrorCode.transactional_id_authorization_failed, "transactions are not served")
     if request.acks not in _ACKS:
-        raise Refused(ErrorCode.invalid_required_acks, f"acks={request.acks}: use 0, 1 or all")
+        raise RefusedRequest(ErrorCode.invalid_required_acks, f"acks={request.acks}: use 0, 1 or all")
 
 
 def _checked(ctx: RequestContext, found: Found, asked: ProducePartition) -> memoryview:
@@ -131,21 +132,23 @@ def _checked(ctx: RequestContext, found: Found, asked: ProducePartition) -> memo
         raise UnknownPartition(f"topic {found.topic.name} has no partition {asked.partition}")
     batch = asked.records
     if batch is None or len(batch) == 0:
-        raise Refused(ErrorCode.invalid_record, "there are no records")
+        raise RefusedRequest(ErrorCode.invalid_record, "there are no records")
     if len(batch) > ctx.settings.message_bytes_max:
         raise BatchTooLarge(f"a batch of {len(batch):,} bytes is above {ctx.settings.message_bytes_max:,}")
     _check_format(batch)
     if check(batch).log_append_time:
-        raise Refused(ErrorCode.invalid_timestamp, "a producer must not say LogAppendTime; the topic does")
+        raise RefusedRequest(ErrorCode.invalid_timestamp, "a producer must not say LogAppendTime; the topic does")
     return batch
 
 
 def _check_format(batch: memoryview) -> None:
     magic = magic_of(batch)
     if magic is not None and magic < MAGIC:
-        raise Refused(ErrorCode.unsupported_for_message_format, f"records of format v{magic} are not served, only v2")
+        raise RefusedRequest(
+            ErrorCode.unsupported_for_message_format, f"records of format v{magic} are not served, only v2"
+        )
     if len(batch) >= HEADER_BYTES and 0 < read_header(batch).length < len(batch) - LENGTH_END:
-        raise Refused(ErrorCode.invalid_record, "one partition takes one batch of a request")
+        raise RefusedRequest(ErrorCode.invalid_record, "one partition takes one batch of a request")
 
 
 def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
@@ -175,7 +178,7 @@ def _append(draft: Draft, item: _Item) -> _Outcome:
         return another(error)
 
 
-def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionAnswer:
+def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionProduceResponse:
     if isinstance(outcome, NotOwner):
         outcome = ctx.listener.not_owner(item.found.stream, item.found.topic)
         log.warning("produce refused", client=ctx.connection.id, why=str(outcome))
@@ -186,14 +189,16 @@ def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionAn
         ctx.traffic.produced_records += read_header(item.batch).record_count
         ctx.traffic.produced_bytes += len(item.batch)
     append_time_ms = outcome.appended_at if item.stamped else -1
-    return PartitionAnswer(item.partition, ErrorCode.none, outcome.base_offset, append_time_ms, outcome.log_start)
+    return PartitionProduceResponse(
+        item.partition, ErrorCode.none, outcome.base_offset, append_time_ms, outcome.log_start
+    )
 
 
-def _refused(partition: int, error: BaseException) -> PartitionAnswer:
-    return PartitionAnswer(partition, code_of(error), message=message_of(error))
+def _refused(partition: int, error: BaseException) -> PartitionProduceResponse:
+    return PartitionProduceResponse(partition, code_of(error), message=message_of(error))
 
 
-def _close_if_refused(topics: Sequence[TopicAnswer]) -> None:
+def _close_if_refused(topics: Sequence[TopicProduceResponse]) -> None:
     """A producer that takes no answers learns of a refusal as in Kafka: its connection is closed."""
     for topic in topics:
         for partition in topic.partitions:

@@ -6,13 +6,13 @@ from typing import Any
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import group_key
-from fairlead.broker.dispatch import Answer
+from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.values import Identity, SyncRequest
 
 API_KEY = 14
 
 
-async def handle(ctx: RequestContext, request: Any) -> Answer:
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Answered when the leader's sync has come."""
     syncing = SyncRequest(
         identity=Identity(request.member_id, getattr(request, "group_instance_id", None)),

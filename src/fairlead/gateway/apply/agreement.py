@@ -13,7 +13,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import UpstreamRecord
 from fairlead.model.errors import InvalidValue, NotAgreed, NotAllowed, UnknownStream
-from fairlead.streamlog.values import Behind, Gap, Position
+from fairlead.streamlog.values import Behind, Gap, LinkPosition
 from fairlead.wire.messages import (
     PROTOCOL,
     ApplyHello,
@@ -21,8 +21,8 @@ from fairlead.wire.messages import (
     GapRange,
     LinkAnswer,
     LinkRequest,
-    Place,
     SlicePosition,
+    StreamPlace,
 )
 
 LISTED_MAX = 10_000
@@ -63,7 +63,7 @@ async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
     return stand(cluster, stream, request.link)
 
 
-def upstream_of(cluster: Cluster, stream: Stream, source: Place, link: bytes) -> UpstreamRecord:
+def upstream_of(cluster: Cluster, stream: Stream, source: StreamPlace, link: bytes) -> UpstreamRecord:
     """The upstream entry by which this source may write here.
 
     Raises:
@@ -87,7 +87,7 @@ def upstream_of(cluster: Cluster, stream: Stream, source: Place, link: bytes) ->
     )
 
 
-def global_path(place: Place) -> str:
+def global_path(place: StreamPlace) -> str:
     """/mapr/<cluster>/<path> of a stream."""
     return f"/mapr/{place.cluster}{place.path}"
 
@@ -118,7 +118,7 @@ def recorded_positions(stream: Stream, link: bytes) -> Iterable[SlicePosition]:
             yield _lowest(key, found)
 
 
-def _lowest(key: tuple[int, int], found: list[Position]) -> SlicePosition:
+def _lowest(key: tuple[int, int], found: list[LinkPosition]) -> SlicePosition:
     """Each shard of the replica has its own position, in the commit of its data; all data below the lowest is here."""
     lowest = min(found, key=lambda position: position.commit)
     run = max((position.run for position in found), key=lambda run: (run.epoch, run.counter))

@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-import fairlead.streamlog.applying.frame as frames_apply
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, another
 from fairlead.model.names import shard_of
+from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.wire.messages import Applied, ApplyHello, Refused, SliceAt
 
@@ -60,7 +60,7 @@ class ApplySession:
         self._finished: set[int] = set()
         self._positions: dict[SliceKey, int] = {}
         self._refusals: list[Refused] = []
-        self._refused_run: dict[SliceKey, Run] = {}
+        self._refused_run: dict[SliceKey, GrantRun] = {}
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,7 +153,7 @@ class ApplySession:
             behind=sum(outcome.behind + outcome.conflicts for outcome in outcomes),
         )
 
-    def _refuse(self, number: int, frame: Frame, refused: list[frames_apply.Applied]) -> None:
+    def _refuse(self, number: int, frame: Frame, refused: list[FrameOutcome]) -> None:
         self._count(refused=1)
         if self._is_refused(frame):
             return
@@ -185,7 +185,7 @@ async def _decode(data: bytes | memoryview) -> Frame:
     return await asyncio.to_thread(decode_frame, data)
 
 
-Request = Callable[[Draft], frames_apply.Applied]
+ApplyRequest = Callable[[Draft], FrameOutcome]
 
 
 class _Chain:
@@ -196,13 +196,13 @@ class _Chain:
         self._done = 0
         self._draft: Draft | None = None
         self._failed: FairleadError | None = None
-        self._refused: frames_apply.Applied | None = None
+        self._refused: FrameOutcome | None = None
 
-    def request(self, place: int, piece: Frame) -> Request:
+    def request(self, place: int, piece: Frame) -> ApplyRequest:
         """The request that applies the piece at this place."""
         return lambda draft: self._apply(draft, place, piece)
 
-    def _apply(self, draft: Draft, place: int, piece: Frame) -> frames_apply.Applied:
+    def _apply(self, draft: Draft, place: int, piece: Frame) -> FrameOutcome:
         if not self._stands(draft, place):
             if self._failed is not None:
                 raise another(self._failed)
@@ -210,7 +210,7 @@ class _Chain:
         if self._refused is not None:
             return self._refused
         try:
-            outcome = frames_apply.apply_frame(draft, piece)
+            outcome = apply_frame(draft, piece)
         except FairleadError as error:
             self._failed = another(error)
             raise
@@ -227,7 +227,7 @@ class _Chain:
         return before is None or before is draft or before.commit < draft.commit or not before.rows
 
 
-def in_pieces(frame: Frame, rows_max: int) -> list[Request]:
+def in_pieces(frame: Frame, rows_max: int) -> list[ApplyRequest]:
     """Requests that apply a frame, at most so many rows each."""
     found = pieces(frame, rows_max)
     chain = _Chain()

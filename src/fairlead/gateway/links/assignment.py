@@ -12,8 +12,8 @@ from fairlead.gateway.links.reader_port import ReaderPort
 from fairlead.gateway.links.state import LinkState, SliceKey, urls_of
 from fairlead.model.names import SLICES, parse_stream_path
 from fairlead.storage.names import shard_prefix
-from fairlead.streamlog.values import Run
-from fairlead.wire.messages import BehindPartition, Grant, Place, RepairGrant, RepairPartition
+from fairlead.streamlog.values import GrantRun
+from fairlead.wire.messages import BehindPartition, Grant, RepairGrant, RepairPartition, StreamPlace
 
 REPAIRED_AT_ONCE = 1000
 """Partitions in one repair grant; the next contact brings more."""
@@ -38,7 +38,7 @@ class Granting:
         """A reader has gone; answers the links that lost grants."""
         return self.table.leave(port)
 
-    def withdraw(self, link: LinkState, reason: str) -> Run | None:
+    def withdraw(self, link: LinkState, reason: str) -> GrantRun | None:
         """Take all grants of a link back; answers the largest run among them."""
         return self.table.withdraw(self.table.of(link.record.id), reason)
 
@@ -160,14 +160,14 @@ class Granting:
         ports[0].repair(grant)
         return True
 
-    def _destination(self, link: LinkState) -> Place:
+    def _destination(self, link: LinkState) -> StreamPlace:
         """Where a link's frames go; the URLs begin with the one whose turn it is."""
         replica = parse_stream_path(link.record.replica_path)
         urls = link.gateways.in_turn(urls_of(self._cluster, link.record))
-        return Place(replica.cluster or "", replica.path, link.record.replica_stream or b"", urls)
+        return StreamPlace(replica.cluster or "", replica.path, link.record.replica_stream or b"", urls)
 
-    def _place(self, stream: Stream) -> Place:
-        return Place(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
+    def _place(self, stream: Stream) -> StreamPlace:
+        return StreamPlace(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
 
 
 def _until(link: LinkState, shard: int) -> int | None:

@@ -28,7 +28,7 @@ from fairlead.model.errors import (
 )
 from fairlead.model.names import StreamPath, parse_stream_path
 from fairlead.wire.errors import code_of, to_error
-from fairlead.wire.messages import LinkRequest, Place
+from fairlead.wire.messages import LinkRequest, StreamPlace
 
 FORWARDS = ("all", "own")
 REFRESH_TIMEOUT_S = 1.5
@@ -210,7 +210,7 @@ class LinkManager(LinkTasks):
         return await self.cluster.links.add(record)
 
     async def _allow_copy(self, record: LinkRecord, stream: Stream, target: StreamPath, urls: Sequence[str]) -> None:
-        source = Place(self.cluster.name, stream.path, stream.id, tuple(self.cluster.urls))
+        source = StreamPlace(self.cluster.name, stream.path, stream.id, tuple(self.cluster.urls))
         request = LinkRequest(self._id_there(record), source, target.path, once=True)
         gateways = self.new_gateways()
         addresses = urls_of(self.cluster, record)

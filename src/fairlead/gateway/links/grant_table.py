@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fairlead.gateway.links.reader_port import ReaderPort, ShardKey
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 
 SPLIT_BYTES = 64_000_000
 """A larger backlog of one shard is given to several tasks."""
@@ -22,7 +22,7 @@ class Held:
 
     number: int
     link: bytes
-    run: Run
+    run: GrantRun
     key: ShardKey
     slices: frozenset[int]
     port: ReaderPort
@@ -33,14 +33,14 @@ class Runs:
     """Numbers for grants: (writer epoch of the cluster's own log, counter)."""
 
     def __init__(self, epoch: int) -> None:
-        self._last = Run(epoch, 0)
+        self._last = GrantRun(epoch, 0)
 
-    def next(self) -> Run:
+    def next(self) -> GrantRun:
         """A run above all that were given or seen."""
-        self._last = Run(self._last.epoch, self._last.counter + 1)
+        self._last = GrantRun(self._last.epoch, self._last.counter + 1)
         return self._last
 
-    def seen(self, runs: Iterable[Run]) -> None:
+    def seen(self, runs: Iterable[GrantRun]) -> None:
         """A destination has recorded these."""
         for run in runs:
             if self._last < run:
@@ -71,7 +71,7 @@ class GrantTable:
         self._answered.pop(number, None)
         return self._held.pop(number, None)
 
-    def answered(self, run: Run, frames: int, size_bytes: int) -> None:
+    def answered(self, run: GrantRun, frames: int, size_bytes: int) -> None:
         """A destination has answered so much more of a grant: its reader may hand on as much."""
         for held in self._held.values():
             if held.run == run:
@@ -104,9 +104,9 @@ class GrantTable:
             load[id(held.port)] += 1
         return sorted((port for port in self.ports if load[id(port)] < port.slots), key=lambda port: load[id(port)])
 
-    def withdraw(self, held: Iterable[Held], reason: str) -> Run | None:
+    def withdraw(self, held: Iterable[Held], reason: str) -> GrantRun | None:
         """Take grants back; answers the largest run among them."""
-        last: Run | None = None
+        last: GrantRun | None = None
         for each in list(held):
             if self.drop(each.number) is None:
                 continue

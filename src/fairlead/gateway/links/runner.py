@@ -29,13 +29,13 @@ from fairlead.gateway.links.state import LinkCounts, LinkState, Phase, SliceKey,
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import BadRequest, Damaged, FairleadError, NotAgreed, UnknownStream
 from fairlead.model.names import StreamPath, parse_stream_path
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.writer import Announcement
 from fairlead.wire.errors import code_of
 from fairlead.wire.messages import (
     LinkAnswer,
     LinkRequest,
-    Place,
+    StreamPlace,
     WithdrawRun,
 )
 
@@ -273,7 +273,7 @@ class LinkRunner:
     def request(self, link: LinkState) -> LinkRequest:
         """What this link says at contact."""
         replica = replica_path(link.record)
-        source = Place(self.cluster.name, link.record.source_path, link.record.source, tuple(self.cluster.urls))
+        source = StreamPlace(self.cluster.name, link.record.source_path, link.record.source, tuple(self.cluster.urls))
         return LinkRequest(link.wire_id, source, replica.path, once=link.record.once is not None)
 
     async def _bind(self, link: LinkState, answer: LinkAnswer) -> None:
@@ -360,7 +360,7 @@ class LinkRunner:
         if last is not None:
             self._tell_sinks(link.wire_id, last)
 
-    def _tell_sinks(self, known_as: bytes, run: Run) -> None:
+    def _tell_sinks(self, known_as: bytes, run: GrantRun) -> None:
         for sink in self.sinks:
             sink.withdraw(WithdrawRun(known_as, run))
 

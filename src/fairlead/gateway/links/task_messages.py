@@ -14,7 +14,7 @@ from fairlead.gateway.links.reader_port import ReaderPort
 from fairlead.gateway.links.runner import REPAIR_DELAY_MAX_S, LinkRunner
 from fairlead.gateway.links.state import LinkState, Phase
 from fairlead.model.errors import Damaged, FairleadError, UnknownStream
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from fairlead.wire.errors import to_error
 from fairlead.wire.messages import Done, Failed, Progress, ReadReport, SliceRefused
 
@@ -100,7 +100,7 @@ class LinkTasks(LinkRunner):
             self._withdraw(link, "refused")
             link.failed = link.undelivered = True
 
-    def _stands(self, link: LinkState, run: Run) -> bool:
+    def _stands(self, link: LinkState, run: GrantRun) -> bool:
         """Something that was granted under this run, or before, still counts."""
         return any(not run < held.run for held in self.granting.table.of(link.record.id))
 

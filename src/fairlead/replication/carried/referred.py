@@ -25,7 +25,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.frames.codec import encode_frame_head, sealed, sealed_bytes
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects.format import Columns
-from fairlead.streamlog.reading.located import Located, stretches
+from fairlead.streamlog.reading.located import LocatedRows, stretches
 
 REFER_BYTES: Final = 256 * 1024
 """A frame with so much in it is referred to; smaller ones are carried whole, for their latency."""
@@ -84,7 +84,7 @@ class ReferredFrame:
         return b"".join([start, named, self.header, *(array.tobytes() for array in arrays), self.region])
 
 
-def refer(root: str, frame: Frame, located: Located) -> ReferredFrame:
+def refer(root: str, frame: Frame, located: LocatedRows) -> ReferredFrame:
     """The frame of these rows. `frame.rows` are not looked at."""
     used, object = np.unique(located.object, return_inverse=True)
     columns: Columns = located.columns

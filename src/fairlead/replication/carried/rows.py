@@ -1,10 +1,10 @@
 """The rows that Spark carries from the reader to the sink: frames of one destination, or filler.
 
-`address` is the JSON of an `Address`: what the sink must know to reach the destination, the same text for all frames of
-a grant. `frames` are the bytes of some frames one after the other, which nobody opens on the way, a large one by
-itself; where one is `referred`, those of a `ReferredFrame`, for the sink to read. `contents` says of each frame in turn
-shard (int32), length of the frame as it is sent (int64), its bytes in this row (int64) and whether it is
-referred (uint8), little endian.
+`address` is the JSON of a `FrameAddress`: what the sink must know to reach the destination, the same text for all
+frames of a grant. `frames` are the bytes of some frames one after the other, which nobody opens on the way, a large one
+by itself; where one is `referred`, those of a `ReferredFrame`, for the sink to read. `contents` says of each frame in
+turn shard (int32), length of the frame as it is sent (int64), its bytes in this row (int64) and whether it is referred
+(uint8), little endian.
 
 Spark hands a row on only when it has the next one, and its Python process writes only what its buffer does not hold
 (why-the-rules, F9). So a second row, filler, goes with the last ready frame, in the same batch: its address is empty,
@@ -24,8 +24,8 @@ import pyarrow as pa
 from typing_extensions import Buffer
 
 from fairlead.replication.spark.settings import SPARK_BUFFER_BYTES
-from fairlead.streamlog.values import Run
-from fairlead.wire.messages import ApplyHello, Place
+from fairlead.streamlog.values import GrantRun
+from fairlead.wire.messages import ApplyHello, StreamPlace
 from fairlead.wire.strict_json import from_object, to_object
 
 ARROW_SCHEMA = pa.schema(
@@ -46,18 +46,18 @@ FILLER_BYTES_MIN = 2 * SPARK_BUFFER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class FrameAddress:
     """Where the frames of one grant go, and as whose."""
 
     hello: ApplyHello
-    destination: Place
+    destination: StreamPlace
 
     @property
     def link(self) -> bytes:
         return self.hello.link
 
     @property
-    def run(self) -> Run:
+    def run(self) -> GrantRun:
         return self.hello.run
 
     def to_json(self) -> str:
@@ -79,9 +79,9 @@ class LinkFrame:
 
 
 @lru_cache(maxsize=256)
-def parse_address(text: str) -> Address:
-    """The inverse of `Address.to_json`."""
-    return from_object(Address, json.loads(text))
+def parse_address(text: str) -> FrameAddress:
+    """The inverse of `FrameAddress.to_json`."""
+    return from_object(FrameAddress, json.loads(text))
 
 
 def to_batch(frames: Sequence[LinkFrame], *, last: bool) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Credit:
+class CreditWindow:
     """Of one grant."""
 
     def __init__(self, bytes_max: Callable[[], int], frames_max: int) -> None:

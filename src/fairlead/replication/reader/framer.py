@@ -8,15 +8,15 @@ import numpy as np
 
 from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.replication.carried.referred import refer
-from fairlead.replication.carried.rows import Address, LinkFrame
-from fairlead.replication.reader.credit import Credit
+from fairlead.replication.carried.rows import FrameAddress, LinkFrame
+from fairlead.replication.reader.credit import CreditWindow
 from fairlead.replication.reader.in_thread import READ_AT_ONCE_BYTES
 from fairlead.replication.reader.log_view import LogView
 from fairlead.streamlog import payloads
 from fairlead.streamlog.frames.codec import encode_frame, encode_frame_columns
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects.format import Columns
-from fairlead.streamlog.reading.located import Located as LocatedRows
+from fairlead.streamlog.reading.located import LocatedRows
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import EpochRange
 from fairlead.wire.messages import PROTOCOL, ApplyHello, Grant, RepairGrant
@@ -28,7 +28,7 @@ class Framer:
     """Makes frames of one grant and hands them on: small ones that are made one after the other together, so that they
     pass through Spark in one row and share a commit at the destination."""
 
-    def __init__(self, grant: Grant | RepairGrant, view: LogView, credit: Credit, hand_on: HandOn) -> None:
+    def __init__(self, grant: Grant | RepairGrant, view: LogView, credit: CreditWindow, hand_on: HandOn) -> None:
         self._grant = grant
         self._view = view
         self._credit = credit
@@ -36,7 +36,7 @@ class Framer:
         self._ready: list[LinkFrame] = []
         self._ready_bytes = 0
         hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
-        self._address = Address(hello, grant.destination).to_json()
+        self._address = FrameAddress(hello, grant.destination).to_json()
 
     async def send(
         self,

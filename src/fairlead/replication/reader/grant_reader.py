@@ -16,14 +16,13 @@ import structlog
 
 from fairlead.model.errors import Damaged, Missing
 from fairlead.replication.carried.referred import REFER_BYTES
-from fairlead.replication.reader.credit import Credit
+from fairlead.replication.reader.credit import CreditWindow
 from fairlead.replication.reader.framer import Framer, HandOn
 from fairlead.replication.reader.in_thread import in_thread
 from fairlead.replication.reader.log_view import LogView, Send
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.format import Columns
-from fairlead.streamlog.reading.located import Located as LocatedRows
-from fairlead.streamlog.reading.located import Route, SlicePart, bytes_in_frame, read_slices
+from fairlead.streamlog.reading.located import LocatedRows, Route, SlicePart, bytes_in_frame, read_slices
 from fairlead.streamlog.values import LogObject
 from fairlead.wire.messages import Done, Grant, ReadReport, RepairGrant
 
@@ -49,7 +48,7 @@ class FrameLimits:
     """An empty frame is sent after so much of the log without a row of the slice."""
 
 
-class Pace:
+class ReadPace:
     """How often a busy log is read. Between two reads passes as much time as the first one took, so a log is read often
     where that is cheap, and commits gather where it is not because the machine is busy; but a read never begins later
     than `interval_max` after the one before on account of this. After a rest a lone commit is read at once.
@@ -82,7 +81,7 @@ class GrantReader:
         grant: Grant,
         view: LogView,
         storage: Storage,
-        credit: Credit,
+        credit: CreditWindow,
         send: Send,
         hand_on: HandOn,
         limits: FrameLimits,
@@ -93,7 +92,7 @@ class GrantReader:
         self._storage = storage
         self._send = send
         self._limits = limits
-        self._pace = Pace(time.monotonic)
+        self._pace = ReadPace(time.monotonic)
         self._framer = Framer(grant, view, credit, hand_on)
         self._route = route_of(grant)
         self._scanned = grant.starts

@@ -17,7 +17,7 @@ from fairlead.model.errors import FairleadError, StorageUnavailable
 from fairlead.replication.carried.objects import OpenObjects, open_directory
 from fairlead.replication.carried.rows import LinkFrame
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
-from fairlead.replication.reader.credit import Credit
+from fairlead.replication.reader.credit import CreditWindow
 from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.log_view import LogView
@@ -26,15 +26,13 @@ from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import (
     READER_HEARS,
     Announce,
+    Credit,
     Grant,
     Located,
     ReaderHello,
     RepairGrant,
     Topics,
     Withdraw,
-)
-from fairlead.wire.messages import (
-    Credit as CreditMessage,
 )
 
 CONTROL_PATH = "/control/reader"
@@ -65,7 +63,7 @@ class ReaderSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _RunningGrant:
     reader: GrantReader | RepairReader
     view: LogView
     task: asyncio.Task[None]
@@ -134,7 +132,7 @@ class _Conversation:
         self._hand_on = hand_on
         self._open_objects = open_objects
         self._views: dict[tuple[bytes, int], LogView] = {}
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, _RunningGrant] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
@@ -156,7 +154,7 @@ class _Conversation:
                 self._grant(message)
             elif isinstance(message, Withdraw):
                 self._withdraw(message)
-            elif isinstance(message, CreditMessage):
+            elif isinstance(message, Credit):
                 self._credit(message)
             else:
                 self._tell_view(message)
@@ -175,7 +173,7 @@ class _Conversation:
     def _grant(self, grant: Grant | RepairGrant) -> None:
         view = self._view((grant.source.stream, grant.shard))
         storage = self._open_objects(grant.data_root)
-        credit = Credit(self._share_bytes, UNANSWERED_FRAMES_MAX)
+        credit = CreditWindow(self._share_bytes, UNANSWERED_FRAMES_MAX)
         limits = FrameLimits(self._settings.frame_bytes, self._settings.position_bytes)
         send = self._control.send
         reader: GrantReader | RepairReader
@@ -185,7 +183,7 @@ class _Conversation:
             reader = RepairReader(grant, view, storage, credit, send, self._hand_on, limits)
         task = asyncio.ensure_future(reader.run())
         task.add_done_callback(self._ended)
-        self._running[grant.grant] = _Running(reader, view, task)
+        self._running[grant.grant] = _RunningGrant(reader, view, task)
 
     def _share_bytes(self) -> int:
         return min(UNANSWERED_BYTES_MAX, UNANSWERED_BYTES_OF_WORKER // max(len(self._running), 1))
@@ -212,7 +210,7 @@ class _Conversation:
         if running is not None:
             running.task.cancel()
 
-    def _credit(self, message: CreditMessage) -> None:
+    def _credit(self, message: Credit) -> None:
         running = self._running.get(message.grant)
         if running is not None:
             running.reader.credit.answered(message.frames, message.size_bytes)

@@ -1,6 +1,6 @@
 """One ordered connection to a replica's gateway: the frames of one run of one link.
 
-In: encoded frames, by `offer`, which never waits. Out: the gateway's answers, told to a `Listener` as they come.
+In: encoded frames, by `offer`, which never waits. Out: the gateway's answers, told to a `FrameListener` as they come.
 The gateway answers cumulatively and no frame waits for the answer to the one before it: as many bytes are in flight as
 the window allows, since one request per round trip fills 57 % of 10 Mb/s at 600 ms. A connection that fails drops what
 it holds; those frames are read again from the recorded position.
@@ -17,7 +17,7 @@ import structlog
 
 from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
 from fairlead.replication.carried.referred import pieces_of
-from fairlead.replication.carried.rows import Address, LinkFrame
+from fairlead.replication.carried.rows import FrameAddress, LinkFrame
 from fairlead.replication.sink.dial import ApplyWire, open_apply_wire
 from fairlead.wire.errors import code_of
 from fairlead.wire.first_of import first_of
@@ -53,7 +53,7 @@ class SinkSettings:
     """Answers are told to the source server at most this often."""
 
 
-class Listener(Protocol):
+class FrameListener(Protocol):
     """Who wants to know what became of the frames."""
 
     def progress(self, progress: Progress) -> None: ...
@@ -74,7 +74,9 @@ class GatewayRefused(FairleadError):
 class ApplyConnection:
     """Call `offer` and `close` on the loop that runs `run`."""
 
-    def __init__(self, address: Address, settings: SinkSettings, listener: Listener, first_url: int = 0) -> None:
+    def __init__(
+        self, address: FrameAddress, settings: SinkSettings, listener: FrameListener, first_url: int = 0
+    ) -> None:
         self.address = address
         self._settings = settings
         self._listener = listener

@@ -21,7 +21,7 @@ from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.replication.carried.rows import LinkFrame, parse_address
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
 from fairlead.replication.sink.connection import ApplyConnection, SinkSettings
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import SINK_HEARS, Failed, Progress, SinkHello, SliceRefused, WithdrawRun
 
@@ -48,9 +48,9 @@ class SinkTask:
         self._server_url = server_url
         self._worker = worker
         self._settings = settings or SinkSettings()
-        self._open: dict[tuple[bytes, Run], _Open] = {}
-        self._dropped: dict[bytes, Run] = {}
-        self._pending: dict[tuple[bytes, Run, int], Progress] = {}
+        self._open: dict[tuple[bytes, GrantRun], _Open] = {}
+        self._dropped: dict[bytes, GrantRun] = {}
+        self._pending: dict[tuple[bytes, GrantRun, int], Progress] = {}
         self._events: deque[Failed | SliceRefused] = deque()
         self._news = asyncio.Event()
         self._moved = asyncio.Event()
@@ -95,7 +95,7 @@ class SinkTask:
         self._news.set()
         self._drop(failed.link, failed.run)
 
-    def _drop(self, link: bytes, run: Run) -> None:
+    def _drop(self, link: bytes, run: GrantRun) -> None:
         """Forget all runs of the link up to this one."""
         before = self._dropped.get(link)
         if before is None or before < run:

@@ -14,12 +14,12 @@ from fairlead.streamlog.applying.rows import RowApplier
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.payloads import BehindPayload, PositionPayload
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import Position
+from fairlead.streamlog.values import LinkPosition
 from fairlead.streamlog.writing.draft import Draft
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class FrameOutcome:
     """What became of a frame."""
 
     position: int
@@ -38,7 +38,7 @@ class Applied:
     """Why it was refused: `from` or `run`."""
 
 
-def apply_frame(draft: Draft, frame: Frame) -> Applied:
+def apply_frame(draft: Draft, frame: Frame) -> FrameOutcome:
     """Apply a frame to the shard of the draft.
 
     Raises:
@@ -51,7 +51,7 @@ def apply_frame(draft: Draft, frame: Frame) -> Applied:
     at = 0 if recorded is None else recorded.commit
     reason = _refusal(frame, recorded)
     if reason:
-        return Applied(at, refused_position=at, reason=reason)
+        return FrameOutcome(at, refused_position=at, reason=reason)
     rows = RowApplier(draft, frame)
     draft.require_stored(rows.overlapping())
     if any(row.kind == Kind.BATCH for row in frame.rows):
@@ -63,10 +63,10 @@ def apply_frame(draft: Draft, frame: Frame) -> Applied:
     elif frame.to_commit > at:
         at = frame.to_commit
         _record(draft, frame)
-    return Applied(at, rows.appended, rows.duplicates, rows.behind, rows.conflicts)
+    return FrameOutcome(at, rows.appended, rows.duplicates, rows.behind, rows.conflicts)
 
 
-def _refusal(frame: Frame, recorded: Position | None) -> str:
+def _refusal(frame: Frame, recorded: LinkPosition | None) -> str:
     if frame.repair is not None:
         return ""
     if recorded is not None and frame.run < recorded.run:

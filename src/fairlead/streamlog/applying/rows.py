@@ -22,7 +22,7 @@ from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, Topic
-from fairlead.streamlog.writing.draft import CRC_AT, RowKey, Stored
+from fairlead.streamlog.writing.draft import CRC_AT, RowKey, StoredBatch
 
 
 class RowApplier(TopicApplier):
@@ -108,9 +108,9 @@ class RowApplier(TopicApplier):
             return state.epoch_before(row.base_offset + 1) == row.epoch
         return found == self._as_stored(row)
 
-    def _as_stored(self, row: Row) -> Stored:
+    def _as_stored(self, row: Row) -> StoredBatch:
         crc = bytes(row.batch[CRC_AT : CRC_AT + 4])
-        return Stored(row.base_offset, row.last_offset, row.epoch, row.origin or self._frame.source, crc)
+        return StoredBatch(row.base_offset, row.last_offset, row.epoch, row.origin or self._frame.source, crc)
 
     def _start(self, named: FrameTopic, topic: Topic, row: Row) -> None:
         payload = self._start_payload(named, topic, row)

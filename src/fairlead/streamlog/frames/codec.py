@@ -26,7 +26,7 @@ from fairlead.model.names import SLICES
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format, layout
 from fairlead.streamlog.objects.format import Columns
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 
 FRAME_VERSION: Final = 1
 _START: Final = struct.Struct("<II")
@@ -151,7 +151,7 @@ def _head(fields: Mapping[str, Any]) -> _Head:
     epoch, counter = fields["run"]
     frame = Frame(
         link=_id(fields["link"]),
-        run=Run(_natural(epoch), _natural(counter)),
+        run=GrantRun(_natural(epoch), _natural(counter)),
         source=_id(fields["source"]),
         shard=_natural(fields["shard"]),
         slice=_natural(fields["slice"]),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlead.streamlog.rows import Row
-from fairlead.streamlog.values import Run
+from fairlead.streamlog.values import GrantRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Frame:
 
     link: bytes
     """Id of the link, 16 bytes."""
-    run: Run
+    run: GrantRun
     source: bytes
     """Id of the source stream; becomes `via` of the rows here."""
     shard: int

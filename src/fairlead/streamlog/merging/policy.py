@@ -77,7 +77,7 @@ class Now:
     """If commits are merged, make a checkpoint too."""
 
 
-class Run(NamedTuple):
+class CommitRun(NamedTuple):
     """The segments that stand together for commits [first, end)."""
 
     first: int
@@ -95,10 +95,10 @@ class Run(NamedTuple):
         return [min(s.oldest_at for s in data), max(s.newest_at for s in data)] if data else []
 
 
-def runs(manifest: Manifest) -> list[Run]:
+def runs(manifest: Manifest) -> list[CommitRun]:
     """The runs of a manifest in order."""
     grouped = itertools.groupby(manifest.segments, lambda s: (s.first, s.end))
-    return [Run(first, end, tuple(segments)) for (first, end), segments in grouped]
+    return [CommitRun(first, end, tuple(segments)) for (first, end), segments in grouped]
 
 
 def plan(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:
@@ -146,7 +146,7 @@ def _job(
     )
 
 
-def _expiry(manifest: Manifest, found: Sequence[Run], now: Now, settings: MergeSettings) -> MergeJob | None:
+def _expiry(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: MergeSettings) -> MergeJob | None:
     """The first run with data that has expired as a whole: that data and the control rows, nothing else."""
     if now.cut_off_ms is None:
         return None
@@ -206,7 +206,7 @@ def _too_long(span_ms: int, now: Now) -> bool:
     return now.ttl_ms > 0 and span_ms * SPAN_PARTS > now.ttl_ms
 
 
-def _reclaim(manifest: Manifest, found: Sequence[Run], now: Now, settings: MergeSettings) -> MergeJob | None:
+def _reclaim(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: MergeSettings) -> MergeJob | None:
     """The first run that was not looked at since a topic was deleted that may have rows in it."""
     if not now.deleted:
         return None
@@ -229,7 +229,7 @@ def _touched(segment: SegmentEntry, newest: Mapping[int, int]) -> bool:
     )
 
 
-def _tier(manifest: Manifest, found: Sequence[Run], now: Now, settings: MergeSettings) -> MergeJob | None:
+def _tier(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: MergeSettings) -> MergeJob | None:
     """Eight neighbours of about one size that fit one run."""
     unit = settings.segment_bytes_max // FAN**2
     for level in range(3):
@@ -242,9 +242,11 @@ def _tier(manifest: Manifest, found: Sequence[Run], now: Now, settings: MergeSet
     return None
 
 
-def _neighbours(found: Sequence[Run], largest: int, now: Now, settings: MergeSettings) -> Iterable[list[Run]]:
+def _neighbours(
+    found: Sequence[CommitRun], largest: int, now: Now, settings: MergeSettings
+) -> Iterable[list[CommitRun]]:
     """Stretches of runs none of which is larger than `largest`, that fit one run by size and time."""
-    group: list[Run] = []
+    group: list[CommitRun] = []
     for run in found:
         if run.bytes > largest or not _fits([*group, run], now, settings):
             if group:
@@ -256,7 +258,7 @@ def _neighbours(found: Sequence[Run], largest: int, now: Now, settings: MergeSet
         yield group
 
 
-def _fits(group: Sequence[Run], now: Now, settings: MergeSettings) -> bool:
+def _fits(group: Sequence[CommitRun], now: Now, settings: MergeSettings) -> bool:
     times = [time for run in group for time in run.times()]
     if len(group) > 1 and sum(run.bytes for run in group) > settings.segment_bytes_max:
         return False

@@ -26,7 +26,7 @@ from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects.format import Columns
 from fairlead.streamlog.objects.manifest import CheckpointEntry, SegmentEntry, SegmentKind, SliceCount
 from fairlead.streamlog.reading.lasting import replay_rows, replay_segments
-from fairlead.streamlog.reading.located import Located, load, open_object, sendable, slice_of_topic, together
+from fairlead.streamlog.reading.located import LocatedRows, load, open_object, sendable, slice_of_topic, together
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
@@ -83,7 +83,7 @@ class _Merge:
             for item in commits.objects(self.job.prefix):
                 yield format.read_whole(self.storage.get(item.name), item.name)
 
-    def _merge(self, rows: Located) -> Merged:
+    def _merge(self, rows: LocatedRows) -> Merged:
         try:
             return merge(self.storage, rows, self.job)
         except CorruptBatch as error:
@@ -100,13 +100,13 @@ class _Merge:
         total = int(sizes.sum())
         return int(sizes[deleted_rows(columns, self.job.deleted)].sum()) / total if total else 0.0
 
-    def _write_data(self, rows: Located, places: NDArray[np.int64]) -> Iterator[SegmentEntry]:
+    def _write_data(self, rows: LocatedRows, places: NDArray[np.int64]) -> Iterator[SegmentEntry]:
         for part in _split(rows.columns.take(places), self.job.segment_bytes_max):
             chosen = rows.take(places[part])
             gathered = [piece for cut in _chunks(chosen.columns) for piece in self._gather(chosen.take(cut))]
             yield self._write("data", chosen.columns, self._encoded_columns(chosen.columns, gathered))
 
-    def _gather(self, rows: Located) -> Sequence[Buffer]:
+    def _gather(self, rows: LocatedRows) -> Sequence[Buffer]:
         """The batches in order: those of commits where they lie if they are large, all others side by side."""
         large = rows.columns.batch_bytes() >= LARGE_BYTES * len(rows.columns)
         if not large or any(rows.objects[place].data is None for place in np.unique(rows.object).tolist()):
@@ -154,7 +154,7 @@ class _Merge:
             raise StorageUnavailable(f"{name}: not known to be written; merging tries again under another name")
         return sum(memoryview(buffer).nbytes for buffer in buffers)
 
-    def _checkpoint(self, rows: Located, starts: Sequence[Row]) -> CheckpointEntry | None:
+    def _checkpoint(self, rows: LocatedRows, starts: Sequence[Row]) -> CheckpointEntry | None:
         """A checkpoint at the run's end, or the old one with the new `start` rows, which lie before its commit."""
         if self.job.make_checkpoint:
             state, commit = self._state_at_end(rows, self._base()), self.job.end
@@ -180,7 +180,7 @@ class _Merge:
         except (Damaged, ValueError, KeyError):
             return None
 
-    def _state_at_end(self, rows: Located, base: tuple[ShardState, int] | None) -> ShardState:
+    def _state_at_end(self, rows: LocatedRows, base: tuple[ShardState, int] | None) -> ShardState:
         state, from_commit = base or (ShardState(self.job.stream_id), 0)
         replay_segments(self.storage, state, self.job.replay, from_commit)
         replay_rows(self.storage, state, rows.take(np.flatnonzero(rows.columns.commit >= from_commit)))

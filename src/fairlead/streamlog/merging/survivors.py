@@ -23,7 +23,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.objects.format import Columns
 from fairlead.streamlog.payloads import History, StartPayload
-from fairlead.streamlog.reading.located import Located, load
+from fairlead.streamlog.reading.located import LocatedRows, load
 from fairlead.streamlog.rows import NO_OFFSET, NO_TOPIC, Kind, Row
 
 PartitionKey = tuple[int, int]
@@ -43,7 +43,7 @@ class Merged:
     """Those made here, because records before them were dropped."""
 
 
-def merge(storage: Storage, rows: Located, job: MergeJob) -> Merged:
+def merge(storage: Storage, rows: LocatedRows, job: MergeJob) -> Merged:
     """Decide about every row of the run.
 
     Raises:
@@ -77,7 +77,7 @@ def _expired(columns: Columns, job: MergeJob) -> NDArray[np.bool_]:
     return found
 
 
-def _control_rows(storage: Storage, rows: Located, places: NDArray[np.int64]) -> list[Row]:
+def _control_rows(storage: Storage, rows: LocatedRows, places: NDArray[np.int64]) -> list[Row]:
     return list(load(storage, rows.take(places)).rows()) if len(places) else []
 
 

@@ -43,7 +43,7 @@ _WIDTHS: Final = (4, 8, 12, 20, 20, 20, 8, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ColumnPlace:
     """One column's place among the columns: bytes [validity, …) and [values, values + length), from their start."""
 
     name: str
@@ -57,7 +57,7 @@ class Plan:
     """Places of all columns for a number of rows, counted from the start of the columns."""
 
     rows: int
-    parts: tuple[Part, ...]
+    parts: tuple[ColumnPlace, ...]
     offsets: int
     """Of the rows + 1 int64 places of the batches."""
     batches: int
@@ -78,7 +78,7 @@ def plan(rows: int) -> Plan:
         validity = place
         if name in NULLABLE:
             place += padded((rows + 7) // 8)
-        parts.append(Part(name, validity, place, rows * dtype.itemsize))
+        parts.append(ColumnPlace(name, validity, place, rows * dtype.itemsize))
         place += padded(rows * dtype.itemsize)
     return Plan(rows, tuple(parts), place, place + padded(8 * (rows + 1)))
 

@@ -36,7 +36,7 @@ from fairlead.streamlog.reading.read_ahead import ReadAhead
 from fairlead.streamlog.reading.recent import LogBatches
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import PartitionState
-from fairlead.streamlog.writing.draft import NotLoaded, RowKey, Stored, stored
+from fairlead.streamlog.writing.draft import NotLoaded, RowKey, StoredBatch, stored
 
 COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
 BYTES_PER_ROW = 140
@@ -66,7 +66,7 @@ class Fetched(NamedTuple):
     log_start: int
 
 
-class _Piece(NamedTuple):
+class _BatchPlace(NamedTuple):
     """A batch in an object."""
 
     name: str
@@ -98,7 +98,7 @@ class LogReader:
         self._lock = threading.Lock()
         self._columns: OrderedDict[str, _Indexed] = OrderedDict()
         self._columns_bytes = 0
-        self._stored: OrderedDict[RowKey, Stored | None] = OrderedDict()
+        self._stored: OrderedDict[RowKey, StoredBatch | None] = OrderedDict()
         self._ahead = ReadAhead(self._read_on)
 
     # From memory
@@ -175,7 +175,7 @@ class LogReader:
         self, number: int, partition: int, offset: int, max_bytes: int, state: PartitionState
     ) -> list[bytes | memoryview]:
         batches: list[bytes | memoryview] = []
-        chosen: list[_Piece] = []
+        chosen: list[_BatchPlace] = []
         room = max_bytes
         for piece in self._pieces(number, partition, offset):
             if piece.base_offset > offset or (chosen and piece.size > room):
@@ -193,7 +193,7 @@ class LogReader:
         batches.append(empty_batch(offset, end - 1, state.epoch))
         return batches
 
-    def _read(self, pieces: Sequence[_Piece]) -> list[bytes | memoryview]:
+    def _read(self, pieces: Sequence[_BatchPlace]) -> list[bytes | memoryview]:
         batches: list[bytes | memoryview] = []
         for run in _neighbours(pieces):
             start = run[0].position
@@ -205,7 +205,7 @@ class LogReader:
                 batches.append(batch)
         return batches
 
-    def _pieces(self, number: int, partition: int, offset: int) -> Iterator[_Piece]:
+    def _pieces(self, number: int, partition: int, offset: int) -> Iterator[_BatchPlace]:
         """Batches of a partition from the one that ends at or after `offset`, in order."""
         entries = list(self._log.tail.entries(number, partition))
         first_in_tail = entries[0].base_offset if entries else None
@@ -216,7 +216,7 @@ class LogReader:
         for entry in entries[first_at(entries, offset) :]:
             yield self._in_commit(entry)
 
-    def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[_Piece]:
+    def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[_BatchPlace]:
         """Runs lie in the order of commits; the segments of a run in that of their names, which says nothing."""
         key = _sort_key(number, partition)
         wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[number % SLICES].rows)
@@ -231,7 +231,7 @@ class LogReader:
             for _, columns, places in sorted(stretches, key=itemgetter(0)):
                 yield from (_piece(columns, place) for place in places)
 
-    def _in_commit(self, entry: Entry) -> _Piece:
+    def _in_commit(self, entry: Entry) -> _BatchPlace:
         columns, _ = self._indexed(self._log.manifest.commit_name(entry.commit))
         return _piece(columns, entry.place)
 
@@ -255,7 +255,7 @@ class LogReader:
 
     # What is stored at an offset, for the apply rule
 
-    def find_stored(self, number: int, partition: int, offset: int) -> Stored | None:
+    def find_stored(self, number: int, partition: int, offset: int) -> StoredBatch | None:
         """The announced batch that holds an offset below the end; None in a gap or where it has expired.
 
         Raises:
@@ -289,12 +289,12 @@ class LogReader:
         while len(self._stored) > max(STORED_KEPT, len(keys)):
             self._stored.popitem(last=False)
 
-    def _load(self, number: int, partition: int, offset: int) -> Stored | None:
+    def _load(self, number: int, partition: int, offset: int) -> StoredBatch | None:
         piece = next(self._pieces(number, partition, offset), None)
         if piece is None or piece.base_offset > offset:
             return None
         crc = self._log.storage.get_range(piece.name, piece.position + 17, 4)
-        return Stored(piece.base_offset, piece.last_offset, piece.epoch, piece.origin, crc)
+        return StoredBatch(piece.base_offset, piece.last_offset, piece.epoch, piece.origin, crc)
 
     # Look-ups
 
@@ -351,9 +351,9 @@ def _weight(indexed: _Indexed) -> int:
     return len(indexed.keys) * BYTES_PER_ROW + (0 if data is None else data.nbytes)
 
 
-def _piece(columns: Columns, place: int) -> _Piece:
+def _piece(columns: Columns, place: int) -> _BatchPlace:
     origin = bytes(columns.origin[place]) if columns.origin_set[place] else None
-    return _Piece(
+    return _BatchPlace(
         columns.name,
         int(columns.position[place]),
         int(columns.size[place]),
@@ -365,9 +365,9 @@ def _piece(columns: Columns, place: int) -> _Piece:
     )
 
 
-def _neighbours(pieces: Sequence[_Piece]) -> Iterator[list[_Piece]]:
+def _neighbours(pieces: Sequence[_BatchPlace]) -> Iterator[list[_BatchPlace]]:
     """Pieces that lie side by side in one object, together, up to 64 MB."""
-    run: list[_Piece] = []
+    run: list[_BatchPlace] = []
     for piece in pieces:
         if run and (
             run[-1].name != piece.name
@@ -381,7 +381,7 @@ def _neighbours(pieces: Sequence[_Piece]) -> Iterator[list[_Piece]]:
         yield run
 
 
-def _check(piece: _Piece, batch: memoryview) -> None:
+def _check(piece: _BatchPlace, batch: memoryview) -> None:
     try:
         header = check(batch)
     except CorruptBatch as error:

@@ -20,7 +20,7 @@ from typing_extensions import Buffer
 
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.format import Columns
-from fairlead.streamlog.reading.located import LOAD_BYTES, Located, load, open_object, together
+from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, load, open_object, together
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.effects import HEAD_BYTES, NO_PRODUCER, PRODUCER_AT
@@ -45,7 +45,7 @@ def replay_segments(storage: Storage, state: ShardState, segments: Sequence[LogO
         replay_rows(storage, state, rows.take(np.flatnonzero(rows.columns.commit >= from_commit)))
 
 
-def replay_rows(storage: Storage, state: ShardState, rows: Located) -> None:
+def replay_rows(storage: Storage, state: ShardState, rows: LocatedRows) -> None:
     """Bring a state over rows, given in any order. Raises as `replay_segments`."""
     columns = _heads(storage, rows)
     columns = columns.take(np.lexsort((columns.row, columns.commit)))
@@ -53,11 +53,11 @@ def replay_rows(storage: Storage, state: ShardState, rows: Located) -> None:
         effects.replay(state, row)
 
 
-def _heads(storage: Storage, rows: Located) -> Columns:
+def _heads(storage: Storage, rows: LocatedRows) -> Columns:
     """The rows, and of each batch only as many bytes as its effect depends on, side by side."""
     limit = np.where(rows.columns.kind == Kind.BATCH, np.uint32(HEAD_BYTES), np.uint32(0xFFFFFFFF))
     size = np.minimum(rows.columns.size, limit)
-    cut = Located(replace(rows.columns, size=size), rows.objects, rows.object)
+    cut = LocatedRows(replace(rows.columns, size=size), rows.objects, rows.object)
     pieces = [_side_by_side(load(storage, cut.take(part))) for part in _parts(cut.columns.position)]
     position = np.cumsum(size, dtype=np.int64) - size
     return replace(cut.columns, name="", position=position, data=memoryview(b"".join(pieces)), data_position=0)

@@ -52,15 +52,15 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedRows:
     """Rows of several objects, their batches not gathered; `object` is the place of each row's in `objects`."""
 
     columns: Columns
     objects: Sequence[Columns]
     object: NDArray[np.int32]
 
-    def take(self, places: NDArray[Any] | slice) -> Located:
-        return Located(self.columns.take(places), self.objects, self.object[places])
+    def take(self, places: NDArray[Any] | slice) -> LocatedRows:
+        return LocatedRows(self.columns.take(places), self.objects, self.object[places])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class SlicePart:
     to_commit: int
     columns: Columns
     """With their batches, unless these are `referred`."""
-    referred: Located | None = None
+    referred: LocatedRows | None = None
     """The same rows, and where their batches lie."""
 
 
@@ -162,7 +162,7 @@ class _SliceReader:
         self._from = np.full(SLICES, np.iinfo(np.int64).max, np.int64)
         self._from[list(from_commits)] = list(from_commits.values())
 
-    def read(self, found: Located) -> Iterator[SlicePart]:
+    def read(self, found: LocatedRows) -> Iterator[SlicePart]:
         columns = found.columns
         slices = slice_of_topic(columns.topic)
         wanted = sendable(columns, self._route) & (columns.commit >= self._from[slices])
@@ -176,7 +176,7 @@ class _SliceReader:
                 else:
                     yield self._part(number, load(self._storage, part))
 
-    def _pieces(self, of_slice: Located) -> Iterator[Located]:
+    def _pieces(self, of_slice: LocatedRows) -> Iterator[LocatedRows]:
         """Near `frame_bytes`; where control rows are among them, which are never referred to (the reader alone has seen
         the checksum of their object), near `refer_bytes`: few bytes of batches are loaded for their sake."""
         for part in _cut(of_slice, self._frame_bytes):
@@ -188,7 +188,7 @@ class _SliceReader:
     def _is_large(self, columns: Columns) -> bool:
         return bytes_in_frame(columns) >= self._refer_bytes
 
-    def _part(self, number: int, columns: Columns, referred: Located | None = None) -> SlicePart:
+    def _part(self, number: int, columns: Columns, referred: LocatedRows | None = None) -> SlicePart:
         from_commit = self._next[number]
         self._next[number] = to_commit = int(columns.commit[-1]) + 1
         return SlicePart(number, from_commit, to_commit, columns, referred)
@@ -203,13 +203,13 @@ def _has_control(columns: Columns) -> bool:
     return bool(np.any(columns.kind != Kind.BATCH))
 
 
-def _cut(rows: Located, part_bytes: int) -> Iterator[Located]:
+def _cut(rows: LocatedRows, part_bytes: int) -> Iterator[LocatedRows]:
     """The rows in parts of whole commits, as they are if they are one."""
     for cut in _cuts(rows.columns, part_bytes):
         yield rows if cut.stop - cut.start == len(rows.columns) else rows.take(cut)
 
 
-def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[Located]:
+def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[LocatedRows]:
     """Objects that are read together: all segments of one run, or as many commits as fit into memory well."""
     for run, group in itertools.groupby(objects, lambda o: (o.first, o.end) if o.segment else None):
         opened = (open_object(storage, item) for item in group)
@@ -239,13 +239,13 @@ def open_object(storage: Storage, item: LogObject) -> Columns:
     return columns
 
 
-def together(objects: Sequence[Columns]) -> Located:
+def together(objects: Sequence[Columns]) -> LocatedRows:
     """The rows of these objects, one object after the other."""
     object = np.repeat(np.arange(len(objects), dtype=np.int32), [len(columns) for columns in objects])
-    return Located(join(objects) if len(objects) > 1 else objects[0], objects, object)
+    return LocatedRows(join(objects) if len(objects) > 1 else objects[0], objects, object)
 
 
-def _in_order(found: Located) -> Located:
+def _in_order(found: LocatedRows) -> LocatedRows:
     commit, row = found.columns.commit, found.columns.row
     if len(commit) < 2 or bool(
         np.all((commit[:-1] < commit[1:]) | ((commit[:-1] == commit[1:]) & (row[:-1] < row[1:])))
@@ -254,7 +254,7 @@ def _in_order(found: Located) -> Located:
     return found.take(np.lexsort((row, commit)))
 
 
-def _parts(storage: Storage, found: Located, part_bytes: int) -> Iterator[Columns]:
+def _parts(storage: Storage, found: LocatedRows, part_bytes: int) -> Iterator[Columns]:
     """The rows in parts of whole commits near `part_bytes`, with their batches."""
     cuts = list(_cuts(found.columns, part_bytes))
     if not cuts:
@@ -288,7 +288,7 @@ def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
         first, start, done = last + 1, int(ends[last]), int(totals[last])
 
 
-def load(storage: Storage, found: Located) -> Columns:
+def load(storage: Storage, found: LocatedRows) -> Columns:
     """The rows with their batches in one buffer, in the order in which they lie in the objects."""
     if found.columns.data is not None:
         return found.columns
@@ -328,7 +328,7 @@ def stretches(
     return pieces, of_row, start
 
 
-def _gather(found: Located) -> Columns:
+def _gather(found: LocatedRows) -> Columns:
     """The same where the objects' bytes are all there: the batches side by side, in the order of the rows."""
     views = [source.data for source in found.objects if source.data is not None]
     bases = np.array([source.data_position for source in found.objects], np.int64)

@@ -19,7 +19,7 @@ BYTES_MAX: Final = 64 * 1024 * 1024
 """Of all logs of a process together, counted by what was asked for."""
 
 Batches = Sequence[bytes | memoryview]
-Key = tuple[int, int, int]
+AheadKey = tuple[int, int, int]
 """Topic number, partition, offset."""
 
 
@@ -28,12 +28,12 @@ class Shared:
     """What all logs hold together, oldest first."""
 
     left_bytes: int = BYTES_MAX
-    held: OrderedDict[tuple[int, Key], tuple[Future[Batches], int]] = field(default_factory=OrderedDict)
+    held: OrderedDict[tuple[int, AheadKey], tuple[Future[Batches], int]] = field(default_factory=OrderedDict)
     """By log and key: the batches, and how many bytes were asked for."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     logs: Iterator[int] = field(default_factory=itertools.count)
 
-    def hold(self, key: tuple[int, Key], future: Future[Batches], size_bytes: int) -> bool:
+    def hold(self, key: tuple[int, AheadKey], future: Future[Batches], size_bytes: int) -> bool:
         """Keep a place for batches, if need be that of the oldest that nobody came for; False if there is none."""
         while self.left_bytes < size_bytes:
             oldest = next((key for key, (found, _) in self.held.items() if found.done()), None)
@@ -44,7 +44,7 @@ class Shared:
         self.held[key] = future, size_bytes
         return True
 
-    def pop(self, key: tuple[int, Key]) -> Future[Batches] | None:
+    def pop(self, key: tuple[int, AheadKey]) -> Future[Batches] | None:
         """Give up a place."""
         future, size_bytes = self.held.pop(key, (None, 0))
         self.left_bytes += size_bytes
@@ -63,7 +63,7 @@ class ReadAhead:
         self._shared = shared
         self._log = next(shared.logs)
 
-    def plan(self, key: Key, max_bytes: int) -> Callable[[], None] | None:
+    def plan(self, key: AheadKey, max_bytes: int) -> Callable[[], None] | None:
         """The job that reads from there; None if that is under way already, or there is no room for it."""
         future: Future[Batches] = Future()
         with self._shared.lock:
@@ -71,7 +71,7 @@ class ReadAhead:
                 return None
         return lambda: self._run(key, max_bytes, future)
 
-    def _run(self, key: Key, max_bytes: int, future: Future[Batches]) -> None:
+    def _run(self, key: AheadKey, max_bytes: int, future: Future[Batches]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:
@@ -79,7 +79,7 @@ class ReadAhead:
         except Exception as error:
             future.set_exception(error)
 
-    def take(self, key: Key) -> Batches:
+    def take(self, key: AheadKey) -> Batches:
         """The batches from there on, waiting for a job that runs; none if there was no job or it failed. A job that has
         not begun is called off: its thread may be the one that waits here."""
         with self._shared.lock:

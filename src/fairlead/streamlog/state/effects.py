@@ -15,7 +15,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch, ProducerState
-from fairlead.streamlog.values import Behind, Cursor, Gap, PartitionState, Position, Run, Topic
+from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, PartitionState, Topic
 
 NO_PRODUCER = -1
 _PRODUCER = struct.Struct(">qhi")
@@ -65,7 +65,7 @@ class Target(Protocol):
     def put_gap(self, number: int, partition: int, gap: Gap) -> None: ...
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None: ...
     def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None: ...
-    def put_position(self, key: PositionKey, position: Position | None) -> None: ...
+    def put_position(self, key: PositionKey, position: LinkPosition | None) -> None: ...
     def put_note(self, key: NoteKey, note: Note | None) -> None: ...
     def put_entry(self, key: str, value: Any) -> None: ...
 
@@ -187,7 +187,7 @@ def _position(target: Target, row: Row) -> None:
     payload = payloads.decode_position(row.batch)
     position = None
     if payload.commit is not None:
-        position = Position(payload.commit, payload.epoch_id, Run(payload.run_epoch, payload.run_counter))
+        position = LinkPosition(payload.commit, payload.epoch_id, GrantRun(payload.run_epoch, payload.run_counter))
     target.put_position((payload.link, payload.shard, payload.slice), position)
 
 

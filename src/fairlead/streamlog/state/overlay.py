@@ -8,7 +8,7 @@ from fairlead.model.names import SLICES, slice_of
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import EMPTY_PARTITION, Cursor, Gap, PartitionState, Position, Topic
+from fairlead.streamlog.values import EMPTY_PARTITION, Cursor, Gap, LinkPosition, PartitionState, Topic
 
 T = TypeVar("T")
 _GONE: Any = object()
@@ -96,10 +96,10 @@ class Overlay:
         key = (group, number, partition)
         return _present(self._cursors[key]) if key in self._cursors else self.state.cursor(*key)
 
-    def position(self, key: PositionKey) -> Position | None:
+    def position(self, key: PositionKey) -> LinkPosition | None:
         return _present(self._positions[key]) if key in self._positions else self.state.position(key)
 
-    def positions(self, link: bytes) -> dict[tuple[int, int], Position]:
+    def positions(self, link: bytes) -> dict[tuple[int, int], LinkPosition]:
         """Positions of a link by (shard, slice) of the source."""
         found = self.state.positions(link)
         for key, position in self._positions.items():
@@ -168,7 +168,7 @@ class Overlay:
     def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None:
         self._cursors[group, number, partition] = _or_gone(cursor)
 
-    def put_position(self, key: PositionKey, position: Position | None) -> None:
+    def put_position(self, key: PositionKey, position: LinkPosition | None) -> None:
         self._positions[key] = _or_gone(position)
 
     def put_note(self, key: NoteKey, note: Note | None) -> None:

@@ -15,7 +15,7 @@ BATCHES_KEPT = 5
 
 _HEAD = struct.Struct("<hq")
 _BATCH = struct.Struct("<iiq")
-Key = tuple[int, int, int]
+ProducerKey = tuple[int, int, int]
 """(topic number, partition, producer id)."""
 
 
@@ -51,14 +51,14 @@ class Producers:
     """All producers of a shard."""
 
     def __init__(self) -> None:
-        self._recent: dict[Key, ProducerState] = {}
+        self._recent: dict[ProducerKey, ProducerState] = {}
         self._packed: dict[int, bytes] = {}
 
     def __len__(self) -> int:
         self._pack_all()
         return len(self._packed)
 
-    def get(self, key: Key) -> ProducerState | None:
+    def get(self, key: ProducerKey) -> ProducerState | None:
         """What is known of that producer in that partition."""
         recent = self._recent.get(key)
         if recent is not None:
@@ -66,7 +66,7 @@ class Producers:
         packed = self._packed.get(_int_key(key))
         return None if packed is None else _unpack(packed)
 
-    def put(self, key: Key, state: ProducerState) -> None:
+    def put(self, key: ProducerKey, state: ProducerState) -> None:
         """Remember the producer's newest batch."""
         self._recent[key] = state
         if len(self._recent) > RECENT:
@@ -84,14 +84,14 @@ class Producers:
         for key in old:
             del self._packed[key]
 
-    def items(self) -> Iterator[tuple[Key, ProducerState]]:
+    def items(self) -> Iterator[tuple[ProducerKey, ProducerState]]:
         """Everything, for a checkpoint."""
         self._pack_all()
         for key, packed in self._packed.items():
             yield (key >> 96, key >> 64 & 0xFFFFFFFF, _signed(key & 0xFFFFFFFFFFFFFFFF)), _unpack(packed)
 
 
-def _int_key(key: Key) -> int:
+def _int_key(key: ProducerKey) -> int:
     return key[0] << 96 | key[1] << 64 | key[2] & 0xFFFFFFFFFFFFFFFF
 
 

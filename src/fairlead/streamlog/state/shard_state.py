@@ -14,7 +14,7 @@ from fairlead.model.names import SLICES
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.producers import Producers, ProducerState
 from fairlead.streamlog.state.tables import PartitionTable, TopicTable
-from fairlead.streamlog.values import EMPTY_PARTITION, Behind, Cursor, Gap, PartitionState, Position, Topic
+from fairlead.streamlog.values import EMPTY_PARTITION, Behind, Cursor, Gap, LinkPosition, PartitionState, Topic
 
 CursorKey = tuple[int, int]
 """(topic number, partition)."""
@@ -36,7 +36,7 @@ class ShardState:
         self._by_incarnation: dict[bytes, int] = {}
         self._tombstones: dict[bytes, Tombstone] = {}
         self._cursors: dict[str, dict[CursorKey, Cursor]] = {}
-        self._positions: dict[PositionKey, Position] = {}
+        self._positions: dict[PositionKey, LinkPosition] = {}
         self._notes: dict[NoteKey, Note] = {}
         self._gaps: dict[CursorKey, tuple[Gap, ...]] = {}
         self._entries: dict[str, Any] = {}
@@ -131,15 +131,15 @@ class ShardState:
 
     # Links
 
-    def position(self, key: PositionKey) -> Position | None:
+    def position(self, key: PositionKey) -> LinkPosition | None:
         """How far a link has been applied, for one shard and slice of the source."""
         return self._positions.get(key)
 
-    def positions(self, link: bytes) -> dict[tuple[int, int], Position]:
+    def positions(self, link: bytes) -> dict[tuple[int, int], LinkPosition]:
         """Positions of a link by (shard, slice) of the source."""
         return {(key[1], key[2]): position for key, position in self._positions.items() if key[0] == link}
 
-    def all_positions(self) -> Mapping[PositionKey, Position]:
+    def all_positions(self) -> Mapping[PositionKey, LinkPosition]:
         """The positions of all links."""
         return self._positions
 
@@ -255,7 +255,7 @@ class ShardState:
             if not found:
                 del self._cursors[group]
 
-    def put_position(self, key: PositionKey, position: Position | None) -> None:
+    def put_position(self, key: PositionKey, position: LinkPosition | None) -> None:
         if position is None:
             self._positions.pop(key, None)
         else:

@@ -17,7 +17,7 @@ from fairlead.streamlog.payloads import BehindPayload, CursorPayload, PositionPa
 from fairlead.streamlog.state.effects import Note, Tombstone
 from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import Behind, Cursor, Gap, Position, Run, Topic
+from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, Topic
 
 SNAPSHOT_VERSION = 1
 Tables = dict[str, Any]
@@ -199,7 +199,7 @@ def _load_links(state: ShardState, tables: Mapping[str, Any]) -> None:
     for data in tables["positions"]:
         p = payloads.decode_position(data)
         assert p.commit is not None
-        position = Position(p.commit, p.epoch_id, Run(p.run_epoch, p.run_counter))
+        position = LinkPosition(p.commit, p.epoch_id, GrantRun(p.run_epoch, p.run_counter))
         state.put_position((p.link, p.shard, p.slice), position)
     for data in tables["notes"]:
         n = payloads.decode_behind(data)

@@ -21,12 +21,12 @@ from fairlead.streamlog.state.shard_state import ShardState
 
 T = TypeVar("T")
 CRC_AT = 17
-Request = Callable[["Draft"], T]
+DraftRequest = Callable[["Draft"], T]
 RowKey = tuple[int, int, int]
 """(topic number, partition, an offset)."""
 
 
-class Stored(NamedTuple):
+class StoredBatch(NamedTuple):
     """What tells a stored batch from another one at the same offsets."""
 
     base_offset: int
@@ -36,9 +36,9 @@ class Stored(NamedTuple):
     crc: bytes
 
 
-def stored(row: Row) -> Stored:
+def stored(row: Row) -> StoredBatch:
     """What tells this BATCH row from others."""
-    return Stored(row.base_offset, row.last_offset, row.epoch, row.origin, bytes(row.batch[CRC_AT : CRC_AT + 4]))
+    return StoredBatch(row.base_offset, row.last_offset, row.epoch, row.origin, bytes(row.batch[CRC_AT : CRC_AT + 4]))
 
 
 class NotLoaded(Exception):
@@ -52,11 +52,11 @@ class NotLoaded(Exception):
         super().__init__(f"{len(self.keys)} rows are not loaded")
 
 
-FindStored = Callable[[int, int, int], Stored | None]
+FindStored = Callable[[int, int, int], StoredBatch | None]
 """(topic number, partition, offset) → the announced batch that holds the offset, None in a gap. Raises NotLoaded."""
 
 
-def _find_nothing(number: int, partition: int, offset: int) -> Stored | None:
+def _find_nothing(number: int, partition: int, offset: int) -> StoredBatch | None:
     return None
 
 
@@ -84,7 +84,7 @@ class Draft(Overlay):
         self._randomness = randomness or SystemRandomness()
         self._batches_at: dict[tuple[int, int], list[int]] = {}
 
-    def run(self, request: Request[T]) -> T:
+    def run(self, request: DraftRequest[T]) -> T:
         """Let one request add its rows; if it raises, it has added none."""
         before = len(self.rows)
         try:
@@ -203,7 +203,7 @@ class Draft(Overlay):
             self._batches_at.setdefault((row.topic, row.partition), []).append(len(self.rows))
         self.rows.append(row)
 
-    def stored_at(self, number: int, partition: int, offset: int) -> Stored | None:
+    def stored_at(self, number: int, partition: int, offset: int) -> StoredBatch | None:
         """The batch that holds an offset below the partition's end, of this commit or before; None in a gap.
 
         Raises:

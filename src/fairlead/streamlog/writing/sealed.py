@@ -10,7 +10,7 @@ from fairlead.streamlog.rows import Row
 from fairlead.streamlog.writing.draft import RowKey
 
 
-class Answer(NamedTuple):
+class RequestAnswer(NamedTuple):
     """What a request gave: a value, or the error it raised."""
 
     value: Any
@@ -29,7 +29,7 @@ class Sealed:
 
     commit: int
     rows: list[Row]
-    answers: list[Answer]
+    answers: list[RequestAnswer]
     missing: tuple[RowKey, ...] = ()
     """Rows on disk that the next request needs to know; load them before sealing again."""
     durable: bool = False

@@ -19,7 +19,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging.runners import Merger, merger_of
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.writing.draft import Request
+from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.watches import Watch, Watches
 from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, Sealed, ShardLog
 
@@ -35,11 +35,11 @@ QUEUE_BYTES = 256_000_000
 """So much may wait whether or not somebody still waits for it."""
 SEAL_ON_THREAD_BYTES = 1024 * 1024
 """With so much in the queue requests are evaluated on a thread, so that the loop serves others meanwhile."""
-Listener = Callable[[Announcement], None]
+AnnouncementListener = Callable[[Announcement], None]
 
 
 class _Waiting(NamedTuple):
-    request: Request[Any]
+    request: DraftRequest[Any]
     size_bytes: int
     answer: asyncio.Future[Any]
 
@@ -68,7 +68,7 @@ class Shard:
         self._gathered: asyncio.Future[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._watches = Watches()
-        self._listeners: list[Listener] = []
+        self._listeners: list[AnnouncementListener] = []
         self._closed = False
         self._stop_told = False
         log.on_stop = self._stopped_elsewhere
@@ -141,7 +141,7 @@ class Shard:
         self.log.ttl_ms = ttl_ms
         self.log.producer_expiry_ms = producer_expiry_ms
 
-    def submit(self, request: Request[T], size_bytes: int = 0) -> asyncio.Future[T]:
+    def submit(self, request: DraftRequest[T], size_bytes: int = 0) -> asyncio.Future[T]:
         """Let a request add its rows to the next commit, after those of earlier calls; its answer, once they are
         durable and announced. What waits is bounded by those who call: a connection reads no more than its share. Who
         cancels the future lets the request be dropped; it may have been carried out all the same.
@@ -235,7 +235,7 @@ class Shard:
             left_bytes -= taken[-1].size_bytes
         return taken
 
-    async def _seal_and_write(self, requests: list[Request[Any]]) -> tuple[Sealed, Exception | None]:
+    async def _seal_and_write(self, requests: list[DraftRequest[Any]]) -> tuple[Sealed, Exception | None]:
         """Evaluate on the loop what is quickly done, and large frames on the thread that writes them: sealing only
         reads the state. Answers the commit and, if it could not be written, why. What `seal` raises, it raises."""
         if self._queued_bytes >= SEAL_ON_THREAD_BYTES:
@@ -246,7 +246,7 @@ class Shard:
             return sealed, None
         return sealed, await self._loop.run_in_executor(self._executor, self._written, sealed)
 
-    def _sealed_and_written(self, requests: list[Request[Any]]) -> tuple[Sealed, Exception | None]:
+    def _sealed_and_written(self, requests: list[DraftRequest[Any]]) -> tuple[Sealed, Exception | None]:
         try:
             sealed = self.log.seal(requests)
         finally:
@@ -290,7 +290,7 @@ class Shard:
         """Be told when a partition moves, by `callback` or by `await watch.wait()`; `close()` it afterwards."""
         return self._watches.add((number, partition), callback)
 
-    def add_listener(self, listener: Listener) -> None:
+    def add_listener(self, listener: AnnouncementListener) -> None:
         """Call `listener` after every announcement, on the loop."""
         self._listeners.append(listener)
 

@@ -35,12 +35,12 @@ from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import WriterEpoch
 from fairlead.streamlog.writing import recovery
-from fairlead.streamlog.writing.draft import Draft, NotLoaded, Request, RowKey
+from fairlead.streamlog.writing.draft import Draft, DraftRequest, NotLoaded, RowKey
 from fairlead.streamlog.writing.retention import ExpiryGuard
-from fairlead.streamlog.writing.sealed import Announcement, Answer, Pending, Sealed
+from fairlead.streamlog.writing.sealed import Announcement, Pending, RequestAnswer, Sealed
 from fairlead.streamlog.writing.upkeep import Upkeep
 
-__all__ = ["Announcement", "Answer", "Pending", "Sealed", "ShardLog"]
+__all__ = ["Announcement", "Pending", "RequestAnswer", "Sealed", "ShardLog"]
 
 T = TypeVar("T")
 COMMIT_ROWS_MAX = 2000
@@ -142,7 +142,7 @@ class ShardLog(LogViews):
 
     # Growing
 
-    def seal(self, requests: Sequence[Request[Any]]) -> Sealed:
+    def seal(self, requests: Sequence[DraftRequest[Any]]) -> Sealed:
         """Evaluate requests into the next commit, as many as its size allows; at least one.
 
         Raises:
@@ -151,18 +151,18 @@ class ShardLog(LogViews):
         self.check_running()
         assert self._sealed is None, "one commit at a time"
         draft = self._draft()
-        answers: list[Answer] = []
+        answers: list[RequestAnswer] = []
         missing: tuple[RowKey, ...] = ()
         for request in requests:
             try:
-                answers.append(Answer(draft.run(request), None))
+                answers.append(RequestAnswer(draft.run(request), None))
             except NotLoaded as error:
                 missing = error.keys
                 break
             except FairleadError as error:
-                answers.append(Answer(None, another(error)))
+                answers.append(RequestAnswer(None, another(error)))
             except Exception as error:
-                answers.append(Answer(None, error))
+                answers.append(RequestAnswer(None, error))
             if draft.batch_bytes >= self.settings.commit_bytes_max or len(draft.rows) >= COMMIT_ROWS_MAX:
                 break
         self._space.sealed_bytes += draft.batch_bytes
@@ -221,13 +221,13 @@ class ShardLog(LogViews):
         if not isinstance(error, StorageFull):
             self.stop(error)
 
-    def run(self, *requests: Request[Any]) -> list[Answer]:
+    def run(self, *requests: DraftRequest[Any]) -> list[RequestAnswer]:
         """Seal, write and announce, all in the caller's thread: for tools and tests.
 
         Raises:
             FairleadError: the log is stopped, or the commit failed.
         """
-        answers: list[Answer] = []
+        answers: list[RequestAnswer] = []
         while len(answers) < len(requests):
             sealed = self.seal(requests[len(answers) :])
             try:
