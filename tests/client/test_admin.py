@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from fairlead.client.admin import AdminClient, check_url
+from fairlead.model.envelope import envelope, error_envelope
 from fairlead.model.errors import InvalidValue, UnknownStream, Unreachable
-from fairlead.wire.errors import envelope, error_envelope
 
 URLS = ("http://one:1", "http://two:2")
 

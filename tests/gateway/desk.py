@@ -14,11 +14,11 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.links.commands import LinkManager
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.envelope import to_error
 from fairlead.model.errors import AlreadyExists, NotFound
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
 from fairlead.storage.memory import MemoryStorage
-from fairlead.wire.errors import to_error
 
 WRITTEN_MS = 1_700_000_000_000
 """Time stamp of every record that a desk writes."""

@@ -19,8 +19,8 @@ from fairlead.cli.output import print_error, print_json
 from fairlead.cli.records import consume, produce
 from fairlead.cli.status import status
 from fairlead.cli.up import replicator, server, up
+from fairlead.model.envelope import error_envelope
 from fairlead.model.errors import FairleadError
-from fairlead.wire.errors import error_envelope
 
 # The classes of usage errors have no public name in Typer, which brings its own copy of click.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]

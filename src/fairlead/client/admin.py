@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 
+from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
-from fairlead.wire.errors import to_error
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0

@@ -20,9 +20,9 @@ from fairlead.gateway.rest import routes
 from fairlead.gateway.rest.cluster import describe, stopped_shards
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.rest.stream import list_rows
+from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotFound
 from fairlead.web.page import render_page
-from fairlead.wire.errors import error_envelope, http_status
 
 _log = structlog.get_logger(__name__)
 

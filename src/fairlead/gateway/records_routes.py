@@ -21,12 +21,12 @@ from fastapi.responses import JSONResponse
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
+from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, InvalidValue, NotImplementedYet, UnknownCluster
 from fairlead.model.names import parse_stream_path
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.errors import error_envelope, http_status
 
 router = APIRouter(include_in_schema=False)
 

@@ -19,7 +19,7 @@
     │  └─ Missing              the object is not there; a reader asks again, what stands for it now has another name
     └─ Closed          this process is stopping
 
-The numbers are attributes of the leaf. `broker/errors.py` maps the kinds to Kafka's codes, `wire/errors.py`
+The numbers are attributes of the leaf. `broker/errors.py` maps the kinds to Kafka's codes, `model/envelope.py`
 to HTTP status and the REST envelope; nothing else maps them. Every message is one line, names the thing and says
 what to do.
 """

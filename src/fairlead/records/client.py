@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
+from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.streamlog.values import EpochRange, LogObject
-from fairlead.wire.errors import to_error
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 120.0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from fairlead.streamlog.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +140,52 @@ class LogObject:
     first: int
     end: int
     segment: bool
+
+
+@dataclass(slots=True)
+class Pending:
+    """What a link has not sent yet."""
+
+    records: int = 0
+    bytes: int = 0
+    oldest_ms: int | None = None
+    """appended_at of the oldest commit with something to send, milliseconds since 1970."""
+    newest_ms: int | None = None
+
+    def add(self, records: int, size_bytes: int, oldest_ms: int, newest_ms: int) -> None:
+        """Take in one more commit or segment."""
+        self.records += records
+        self.bytes += size_bytes
+        self.oldest_ms = oldest_ms if self.oldest_ms is None else min(self.oldest_ms, oldest_ms)
+        self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
+
+
+CRC_AT = 17
+RowKey = tuple[int, int, int]
+"""(topic number, partition, an offset)."""
+
+
+class StoredBatch(NamedTuple):
+    """What tells a stored batch from another one at the same offsets."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    origin: bytes | None
+    crc: bytes
+
+
+def stored(row: Row) -> StoredBatch:
+    """What tells this BATCH row from others."""
+    return StoredBatch(row.base_offset, row.last_offset, row.epoch, row.origin, bytes(row.batch[CRC_AT : CRC_AT + 4]))
+
+
+class NotLoaded(Exception):
+    """A request needs to know rows that are only on disk; whoever seals loads them and asks it again.
+
+    Not an answer to anybody: the request has added nothing and stays first in its queue.
+    """
+
+    def __init__(self, keys: Iterable[RowKey]) -> None:
+        self.keys = tuple(keys)
+        super().__init__(f"{len(self.keys)} rows are not loaded")

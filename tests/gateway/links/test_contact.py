@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from fairlead.gateway.links.contact import Backoff, Gateways, Timing
+from fairlead.model.envelope import error_envelope
 from fairlead.model.errors import NotAgreed, Unreachable
-from fairlead.wire.errors import error_envelope
 from fairlead.wire.messages import LinkAnswer, LinkRequest, StreamPlace, to_json
 
 REQUEST = LinkRequest(b"l" * 16, StreamPlace("a", "/s", b"s" * 16), "/r")

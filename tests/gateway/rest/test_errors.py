@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fairlead.model import errors as kinds
+from fairlead.model.envelope import code_of, envelope, error_envelope, http_status, time_of_day, to_error
 from fairlead.model.errors import FairleadError
-from fairlead.wire.errors import code_of, envelope, error_envelope, http_status, time_of_day, to_error
 
 PLAIN = [kinds.UnknownStream, kinds.AlreadyExists, kinds.NotAgreed, kinds.InvalidValue, kinds.Unreachable, kinds.Closed]
 

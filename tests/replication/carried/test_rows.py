@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.replication.fakes import link_frame
 
+from fairlead.replication.carried.buffer import SPARK_BUFFER_BYTES
 from fairlead.replication.carried.rows import (
     ARROW_SCHEMA,
     FrameAddress,
@@ -17,7 +18,6 @@ from fairlead.replication.carried.rows import (
     to_batch,
 )
 from fairlead.replication.spark.options import LinkOptions
-from fairlead.replication.spark.settings import SPARK_BUFFER_BYTES
 
 
 def test_a_frame_survives_the_way_into_arrow_and_back() -> None:

@@ -17,9 +17,9 @@ from fastapi import APIRouter, Request, Response
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import UpstreamRecord
 from fairlead.gateway.apply.agreement import answer_contact, check_protocol, global_path
+from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotAllowed, NotFound
 from fairlead.streamlog.applying.frame import forget_link
-from fairlead.wire.errors import error_envelope, http_status
 from fairlead.wire.messages import LinkAnswer, LinkRequest, body_from_json, to_json
 
 router = APIRouter()

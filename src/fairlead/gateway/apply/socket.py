@@ -15,9 +15,9 @@ from fastapi.responses import JSONResponse
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.apply.agreement import admit
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
+from fairlead.model.envelope import code_of
 from fairlead.model.errors import Closed, FairleadError, NotAgreed
 from fairlead.wire.connection import ApplyStream, Disconnected
-from fairlead.wire.errors import code_of
 from fairlead.wire.first_of import first_of
 from fairlead.wire.framing import FRAMES
 from fairlead.wire.messages import APPLY_SAYS, Error, Ok, from_json, to_json

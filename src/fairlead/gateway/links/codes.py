@@ -1,12 +1,12 @@
 """Errors of links beyond those of `model/errors.py`, and how `replica list` shows an error.
 
-Over the wire an error is its class in snake case (`wire/errors.py`): `not_agreed`, `stream_changed` …
+Over the wire an error is its class in snake case (`model/envelope.py`): `not_agreed`, `stream_changed` …
 """
 
 from __future__ import annotations
 
+from fairlead.model.envelope import code_of
 from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, Unreachable
-from fairlead.wire.errors import code_of
 
 
 class StreamChanged(NotAllowed):

@@ -16,6 +16,7 @@ from fairlead.gateway.links.runner import CopyNumbers
 from fairlead.gateway.links.state import LinkState, Phase, urls_of, wire_id
 from fairlead.gateway.links.status import ReplicaStatus, backlog, percentage, status
 from fairlead.gateway.links.task_messages import LinkTasks
+from fairlead.model.envelope import code_of, to_error
 from fairlead.model.errors import (
     AlreadyExists,
     FairleadError,
@@ -27,7 +28,6 @@ from fairlead.model.errors import (
     UnknownStream,
 )
 from fairlead.model.names import StreamPath, parse_stream_path
-from fairlead.wire.errors import code_of, to_error
 from fairlead.wire.messages import LinkRequest, StreamPlace
 
 FORWARDS = ("all", "own")

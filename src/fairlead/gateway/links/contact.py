@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import httpx
 
 from fairlead.model.clock import Clock, Randomness
+from fairlead.model.envelope import to_error
 from fairlead.model.errors import FairleadError, Unreachable
-from fairlead.wire.errors import to_error
 from fairlead.wire.messages import LinkAnswer, LinkRequest, body_from_json, to_json
 
 

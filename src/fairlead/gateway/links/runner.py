@@ -27,11 +27,11 @@ from fairlead.gateway.links.codes import STOPS, RolledBack, StreamChanged
 from fairlead.gateway.links.contact import Backoff, Gateways, Timing
 from fairlead.gateway.links.state import LinkCounts, LinkState, Phase, SliceKey, urls_of, wire_id
 from fairlead.model.clock import Clock, Randomness
+from fairlead.model.envelope import code_of
 from fairlead.model.errors import BadRequest, Damaged, FairleadError, NotAgreed, UnknownStream
 from fairlead.model.names import StreamPath, parse_stream_path
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.writer import Announcement
-from fairlead.wire.errors import code_of
 from fairlead.wire.messages import (
     LinkAnswer,
     LinkRequest,

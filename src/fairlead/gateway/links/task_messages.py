@@ -13,9 +13,9 @@ from fairlead.gateway.links.grant_table import Held
 from fairlead.gateway.links.reader_port import ReaderPort
 from fairlead.gateway.links.runner import REPAIR_DELAY_MAX_S, LinkRunner
 from fairlead.gateway.links.state import LinkState, Phase
+from fairlead.model.envelope import to_error
 from fairlead.model.errors import Damaged, FairleadError, UnknownStream
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.errors import to_error
 from fairlead.wire.messages import Done, Failed, Progress, ReadReport, SliceRefused
 
 

@@ -16,8 +16,8 @@ from fairlead.client.command import CLUSTERS, Command, Given, Param, given_path
 from fairlead.gateway.rest import HANDLERS
 from fairlead.gateway.rest.context import RestContext, Rows
 from fairlead.gateway.rest.long_json import rendered
+from fairlead.model.envelope import envelope, error_envelope
 from fairlead.model.errors import InvalidValue, NotAllowed, UnknownCluster
-from fairlead.wire.errors import envelope, error_envelope
 
 BODY_BYTES_MAX = 1_000_000
 

@@ -23,7 +23,7 @@ from functools import cache, lru_cache
 import pyarrow as pa
 from typing_extensions import Buffer
 
-from fairlead.replication.spark.settings import SPARK_BUFFER_BYTES
+from fairlead.replication.carried.buffer import ALIGNMENT_BYTES, FILLER_BYTES_MIN
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import ApplyHello, StreamPlace
 from fairlead.wire.strict_json import from_object, to_object
@@ -40,9 +40,6 @@ ARROW_SCHEMA = pa.schema(
 COPIED_BYTES_MAX = 64 * 1024
 """Below it copying is cheaper than wrapping; so many bytes of small frames share a row."""
 _ENTRY = struct.Struct("<iqq?")
-ALIGNMENT_BYTES = 64
-"""The bytes of a column are a multiple of it: Arrow writes nothing behind them that would stay in the buffer."""
-FILLER_BYTES_MIN = 2 * SPARK_BUFFER_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from typing import Protocol
 
 import structlog
 
+from fairlead.model.envelope import code_of
 from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
 from fairlead.replication.carried.referred import pieces_of
 from fairlead.replication.carried.rows import FrameAddress, LinkFrame
 from fairlead.replication.sink.dial import ApplyWire, open_apply_wire
-from fairlead.wire.errors import code_of
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import (
     Applied,

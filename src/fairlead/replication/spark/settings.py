@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.replication.carried.buffer import SPARK_BUFFER_BYTES
+
 TASK_FAILURES_MAX = 4
 """A task that dies (a killed Python process) is tried again this often before the query ends."""
-
-SPARK_BUFFER_BYTES = 512
-"""Of every process of a task: rows that are smaller wait in it."""
 
 SOCKET_FOLDER_BYTES_MAX = 103 - len("/.00000000-0000-0000-0000-000000000000.sock")
 """Of the folder's name: a Unix socket, which Spark calls so, has a name of 103 bytes at most on every system."""

@@ -21,8 +21,7 @@ from fairlead.streamlog.frames.frame import FrameTopic, Repair
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import joined_history
-from fairlead.streamlog.values import PartitionState, Topic
-from fairlead.streamlog.writing.draft import CRC_AT, RowKey, StoredBatch
+from fairlead.streamlog.values import CRC_AT, PartitionState, RowKey, StoredBatch, Topic
 
 
 class RowApplier(TopicApplier):

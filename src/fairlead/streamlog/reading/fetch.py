@@ -35,8 +35,7 @@ from fairlead.streamlog.reading.index import Entry, Tail, first_at
 from fairlead.streamlog.reading.read_ahead import ReadAhead
 from fairlead.streamlog.reading.recent import LogBatches
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import PartitionState
-from fairlead.streamlog.writing.draft import NotLoaded, RowKey, StoredBatch, stored
+from fairlead.streamlog.values import NotLoaded, PartitionState, RowKey, StoredBatch, stored
 
 COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
 BYTES_PER_ROW = 140

@@ -8,8 +8,7 @@ from fairlead.model.names import SLICES
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading.fetch import Fetched, LogReader
 from fairlead.streamlog.reading.index import Tail
-from fairlead.streamlog.values import EpochRange, LogObject
-from fairlead.streamlog.writing.sealed import Pending
+from fairlead.streamlog.values import EpochRange, LogObject, Pending
 
 
 class LogViews:

@@ -8,7 +8,7 @@ is announced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from fairlead.model.clock import Randomness, SystemRandomness
 from fairlead.model.errors import InvalidValue, StorageFull, another
@@ -18,40 +18,10 @@ from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
 from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.overlay import Overlay
 from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import NotLoaded, RowKey, StoredBatch, stored
 
 T = TypeVar("T")
-CRC_AT = 17
 DraftRequest = Callable[["Draft"], T]
-RowKey = tuple[int, int, int]
-"""(topic number, partition, an offset)."""
-
-
-class StoredBatch(NamedTuple):
-    """What tells a stored batch from another one at the same offsets."""
-
-    base_offset: int
-    last_offset: int
-    epoch: int
-    origin: bytes | None
-    crc: bytes
-
-
-def stored(row: Row) -> StoredBatch:
-    """What tells this BATCH row from others."""
-    return StoredBatch(row.base_offset, row.last_offset, row.epoch, row.origin, bytes(row.batch[CRC_AT : CRC_AT + 4]))
-
-
-class NotLoaded(Exception):
-    """A request needs to know rows that are only on disk; whoever seals loads them and asks it again.
-
-    Not an answer to anybody: the request has added nothing and stays first in its queue.
-    """
-
-    def __init__(self, keys: Iterable[RowKey]) -> None:
-        self.keys = tuple(keys)
-        super().__init__(f"{len(self.keys)} rows are not loaded")
-
-
 FindStored = Callable[[int, int, int], StoredBatch | None]
 """(topic number, partition, offset) → the announced batch that holds the offset, None in a gap. Raises NotLoaded."""
 

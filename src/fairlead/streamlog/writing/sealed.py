@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fairlead.streamlog.rows import Row
-from fairlead.streamlog.writing.draft import RowKey
+from fairlead.streamlog.values import RowKey
 
 
 class RequestAnswer(NamedTuple):
@@ -45,21 +45,3 @@ class Announcement:
     """(topic number, partition) whose end or start moved."""
     non_local: bool
     """Something in them may be sent over a link."""
-
-
-@dataclass(slots=True)
-class Pending:
-    """What a link has not sent yet."""
-
-    records: int = 0
-    bytes: int = 0
-    oldest_ms: int | None = None
-    """appended_at of the oldest commit with something to send, milliseconds since 1970."""
-    newest_ms: int | None = None
-
-    def add(self, records: int, size_bytes: int, oldest_ms: int, newest_ms: int) -> None:
-        """Take in one more commit or segment."""
-        self.records += records
-        self.bytes += size_bytes
-        self.oldest_ms = oldest_ms if self.oldest_ms is None else min(self.oldest_ms, oldest_ms)
-        self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)

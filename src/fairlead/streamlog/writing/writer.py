@@ -33,14 +33,14 @@ from fairlead.streamlog.reading.views import LogViews
 from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
 from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import WriterEpoch
+from fairlead.streamlog.values import NotLoaded, RowKey, WriterEpoch
 from fairlead.streamlog.writing import recovery
-from fairlead.streamlog.writing.draft import Draft, DraftRequest, NotLoaded, RowKey
+from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.retention import ExpiryGuard
-from fairlead.streamlog.writing.sealed import Announcement, Pending, RequestAnswer, Sealed
+from fairlead.streamlog.writing.sealed import Announcement, RequestAnswer, Sealed
 from fairlead.streamlog.writing.upkeep import Upkeep
 
-__all__ = ["Announcement", "Pending", "RequestAnswer", "Sealed", "ShardLog"]
+__all__ = ["Announcement", "RequestAnswer", "Sealed", "ShardLog"]
 
 T = TypeVar("T")
 COMMIT_ROWS_MAX = 2000
