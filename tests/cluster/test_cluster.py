@@ -187,7 +187,7 @@ async def test_links_are_kept_and_given_once(open_cluster: Open) -> None:
 
 
 async def test_a_stream_has_at_most_64_replicas(open_cluster: Open) -> None:
-    """The limit of the original (seed document 001)."""
+    """The limit of the original (MapR Streams)."""
     cluster = await open_cluster("sanfrancisco")
     await cluster.create_stream("/ships", StreamSettings())
     for number in range(64):
@@ -197,7 +197,7 @@ async def test_a_stream_has_at_most_64_replicas(open_cluster: Open) -> None:
 
 
 async def test_a_stream_with_an_upstream_makes_no_topics_by_itself(open_cluster: Open) -> None:
-    """Else a consumer that asks first would make a second topic of that name (why-the-rules, S8)."""
+    """Else a consumer that asks first would make a second topic of that name (case S8)."""
     cluster = await open_cluster("sanfrancisco")
     stream = await cluster.create_stream("/ships", StreamSettings())
     assert stream.may_autocreate

@@ -12,11 +12,14 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
+from fairlead.broker.apis import OFFERED
 from fairlead.protocol.messages import build, known_versions, read_request, write_response
 from fairlead.protocol.schema import plan
 from fairlead.protocol.wire import Malformed, Reader
 
-COLD = [2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 22, 23, 29, 32, 37, 42, 44, 47, 60]
+PRODUCE, FETCH, METADATA = 0, 1, 3
+COLD = sorted(OFFERED.keys() - {PRODUCE, FETCH, METADATA})
+"""What is served and not read by hand."""
 
 
 @pytest.mark.parametrize("api", COLD)

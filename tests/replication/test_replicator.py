@@ -163,7 +163,7 @@ def test_settings_reach_the_tasks() -> None:
 
 
 def test_spark_gets_every_setting_that_long_rounds_need(tmp_path: Path) -> None:
-    """Each of these was paid for (why-the-rules, F9)."""
+    """Each of these was paid for (case F9)."""
     found = spark_configuration(3, SparkSettings(512), tmp_path)
     assert found["spark.master"] == "local[5,4]"
     assert found["spark.sql.execution.arrow.maxRecordsPerBatch"] == "1"

@@ -1,6 +1,6 @@
 """All commands of the admin interface, as the original's `maprcli stream …` and `mapr copystream` have them.
 
-Names, defaults and meanings: seed document 001 and the command reference that it links to; those that the original does
+Names, defaults and meanings: the pages on MapR Streams and their command reference; those that the original does
 not have are marked (ours). `docs/guides/commands.md` explains them for people.
 """
 

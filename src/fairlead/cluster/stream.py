@@ -62,7 +62,7 @@ class Stream:
     @property
     def may_autocreate(self) -> bool:
         """Asking for a topic makes it: never in a stream with upstreams, where it would be a second topic of that name
-        at a second site (why-the-rules, S8)."""
+        at a second site (case S8)."""
         return self.settings.autocreate and not self.has_upstreams
 
     def shard_for(self, topic: str) -> Shard:

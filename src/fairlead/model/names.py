@@ -5,7 +5,7 @@
     newyork:/ships/log            short form of the same
     /ships/log:positions          topic `positions` of the stream /ships/log
 
-Rules: seed document 001, `docs.ezmeral.hpe.com … stream_create`, and Kafka's `Topic.validate`.
+Rules: the pages on MapR Streams, `docs.ezmeral.hpe.com … stream_create`, and Kafka's `Topic.validate`.
 """
 
 from __future__ import annotations

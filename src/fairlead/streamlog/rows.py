@@ -67,7 +67,7 @@ ROW_SCHEMA = pa.schema(
         pa.field("batch", pa.large_binary(), nullable=False),
     ]
 )
-"""Columns of a commit, segment or frame; see design note in `docs/formats/stream-log.md`.
+"""Columns of a commit, segment or frame; see `docs/formats/stream-log.md`.
 
 `size` is the length of `batch` in bytes, so that a reader finds a batch in the file without reading that column.
 `via` is the id of the stream that this copy came from, null for our own; `origin` the stream where it was first

@@ -71,7 +71,8 @@ class EpochRange:
 
 @dataclass(frozen=True, slots=True)
 class GrantRun:
-    """Number of a grant: (writer epoch of the source's shard, counter). Grows across restarts."""
+    """Number of a grant: (writer epoch of the log under `meta/` of the source's cluster, counter). Grows across restarts
+    (decision 0008)."""
 
     epoch: int
     counter: int

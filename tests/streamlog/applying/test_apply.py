@@ -1,4 +1,4 @@
-"""The apply table: each case of design section 5, and the runs F3, F6, S3, S4, S8, S11 and S16 that made it."""
+"""The apply table: each case of `docs/formats/apply.md`, and the runs F3, F6, S3, S4, S8, S11 and S16 that made it."""
 
 from __future__ import annotations
 

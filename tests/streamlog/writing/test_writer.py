@@ -1,4 +1,4 @@
-"""The writer: fences, failed and unknown puts, what is acknowledged when (F1, F2, F5, F8, S1, S12, S14)."""
+"""The writer: fences, failed and unknown puts, what is acknowledged when (F1, F2, F5, F8, S1, S14)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from fairlead.broker.groups.values import (
     Timer,
 )
 
-NEW_MEMBER_WAIT_S = 300.0
+NEW_MEMBER_WAIT_SECONDS = 300.0
 """How long a join of a new member may wait before it is taken for gone (Kafka's NewMemberJoinTimeout)."""
 
 
@@ -79,7 +79,7 @@ class Member:
         """Answer this join when the generation begins; an earlier one of the same member is dropped unanswered by us
         (its connection has given up on it)."""
         self._join = answer
-        self._start_timer(NEW_MEMBER_WAIT_S if self.is_new else None)
+        self._start_timer(NEW_MEMBER_WAIT_SECONDS if self.is_new else None)
 
     def wait_sync(self, answer: SyncCallback) -> None:
         """Answer this sync when the leader has sent the assignment."""

@@ -1,7 +1,7 @@
 """The destination's half of the two-way agreement: may this source bring its frames here, and where does it stand?
 
 Data flows only if the replica names its upstream, or granted one copy to one link. An upstream is bound to the
-source stream's id at first contact; from then on another stream at the same path is refused (why-the-rules, S12).
+source stream's id at first contact; from then on another stream at the same path is refused (case S12).
 """
 
 from __future__ import annotations

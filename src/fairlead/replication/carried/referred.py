@@ -1,8 +1,8 @@
 """A large frame on its way through Spark: its columns, and where its batches lie. The sink reads them as it sends.
 
 The reader and the sink of a task run on one machine and read the same objects. Bytes that pass through Spark cross
-four process borders and are copied a dozen times; so Spark carries what is to be sent, and the bytes go from the page
-cache to the socket (`docs/decisions/0011-frames-by-reference.md`). Objects outlive such a reference: merged inputs are
+four process borders and are copied a dozen times; so Spark carries what is to be sent, and the sink reads the
+bytes where they lie (`docs/decisions/0011-frames-by-reference.md`). Objects outlive such a reference: merged inputs are
 kept for `delete_grace_seconds`. If one is gone all the same, the run fails and is granted anew.
 """
 

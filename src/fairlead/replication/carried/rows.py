@@ -7,7 +7,7 @@ turn shard (int32), length of the frame as it is sent (int64), its bytes in this
 (uint8), little endian.
 
 Spark hands a row on only when it has the next one, and its Python process writes only what its buffer does not hold
-(why-the-rules, F9). So a second row, filler, goes with the last ready frame, in the same batch: its address is empty,
+(case F9). So a second row, filler, goes with the last ready frame, in the same batch: its address is empty,
 and it ends the batch with more bytes than the buffer holds, which are written at once, as is all that lies before. The
 JVM's buffer, of the same size, holds back no row either: an address alone is longer.
 """

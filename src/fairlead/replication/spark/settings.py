@@ -1,6 +1,6 @@
 """Every setting of the replicator's Spark session.
 
-Each was paid for (why-the-rules, F9): without `,4` in the master one killed worker ends the query; with fewer slots
+Each was paid for (case F9): without `,4` in the master one killed worker ends the query; with fewer slots
 than tasks a task waits a whole round; with the default batch size a frame waits for the next ones.
 """
 

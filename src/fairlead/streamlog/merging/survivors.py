@@ -5,7 +5,7 @@ batches that stay, sorted by (slice, topic, partition, base_offset), and the con
 partition of which records were dropped. Always true: replaying what stays gives the state that replaying everything
 gave, except that expired records are gone; a row keeps its commit and its place in it.
 
-Why each rule: `docs/formats/stream-log.md`, merging; F5 and F8 of the design's cases.
+Why each rule: `docs/formats/stream-log.md`, merging; cases F5 and F8.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@
     header     JSON: version, meta, and name, kind, count and byte lengths of each table
     tables     one after the other, each padded to 8 bytes
 
-A table is a numpy array (its bytes), or a list of texts or of bytes-or-None (int64 ends, -1 for None, then the bytes).
-What the tables mean is `state.py`'s; a checkpoint that cannot be read is Damaged, and the log can be replayed instead.
+A table is a numpy array (its bytes), or a list of texts or of bytes-or-None (int64 lengths, -1 for None, then the
+bytes). What the tables mean is `state.snapshot`'s; a checkpoint that cannot be read is Damaged, and the log can be
+replayed instead.
 """
 
 from __future__ import annotations
