@@ -71,8 +71,8 @@ class EpochRange:
 
 @dataclass(frozen=True, slots=True)
 class GrantRun:
-    """Number of a grant: (writer epoch of the log under `meta/` of the source's cluster, counter). Grows across restarts
-    (decision 0008)."""
+    """Number of a grant: (writer epoch of the log under `meta/` of the source's cluster, counter); grows across
+    restarts (decision 0008)."""
 
     epoch: int
     counter: int
