@@ -5,37 +5,12 @@ from datetime import timedelta
 import pytest
 from tests.support.kafka_wire import WireClient
 
-from fairlead.broker.handlers.offset_for_leader_epoch import end_of_epoch
 from fairlead.protocol.batch import build_batch
 from fairlead.protocol.messages import known_versions
 from fairlead.protocol.produce import ProducePartition, ProduceRequest, ProduceTopic, write_request
 from fairlead.protocol.records import Record
-from fairlead.streamlog.values import PartitionState
 
 PRODUCE, LIST_OFFSETS, INIT_PRODUCER_ID, EPOCH_ENDS, DESCRIBE_CLUSTER = 0, 2, 22, 23, 60
-HISTORY = PartitionState(5, 100, 4, ((1, 5), (2, 30), (4, 70)))
-
-
-@pytest.mark.parametrize(
-    ("state", "current", "asked", "found"),
-    [
-        (HISTORY, 4, 4, (4, 100)),
-        (HISTORY, 4, 3, (2, 70)),
-        (HISTORY, 4, 2, (2, 70)),
-        (HISTORY, 4, 1, (1, 30)),
-        (HISTORY, 4, 0, (0, 5)),
-        (HISTORY, 4, 5, (-1, -1)),
-        (HISTORY, 4, -1, (-1, -1)),
-        (HISTORY, 6, 4, (4, 100)),
-        (HISTORY, 6, 6, (6, 100)),
-        (HISTORY, 6, 5, (4, 100)),
-        (PartitionState(0, 0, -1, ()), 0, 0, (0, 0)),
-        (PartitionState(0, 0, -1, ()), 0, 1, (-1, -1)),
-    ],
-)
-def test_the_end_of_an_epoch_is_where_the_next_one_began(state, current, asked, found):
-    """As Kafka's epoch cache: the floor of what is asked for, undefined above the newest."""
-    assert end_of_epoch(state, current, asked) == found
 
 
 def publish(client, topic, *times, codec=0):

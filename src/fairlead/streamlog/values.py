@@ -47,6 +47,25 @@ class PartitionState(NamedTuple):
             found = epoch
         return found
 
+    def end_of_epoch(self, current: int, asked: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest topic epoch that is not above `asked`; (-1, -1) above the newest one.
+
+        The rule of OffsetForLeaderEpoch (KIP-320), as Kafka's `LeaderEpochFileCache.endOffsetFor`: an epoch ends where
+        the next one began, the newest at the end of the log. The topic's `current` epoch counts from the end of the log
+        before its first record, as a new leader's does.
+        """
+        history = self.history
+        if not history or history[-1][0] < current:
+            history = (*history, (current, self.end))
+        if asked < 0 or asked > history[-1][0]:
+            return -1, -1
+        floor = asked
+        for epoch, first in history:
+            if epoch > asked:
+                return floor, first
+            floor = epoch
+        return floor, self.end
+
 
 EMPTY_PARTITION = PartitionState(0, 0, -1, ())
 

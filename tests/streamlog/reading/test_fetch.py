@@ -114,10 +114,9 @@ def test_ends_of_epochs_are_those_of_kafka() -> None:
         lambda d: d.add_batch(number, 0, 0, 4, 0, A, None, 0, batch_of(b"x")),
         lambda d: d.add_batch(number, 0, 5, 9, 2, A, None, 0, batch_of(b"x")),
     )
-    assert log.offset_for_epoch(number, 0, 2) == (2, 10)
-    assert log.offset_for_epoch(number, 0, 1) == (0, 5)
-    assert log.offset_for_epoch(number, 0, 3) == (-1, -1)
-    assert log.state.partition(number, 0).history == ((0, 0), (2, 5))
+    state = log.state.partition(number, 0)
+    assert [state.end_of_epoch(0, asked) for asked in (2, 1, 3)] == [(2, 10), (0, 5), (-1, -1)]
+    assert state.history == ((0, 0), (2, 5))
 
 
 def test_fetch_says_what_is_wrong() -> None:

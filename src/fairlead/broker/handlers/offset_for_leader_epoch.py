@@ -1,8 +1,4 @@
-"""OffsetForLeaderEpoch (KIP-101, KIP-320): where a topic epoch ended, for consumers that check what they have read.
-
-As Kafka's `LeaderEpochFileCache.endOffsetFor`; a topic's current epoch counts from the log's end before its first
-record, as a new leader's does.
-"""
+"""OffsetForLeaderEpoch (KIP-101, KIP-320): where a topic epoch ended, for consumers that check what they have read."""
 
 from __future__ import annotations
 
@@ -14,10 +10,8 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
 from fairlead.broker.partitions import check_epoch, check_partition
-from fairlead.streamlog.values import PartitionState
 
 API_KEY = 23
-_UNDEFINED = (-1, -1)
 
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
@@ -38,21 +32,5 @@ def _answered(ctx: RequestContext, name: str, asked: Any) -> dict[str, Any]:
     except Exception as error:
         return {"error_code": code_of(error), "partition": asked.partition}
     state = found.shard.state.partition(found.topic.number, asked.partition)
-    epoch, end = end_of_epoch(state, found.topic.epoch, asked.leader_epoch)
+    epoch, end = state.end_of_epoch(found.topic.epoch, asked.leader_epoch)
     return {"error_code": ErrorCode.none, "partition": asked.partition, "leader_epoch": epoch, "end_offset": end}
-
-
-def end_of_epoch(state: PartitionState, current: int, asked: int) -> tuple[int, int]:
-    """(epoch, end offset) for the largest epoch not above `asked`; (-1, -1) if `asked` is above the current one."""
-    history = list(state.history)
-    if not history or history[-1][0] < current:
-        history.append((current, state.end))
-    if asked < 0 or asked > history[-1][0]:
-        return _UNDEFINED
-    floor, end = asked, state.end
-    for epoch, first in history:
-        if epoch > asked:
-            end = first
-            break
-        floor = epoch
-    return floor, end

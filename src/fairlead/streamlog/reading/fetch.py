@@ -324,18 +324,6 @@ class LogReader:
             self._log.stop(error)
             raise
 
-    def offset_for_epoch(self, number: int, partition: int, epoch: int) -> tuple[int, int]:
-        """See `ShardLog.offset_for_epoch`; the rule is Kafka's `LeaderEpochFileCache.endOffsetFor`."""
-        state = self._state(number, partition)
-        topic = self._log.state.topic(number)
-        if topic is not None and epoch == topic.epoch:
-            return epoch, state.end
-        later = next((first for e, first in state.history if e > epoch), None)
-        if later is None:
-            return (epoch, state.end) if epoch == state.epoch and epoch >= 0 else (-1, -1)
-        floor = [e for e, _ in state.history if e <= epoch]
-        return (floor[-1] if floor else epoch), later
-
 
 def _within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes | memoryview]:
     """As many as fit, the first one in any case."""

@@ -120,7 +120,3 @@ class LogViews:
     def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with the largest timestamp. Blocking; see `offset_for_time`."""
         return self.reader.offset_of_newest(number, partition)
-
-    def offset_for_epoch(self, number: int, partition: int, epoch: int) -> tuple[int, int]:
-        """(topic epoch, its end offset) as OffsetForLeaderEpoch answers (KIP-320); (-1, -1) if unknown."""
-        return self.reader.offset_for_epoch(number, partition, epoch)
