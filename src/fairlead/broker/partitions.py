@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.errors import RefusedRequest
 from fairlead.broker.topics import Found, ListenerView
-from fairlead.model.errors import UnknownPartition, UnknownTopic
+from fairlead.model.errors import UnknownTopic
 from fairlead.streamlog.values import Topic
 
 
@@ -22,15 +22,6 @@ def find_topic(listener: ListenerView, name: str | None, topic_id: bytes | None)
         return listener.find_id(topic_id or b"")
     except UnknownTopic as error:
         raise RefusedRequest(ErrorCode.unknown_topic_id, str(error)) from error
-
-
-def check_partition(topic: Topic, partition: int) -> None:
-    """
-    Raises:
-        UnknownPartition: the topic has no such partition.
-    """
-    if not 0 <= partition < topic.partitions:
-        raise UnknownPartition(f"topic {topic.name} has {topic.partitions} partitions, not number {partition}")
 
 
 def check_epoch(topic: Topic, asked: int) -> None:

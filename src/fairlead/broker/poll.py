@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.errors import code_of
 from fairlead.broker.pacing import Pace
-from fairlead.broker.partitions import check_epoch, check_partition, find_topic
+from fairlead.broker.partitions import check_epoch, find_topic
 from fairlead.broker.topics import Found, ListenerView
 from fairlead.model.errors import OffsetOutOfRange
 from fairlead.protocol.fetch import (
@@ -243,7 +243,7 @@ class Poll:
         limit = min(asked.max_bytes, self._room_bytes)
         try:
             entry.found.shard.check_open()
-            check_partition(topic, asked.partition)
+            topic.check_partition(asked.partition)
             check_epoch(topic, asked.current_leader_epoch)
             fetched = log.fetch_cached(topic.number, asked.partition, asked.offset, limit) if limit > 0 else None
         except Exception as error:

@@ -13,7 +13,7 @@ from functools import partial
 from hashlib import sha1
 
 from fairlead.cluster.values import StreamRecord, StreamSettings
-from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic
+from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic, another
 from fairlead.model.names import shard_of
 from fairlead.streamlog.values import Cursor, Topic
 from fairlead.streamlog.writing import cursors, topics
@@ -253,17 +253,22 @@ def _run(draft: Draft, request: DraftRequest[Topic]) -> Topic | Exception:
 def _commit_each(draft: Draft, group: str, offsets: Iterable[CommittedOffset]) -> list[Exception | None]:
     outcomes: list[Exception | None] = []
     for offset in offsets:
-        topic = draft.by_name(offset.topic)
-        if topic is None:
-            outcomes.append(UnknownTopic(f"topic {offset.topic} does not exist"))
-        elif not 0 <= offset.partition < topic.partitions:
-            outcomes.append(UnknownPartition(f"topic {offset.topic} has no partition {offset.partition}"))
+        try:
+            _commit(draft, group, offset)
+        except (UnknownTopic, UnknownPartition) as error:
+            outcomes.append(another(error))
         else:
-            cursors.commit_cursor(
-                draft, group, topic.number, offset.partition, offset.offset, offset.leader_epoch, offset.metadata
-            )
             outcomes.append(None)
     return outcomes
+
+
+def _commit(draft: Draft, group: str, offset: CommittedOffset) -> None:
+    topic = draft.by_name(offset.topic)
+    if topic is None:
+        raise UnknownTopic(f"topic {offset.topic} does not exist")
+    cursors.commit_cursor(
+        draft, group, topic.number, offset.partition, offset.offset, offset.leader_epoch, offset.metadata
+    )
 
 
 def _delete_each(draft: Draft, keys: Iterable[tuple[str, int, int]]) -> None:

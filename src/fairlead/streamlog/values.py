@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from fairlead.model.errors import UnknownPartition, UnknownTopic
 from fairlead.streamlog.rows import Row
 
 
@@ -26,6 +27,26 @@ class Topic:
     """Kafka topic settings that are honoured and differ from the stream's: cleanup.policy, message.timestamp.type."""
     version: int = 0
     """Grows by one with each TOPIC row of this incarnation; a lower or equal one that arrives changes nothing."""
+
+    def check_partition(self, partition: int) -> None:
+        """
+        Raises:
+            UnknownPartition: the topic has no such partition.
+        """
+        if not 0 <= partition < self.partitions:
+            raise UnknownPartition(f"topic {self.name} has no partition {partition}")
+
+
+def topic_with(topic: Topic | None, number: int, partition: int) -> Topic:
+    """What was found under `number`, once it is there and has that partition.
+
+    Raises:
+        UnknownTopic, UnknownPartition
+    """
+    if topic is None:
+        raise UnknownTopic(f"topic {number} does not exist any more")
+    topic.check_partition(partition)
+    return topic
 
 
 class PartitionState(NamedTuple):

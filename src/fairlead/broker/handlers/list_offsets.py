@@ -16,7 +16,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import RefusedRequest, code_of
 from fairlead.broker.pacing import Pace
-from fairlead.broker.partitions import check_epoch, check_partition
+from fairlead.broker.partitions import check_epoch
 from fairlead.broker.topics import Found
 from fairlead.protocol import list_offsets as packed
 from fairlead.streamlog.values import PartitionState
@@ -49,7 +49,7 @@ async def _answered(ctx: RequestContext, name: str, asked: Any) -> bytes:
     partition: int = asked.partition_index
     try:
         found = ctx.listener.find(name)
-        check_partition(found.topic, partition)
+        found.topic.check_partition(partition)
         check_epoch(found.topic, getattr(asked, "current_leader_epoch", -1))
         offset, timestamp = await _look_up(ctx, found, partition, asked.timestamp)
     except Exception as error:

@@ -46,8 +46,7 @@ async def _topic(ctx: RequestContext, group: str, topic: Any, subscribed: set[st
 async def _delete(ctx: RequestContext, group: str, name: str, partition: int) -> ErrorCode:
     try:
         found = ctx.listener.find(name)
-        if not 0 <= partition < found.topic.partitions:
-            return ErrorCode.unknown_topic_or_partition
+        found.topic.check_partition(partition)
         await found.stream.delete_cursors(group, found.topic.name, partition)
     except FairleadError as error:
         return code_of(error)

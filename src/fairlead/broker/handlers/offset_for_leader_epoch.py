@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
-from fairlead.broker.partitions import check_epoch, check_partition
+from fairlead.broker.partitions import check_epoch
 
 API_KEY = 23
 
@@ -27,7 +27,7 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
 def _answered(ctx: RequestContext, name: str, asked: Any) -> dict[str, Any]:
     try:
         found = ctx.listener.find(name)
-        check_partition(found.topic, asked.partition)
+        found.topic.check_partition(asked.partition)
         check_epoch(found.topic, getattr(asked, "current_leader_epoch", -1))
     except Exception as error:
         return {"error_code": code_of(error), "partition": asked.partition}

@@ -21,7 +21,7 @@ from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.topic_settings import LOG_APPEND_TIME, timestamp_type
 from fairlead.broker.topics import Found
-from fairlead.model.errors import BatchTooLarge, Closed, FairleadError, NotOwner, UnknownPartition, another
+from fairlead.model.errors import BatchTooLarge, Closed, FairleadError, NotOwner, another
 from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, MAGIC, check, magic_of, read_header, stamp_append_time
 from fairlead.protocol.produce import (
     ACKS_NONE,
@@ -128,8 +128,7 @@ def _check_request(request: ProduceRequest) -> None:
 
 def _checked(ctx: RequestContext, found: Found, asked: ProducePartition) -> memoryview:
     """The one batch that is produced to a partition, checked but for its producer's sequence."""
-    if not 0 <= asked.partition < found.topic.partitions:
-        raise UnknownPartition(f"topic {found.topic.name} has no partition {asked.partition}")
+    found.topic.check_partition(asked.partition)
     batch = asked.records
     if batch is None or len(batch) == 0:
         raise RefusedRequest(ErrorCode.invalid_record, "there are no records")

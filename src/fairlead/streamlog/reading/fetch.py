@@ -22,8 +22,6 @@ from fairlead.model.errors import (
     Damaged,
     OffsetOutOfRange,
     StorageUnavailable,
-    UnknownPartition,
-    UnknownTopic,
 )
 from fairlead.model.names import SLICES
 from fairlead.protocol.batch import check, empty_batch, first_at_or_after, read_header
@@ -35,7 +33,7 @@ from fairlead.streamlog.reading.index import Entry, Tail, first_at
 from fairlead.streamlog.reading.read_ahead import ReadAhead
 from fairlead.streamlog.reading.recent import LogBatches
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import NotLoaded, PartitionState, RowKey, StoredBatch, stored
+from fairlead.streamlog.values import NotLoaded, PartitionState, RowKey, StoredBatch, stored, topic_with
 
 COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
 BYTES_PER_ROW = 140
@@ -134,9 +132,7 @@ class LogReader:
     def _state(self, number: int, partition: int) -> PartitionState:
         state = self._log.state
         if state.topic_table.slot_of(number, partition) < 0:
-            if not state.has_topic(number):
-                raise UnknownTopic(f"topic {number} does not exist any more")
-            raise UnknownPartition(f"topic {number} has no partition {partition}")
+            topic_with(state.topic(number), number, partition)
         return state.partition(number, partition)
 
     # From disk

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fairlead.model.errors import InvalidName, InvalidValue, UnknownPartition, UnknownTopic
+from fairlead.model.errors import InvalidName, InvalidValue
 from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX
 from fairlead.model.names import GROUP_ID_BYTES_MAX
 from fairlead.streamlog.payloads import CursorPayload
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import Cursor
+from fairlead.streamlog.values import Cursor, topic_with
 from fairlead.streamlog.writing.draft import Draft
 
 
@@ -27,7 +27,9 @@ def commit_cursor(
         InvalidName: the group's name is empty or too long.
         InvalidValue: a negative offset, or more metadata than Kafka allows.
     """
-    _check(draft, group, number, partition)
+    topic_with(draft.topic(number), number, partition)
+    if not 1 <= len(group.encode()) <= GROUP_ID_BYTES_MAX:
+        raise InvalidName(f"group name of {len(group)} characters: use 1 to {GROUP_ID_BYTES_MAX} bytes")
     text = metadata or ""
     if offset < 0:
         raise InvalidValue(f"group {group}: offset {offset} is negative")
@@ -53,13 +55,3 @@ def delete_cursor(draft: Draft, group: str, number: int, partition: int) -> bool
 
 def _put(draft: Draft, number: int, partition: int, payload: CursorPayload) -> None:
     draft.add_control(Kind.CURSOR, payload, number=number, partition=partition, origin=draft.stream_id)
-
-
-def _check(draft: Draft, group: str, number: int, partition: int) -> None:
-    if not 1 <= len(group.encode()) <= GROUP_ID_BYTES_MAX:
-        raise InvalidName(f"group name of {len(group)} characters: use 1 to {GROUP_ID_BYTES_MAX} bytes")
-    topic = draft.topic(number)
-    if topic is None:
-        raise UnknownTopic(f"topic {number} does not exist any more")
-    if not 0 <= partition < topic.partitions:
-        raise UnknownPartition(f"topic {topic.name} has no partition {partition}")

@@ -13,12 +13,11 @@ from fairlead.model.errors import (
     NotOwner,
     OutOfOrderSequence,
     StaleProducerEpoch,
-    UnknownPartition,
-    UnknownTopic,
 )
 from fairlead.protocol.batch import BatchHeader, read_header, set_offset
 from fairlead.streamlog.state.effects import last_sequence
 from fairlead.streamlog.state.producers import ProducerState
+from fairlead.streamlog.values import topic_with
 from fairlead.streamlog.writing.draft import Draft
 
 MAX_SEQUENCE = 2**31 - 1
@@ -65,11 +64,7 @@ def produce(draft: Draft, number: int, partition: int, batch: bytes | memoryview
 
 def _check_owner(draft: Draft, number: int, partition: int) -> int:
     """The topic epoch, once the topic is known and ours."""
-    topic = draft.topic(number)
-    if topic is None:
-        raise UnknownTopic(f"topic {number} does not exist any more")
-    if not 0 <= partition < topic.partitions:
-        raise UnknownPartition(f"topic {topic.name} has {topic.partitions} partitions, not number {partition}")
+    topic = topic_with(draft.topic(number), number, partition)
     if topic.owner != draft.stream_id:
         raise NotOwner(topic.name, topic.owner.hex())
     return topic.epoch
