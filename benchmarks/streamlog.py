@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.names import slice_of
-from fairlead.protocol.batch import build_batch
+from fairlead.protocol.batch import HEADER_BYTES, build_batch, check_produced, read_header, with_crc
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.objects import checkpoint
 from fairlead.streamlog.state import snapshot
@@ -29,7 +28,6 @@ from fairlead.streamlog.writing.writer import ShardLog
 TOPICS = 1000
 BATCHES = 20_000
 IDLE_TOPICS = 1_000_000
-SEQUENCE_AT = 53
 STREAM = b"a" * 16
 
 
@@ -49,19 +47,18 @@ def main() -> None:
 
 
 def _numbered(batch: bytes, sequence: int) -> bytes:
-    data = bytearray(batch)
-    struct.pack_into(">i", data, SEQUENCE_AT, sequence)
-    return bytes(data)
+    return with_crc(read_header(batch)._replace(base_sequence=sequence), batch[HEADER_BYTES:])[1]
 
 
 def produce_all(log: ShardLog, numbers: list[int], name: str, batch_of: Callable[[int], bytes]) -> None:
     """Seal, write and announce, each timed."""
-    requests: list[Any] = [_request(numbers[i % TOPICS], batch_of(i)) for i in range(BATCHES)]
     spent = {"seal": 0.0, "write": 0.0, "announce": 0.0}
     done = 0
     while done < BATCHES:
+        # made for each commit, since the collector looks at all that wait
+        requests: list[Any] = [_request(numbers[i % TOPICS], batch_of(i)) for i in range(done, done + 500)]
         at = [time.process_time()]
-        sealed = log.seal(requests[done : done + 500])
+        sealed = log.seal(requests)
         at.append(time.process_time())
         log.write(sealed)
         at.append(time.process_time())
@@ -73,7 +70,8 @@ def produce_all(log: ShardLog, numbers: list[int], name: str, batch_of: Callable
     print(f"{name:12}", *(f"{step} {seconds / BATCHES * 1e6:5.1f} us" for step, seconds in spent.items()), sep="  ")
 
 
-def _request(number: int, batch: bytes) -> Any:
+def _request(number: int, data: bytes) -> Any:
+    batch = check_produced(data)
     return lambda draft: produce(draft, number, 0, batch)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from benchmarks.load.content import Bytes, WrongContent
-from fairlead.protocol.batch import CRC_FROM, HEADER_BYTES, build_batch, read_header, split_batches
+from fairlead.protocol.batch import CRC_FROM, HEADER_BYTES, HEADER_DTYPE, LENGTH_END, build_batch, read_header, with_crc
 from fairlead.protocol.records import decompress, write_varint
 from fairlead.protocol.wire import Reader, array_length, bytes_length, string
 
@@ -26,7 +26,6 @@ FETCH, FETCH_VERSION = 1, 12
 METADATA, METADATA_VERSION = 3, 9
 VERSIONS, VERSIONS_VERSION = 18, 0
 _CLIENT_ID = string("benchmark", False)
-_TIMESTAMPS_AT = 27
 _PRODUCED_BYTES = 35
 """Of a topic in an answer to Produce, besides its name: count 1, index 4, error 2, offset 8, time 8, log start 8, no
 record errors 1, no message 1, tags 1 and 1."""
@@ -55,7 +54,6 @@ class BatchForm:
         if count > _PLACES[-1]:
             raise ValueError(f"{count} records in a batch; at most {_PLACES[-1]}")
         blank = build_batch([(None, bytes(record_bytes))] * min(count, 1))
-        head = np.frombuffer(blank[:HEADER_BYTES], np.uint8)
         blocks, self._blocks = [], []
         position, first = HEADER_BYTES, 0
         for before in _PLACES:
@@ -65,21 +63,21 @@ class BatchForm:
                 blocks.append(rows.ravel())
                 position, first = position + rows.size, before
         self.count, self.record_bytes, self.size = count, record_bytes, position
-        self._template = np.concatenate([head, *blocks])
-        for at, number in ((8, position - 12), (23, count - 1), (57, count)):
-            self._template[at : at + 4] = np.frombuffer(struct.pack(">i", number), np.uint8)
+        header = read_header(blank)._replace(
+            length=position - LENGTH_END, last_offset_delta=count - 1, record_count=count
+        )
+        body = np.concatenate([np.empty(0, np.uint8), *blocks]).tobytes()
+        self._template = np.frombuffer(with_crc(header, body)[1], np.uint8)
 
     def build(self, values: Bytes, timestamp_ms: int) -> Bytes:
         """A batch a row, for values of the shape (batches, count, record_bytes)."""
         out = np.tile(self._template, (len(values), 1))
-        out[:, _TIMESTAMPS_AT : _TIMESTAMPS_AT + 16] = np.frombuffer(
-            struct.pack(">qq", timestamp_ms, timestamp_ms), np.uint8
-        )
+        headers = out[:, :HEADER_BYTES].view(HEADER_DTYPE)[:, 0]
+        headers["base_timestamp"] = headers["max_timestamp"] = timestamp_ms
         for position, rows, row_bytes, first in self._blocks:
             block = out[:, position : position + rows * row_bytes].reshape(len(values), rows, row_bytes)
             block[:, :, -1 - self.record_bytes : -1] = values[:, first : first + rows]
-        checksums = np.array([crc32c.crc32c(row[CRC_FROM:]) for row in out], ">u4")
-        out[:, CRC_FROM - 4 : CRC_FROM] = checksums.view(np.uint8).reshape(-1, 4)
+        headers["crc"] = [crc32c.crc32c(row[CRC_FROM:]) for row in out]
         return out
 
 
@@ -210,14 +208,11 @@ class BatchRecords(NamedTuple):
 def batches_of(records: memoryview) -> list[BatchRecords]:
     """The whole batches in a partition's part of an answer; Kafka may cut the last one."""
     found = []
-    end = 0
-    while end + HEADER_BYTES <= len(records):
-        length = 12 + struct.unpack_from(">i", records, end + 8)[0]
-        if end + length > len(records):
+    while len(records) >= HEADER_BYTES:
+        header = read_header(records)
+        batch, records = records[: header.size_bytes], records[header.size_bytes :]
+        if len(batch) < header.size_bytes:
             break
-        end += length
-    for batch in split_batches(records[:end]):
-        header = read_header(batch)
         if crc32c.crc32c(batch[CRC_FROM:]) != header.crc:
             raise WrongContent(f"CRC of the batch at offset {header.base_offset}")
         data = batch[HEADER_BYTES:]

@@ -21,7 +21,7 @@ from benchmarks.load.raw import (
 )
 
 from fairlead.protocol import fetch, produce
-from fairlead.protocol.batch import build_batch, check, records_of
+from fairlead.protocol.batch import HEADER_BYTES, build_batch, check_produced, records_of
 from fairlead.protocol.wire import string
 
 
@@ -43,7 +43,7 @@ def test_a_produce_request_is_read_by_the_server() -> None:
     for topic, batch in zip(request.topics, batches, strict=True):
         assert topic.partitions[0].partition == 0
         assert bytes(topic.partitions[0].records or b"") == batch.tobytes()
-        assert check(batch.tobytes()).record_count == 1
+        assert check_produced(batch.tobytes()).header.record_count == 1
 
 
 def produced(names: list[str], errors: dict[str, int], message: str | None = None) -> bytes:
@@ -118,9 +118,9 @@ def test_records_of_another_form_are_seen(records: list[tuple[bytes | None, byte
 
 def test_records_that_are_cut_are_seen() -> None:
     batch = build_batch([(None, bytes(100))] * 2)
-    for end in range(61, len(batch)):
+    for end in range(HEADER_BYTES, len(batch)):
         with pytest.raises(WrongContent):
-            values_of([BatchRecords(2, 2, batch[61:end])], 100)
+            values_of([BatchRecords(2, 2, batch[HEADER_BYTES:end])], 100)
 
 
 @pytest.mark.parametrize(("count", "topics", "longest"), [(10, 3, 2), (3, 5, 10), (10, 1, 3), (12, 4, 3)])

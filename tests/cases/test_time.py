@@ -14,6 +14,7 @@ from fairlead.protocol.batch import Record, build_batch
 from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, fleet, held, link, path_at
 from tests.gateway.rig import Site, until
 from tests.streamlog.world import DAY_MS, FakeClock
+from tests.support.batches import produced_to
 
 JUNE_2010_MS = 1_276_214_400_000
 """11 June 2010, the day of the AIS records of the demo."""
@@ -31,7 +32,7 @@ async def publish_2010(site: Site) -> None:
     for ship in range(5):
         shard, topic = (await stream.create_topic(f"ship-{ship}"), stream.topic(f"ship-{ship}"))[1]
         records = [Record(n, JUNE_2010_MS + 1000 * n, None, b"!AIVDM %d" % n, ()) for n in range(10)]
-        await stream.produce(shard, topic.number, 0, build_batch(records))
+        await produced_to(shard, topic.number, 0, build_batch(records))
 
 
 async def merged(*sites: Site) -> None:

@@ -19,6 +19,7 @@ from fairlead.model.errors import AlreadyExists, NotFound
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
 from fairlead.storage.memory import MemoryStorage
+from tests.support.batches import produced_to
 
 WRITTEN_MS = 1_700_000_000_000
 """Time stamp of every record that a desk writes."""
@@ -68,9 +69,8 @@ class Desk:
 
     async def write(self, path: str, topic: str, *values: bytes) -> None:
         """Append one batch to partition 0 of a topic that exists."""
-        stream = self.cluster.stream(path)
-        shard, found = stream.topic(topic)
-        await stream.produce(
+        shard, found = self.cluster.stream(path).topic(topic)
+        await produced_to(
             shard, found.number, 0, build_batch([(None, value) for value in values], timestamp_ms=WRITTEN_MS)
         )
 

@@ -72,6 +72,7 @@ from fairlead.wire.messages import (
     to_json,
 )
 from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply
+from tests.support.batches import produced_to
 
 SHIPS = "/ships"
 SOURCE = "/mapr/sf/ships"
@@ -192,7 +193,7 @@ class Site:
             await stream.create_topic(topic)
         shard, found = stream.topic(topic)
         batch = build_batch([(None, value) for value in values])
-        await stream.produce(shard, found.number, partition, batch)
+        await produced_to(shard, found.number, partition, batch)
 
     def end(self, path: str, topic: str, partition: int = 0) -> int:
         """Log end offset; -1 if there is no such topic."""

@@ -60,7 +60,7 @@ class Site:
         """The stored batches of a partition."""
         shard, found = self.stream.topic(topic)
         fetched = shard.log.fetch(found.number, partition, 0, 2**30)
-        return [read_header(bytes(batch), 0) for batch in fetched.batches]
+        return [read_header(batch) for batch in fetched.batches]
 
     def lose_answers(self, api_key: int, count: int) -> LostAnswers:
         """The next answers of an API are lost after the request was carried out: the connection closes instead."""

@@ -11,11 +11,12 @@ from random import Random
 from typing import NamedTuple
 
 from tests.streamlog.world import FakeClock, Names, SeededRandomness, repair_frame, rows_of, sendable, values_at
+from tests.support.batches import produce
 
 from fairlead.model.errors import Damaged, FairleadError, Fenced
 from fairlead.model.names import SLICES
 from fairlead.model.settings import Settings
-from fairlead.protocol.batch import build_batch, records_of
+from fairlead.protocol.batch import CRC_AT, build_batch, records_of
 from fairlead.storage.memory import Crashed, Fault, MemoryStorage
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
@@ -23,7 +24,6 @@ from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import GrantRun
-from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.writing.writer import Sealed, ShardLog
 
@@ -330,7 +330,7 @@ class World:
             place = self.random.choice(batches)
             data = bytearray(rows[place].batch)
             data[-1] ^= 1
-            data[17] ^= 1
+            data[CRC_AT] ^= 1
             rows[place] = rows[place]._replace(batch=bytes(data))
         return replace(frame, rows=rows)
 

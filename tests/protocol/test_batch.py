@@ -3,9 +3,11 @@
 import contextlib
 import struct
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.batches import changed
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol import batch as b
@@ -26,7 +28,8 @@ def test_a_batch_gives_back_its_records_with_every_codec(items, codec, base):
     """Keys, values, headers, times and offsets come back as they went in."""
     written = records(items, base)
     built = b.build_batch(written, base_offset=base, codec=codec)
-    header = b.check(built)
+    header = b.check_stored(built, base, base + len(items) - 1)
+    assert header == b.check_produced(built).header == b.read_header(built)
     assert (header.base_offset, header.last_offset) == (base, base + len(items) - 1)
     assert (header.record_count, header.codec, header.size_bytes) == (len(items), codec, len(built))
     assert header.max_timestamp == max(record.timestamp for record in written)
@@ -37,7 +40,7 @@ def test_offset_and_epoch_lie_outside_the_crc():
     """A batch that got its offset still checks, and nothing else of it has changed."""
     built = b.build_batch([(b"k", b"v")] * 3, timestamp_ms=7)
     placed = b.set_offset(built, 1000, 5)
-    header = b.check(placed)
+    header = b.check_stored(placed, 1000, 1002)
     assert (header.base_offset, header.leader_epoch, header.last_offset) == (1000, 5, 1002)
     assert placed[b.MAGIC_AT :] == built[b.MAGIC_AT :]
 
@@ -56,10 +59,11 @@ def test_a_batch_gets_its_offset_in_place_where_its_memory_may_be_written():
 
 def test_append_time_is_every_record_s_time():
     """LogAppendTime sets the attribute, the maximum and the CRC; consumers see that time on each record."""
-    stamped = b.stamp_append_time(b.build_batch([(None, b"a"), (None, b"b")], timestamp_ms=7), 99)
-    header = b.check(stamped)
+    stamped = b.stamp_append_time(b.check_produced(b.build_batch([(None, b"a"), (None, b"b")], timestamp_ms=7)), 99)
+    header = b.check_produced(stamped.data).header
+    assert header == stamped.header
     assert (header.log_append_time, header.max_timestamp, header.base_timestamp) == (True, 99, 7)
-    assert [record.timestamp for record in b.records_of(stamped)] == [99, 99]
+    assert [record.timestamp for record in b.records_of(stamped.data)] == [99, 99]
 
 
 def test_an_empty_batch_covers_a_gap():
@@ -76,47 +80,73 @@ def test_a_gap_wider_than_one_batch_can_say_is_covered_in_part():
     assert b.read_header(b.empty_batch(0, 2**40, 0)).last_offset == 2**31 - 1
 
 
-def changed(position, data):
-    whole = bytearray(b.build_batch([(b"k", b"v")] * 3))
-    whole[position : position + len(data)] = data
-    return bytes(whole)
+THREE = b.build_batch([(b"k", b"v")] * 3)
+IMPOSSIBLE = [
+    (b"", "shorter than its header"),
+    (bytes(60), "shorter than its header"),
+    (changed(THREE, magic=1), "format v1"),
+    (changed(THREE, length=5), "its header says 17 bytes"),
+    (THREE + b"x", "its header says"),
+    (THREE[:-1] + b"\xff", "CRC-32C"),
+    (changed(THREE, record_count=4), "4 records for 3 offsets"),
+    (changed(THREE, record_count=-1), "-1 records for 3 offsets"),
+    (changed(THREE, last_offset_delta=-1, record_count=0), "0 records for 0 offsets"),
+    (changed(THREE, attributes=7), "codec 7"),
+]
+NOT_OF_A_PRODUCER = [
+    (changed(THREE, record_count=2), "2 records for 3 offsets"),
+    (changed(THREE, record_count=0), "0 records for 3 offsets"),
+    (changed(THREE, attributes=b.TRANSACTIONAL), "transactional and control batches are not served"),
+    (changed(THREE, attributes=b.CONTROL), "transactional and control batches are not served"),
+]
 
 
-def sealed(position, data):
-    """A changed batch whose CRC fits the change."""
-    whole = bytearray(changed(position, data))
-    struct.pack_into(">I", whole, 17, b._crc_of(whole))
-    return bytes(whole)
-
-
-@pytest.mark.parametrize(
-    ("bad", "why"),
-    [
-        (b"", "shorter than its header"),
-        (bytes(60), "shorter than its header"),
-        (changed(16, b"\x01"), "format v1"),
-        (changed(8, struct.pack(">i", 5)), "its header says"),
-        (changed(65, b"\xff"), "CRC-32C"),
-        (sealed(57, struct.pack(">i", 2)), "2 records for 3 offsets"),
-        (sealed(57, struct.pack(">i", 0)), "0 records"),
-        (sealed(21, struct.pack(">h", 0x10)), "transactional"),
-        (sealed(21, struct.pack(">h", 0x20)), "control"),
-        (sealed(21, struct.pack(">h", 7)), "codec 7"),
-        (b.build_batch([(b"k", b"v")]) + b"x", "its header says"),
-    ],
-)
-def test_a_batch_that_does_not_hold_together_is_refused(bad, why):
+@pytest.mark.parametrize(("bad", "why"), IMPOSSIBLE + NOT_OF_A_PRODUCER)
+def test_a_batch_that_no_producer_may_send_is_refused(bad, why):
     """The error says what is wrong with it."""
     with pytest.raises(CorruptBatch, match=why):
-        b.check(bad)
+        b.check_produced(bad)
 
 
-def test_batches_are_split_by_their_lengths():
-    """Each piece is one whole batch."""
-    one, two = b.build_batch([(b"a", b"1")]), b.build_batch([(b"b", b"2")] * 9)
-    assert [bytes(piece) for piece in b.split_batches(one + two)] == [one, two]
-    with pytest.raises(CorruptBatch):
-        b.split_batches(one + two[:-1])
+@pytest.mark.parametrize(("bad", "why"), IMPOSSIBLE)
+def test_a_stored_batch_that_does_not_hold_together_is_refused(bad, why):
+    """The error says what is wrong with it."""
+    with pytest.raises(CorruptBatch, match=why):
+        b.check_stored(bad, 0, 2)
+
+
+@pytest.mark.parametrize("stored", [batch for batch, _ in NOT_OF_A_PRODUCER])
+def test_a_log_may_hold_what_no_producer_may_send(stored):
+    """Control batches, those of transactions, and such as compaction has left with fewer records than offsets."""
+    assert b.check_stored(stored, 0, 2) == b.read_header(stored)
+
+
+@pytest.mark.parametrize(("base", "last"), [(1, 2), (0, 3), (1, 3)])
+def test_a_stored_batch_has_the_offsets_of_its_row(base, last):
+    """Neither lies in what a producer sends, and the first is not even under the CRC."""
+    assert b.check_produced(THREE).data is THREE
+    with pytest.raises(CorruptBatch, match=r"^the offsets in the batch are not the row's$"):
+        b.check_stored(THREE, base, last)
+
+
+def test_fields_lie_where_kafka_has_them():
+    """`DefaultRecordBatch` (KIP-98); told by a batch whose fields are all different."""
+    header = b.BatchHeader(1, 49, 2, b.MAGIC, 0, 3, 4, 5, 6, 7, 8, 9, 10)
+    head = b.with_crc(header, b"")[1]
+    assert head[21:] == struct.pack(">hiqqqhii", 3, 4, 5, 6, 7, 8, 9, 10)
+    assert head[:17] == struct.pack(">qiib", 1, 49, 2, 2)
+    assert (b.HEADER_BYTES, b.LENGTH_END, b.MAGIC_AT, b.CRC_AT, b.CRC_FROM, b.PRODUCER_END) == (61, 12, 16, 17, 21, 57)
+    assert b.crc_of(head) == head[17:21] == struct.pack(">I", b.read_header(head).crc)
+    assert b.producer_of(head) == (7, 8, 9)
+
+
+def test_many_headers_are_read_at_once_as_each_is():
+    """Columns of numpy have the names and values of a header's fields."""
+    batches = [b.build_batch([(None, b"v")], base_offset=at, producer_id=at - 1) for at in range(3)]
+    data = np.frombuffer(b"".join(batches), np.uint8)
+    rows = data.reshape(3, -1)[:, : b.HEADER_BYTES].copy().view(b.HEADER_DTYPE)[:, 0]
+    assert [tuple(row.tolist()) for row in rows] == [b.read_header(batch) for batch in batches]
+    assert b.producer_ids(data, np.arange(3) * len(batches[0])).tolist() == [-1, 0, 1]
 
 
 def test_the_first_record_of_a_time_is_found_inside_a_batch():
@@ -148,7 +178,9 @@ def test_a_damaged_batch_never_passes(data):
     place = data.draw(st.integers(16, len(built) - 1))
     built[place] ^= data.draw(st.integers(1, 255))
     with pytest.raises(CorruptBatch):
-        b.check(built)
+        b.check_produced(bytes(built))
+    with pytest.raises(CorruptBatch):
+        b.check_stored(bytes(built), 0, 3)
 
 
 def test_java_s_snappy_frames_are_read():

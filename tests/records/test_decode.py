@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from contextlib import suppress
 from typing import Any
 
@@ -12,13 +11,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.batches import changed
 
 from fairlead.model.errors import CorruptBatch, InvalidValue
 from fairlead.protocol.batch import (
     CODEC_MASK,
     CRC_FROM,
     HEADER_BYTES,
+    LENGTH_END,
     build_batch,
+    check_produced,
     read_header,
     records_of,
     stamp_append_time,
@@ -104,12 +106,11 @@ def test_hostile_bytes_are_refused_as_the_plain_decoder_refuses_them(rows: Any, 
 @given(st.binary(max_size=60), st.integers(-5, 70), st.integers(-5, 70))
 def test_records_made_of_noise_are_refused(noise: bytes, count: int, last_delta: int) -> None:
     """Records that are noise, under a header with any count, never give more than CorruptBatch."""
-    batch = bytearray(build_batch([(None, b"")]))[:HEADER_BYTES] + noise
-    struct.pack_into(">i", batch, 8, len(batch) - 12)
-    struct.pack_into(">i", batch, 23, last_delta)
-    struct.pack_into(">i", batch, 57, count)
+    head = build_batch([(None, b"")])[:HEADER_BYTES]
+    length = HEADER_BYTES + len(noise) - LENGTH_END
+    batch = changed(head + noise, length=length, last_offset_delta=last_delta, record_count=count)
     with suppress(CorruptBatch):
-        decoded([bytes(batch)])
+        decoded([batch])
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -146,8 +147,8 @@ def test_chosen_columns_come_in_the_order_chosen() -> None:
 
 def test_append_time_is_the_time_of_every_record() -> None:
     """A batch stamped by the server shows that time, and type 1."""
-    batch = stamp_append_time(a_batch([(1, None, b"v", ()), (2, None, b"w", ())], 0, 0), 77)
-    (made,) = decode(stored([batch]), ("timestamp", "timestampType"))
+    batch = stamp_append_time(check_produced(a_batch([(1, None, b"v", ()), (2, None, b"w", ())], 0, 0)), 77)
+    (made,) = decode(stored([bytes(batch.data)]), ("timestamp", "timestampType"))
     assert made.column("timestamp").cast(pa.int64()).to_pylist() == [77_000, 77_000]
     assert made.column("timestampType").to_pylist() == [1, 1]
 

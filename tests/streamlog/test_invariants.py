@@ -18,6 +18,7 @@ from tests.streamlog.world import (
     replicated,
     values_at,
 )
+from tests.support.batches import produce
 
 from fairlead.model.errors import Damaged, Fenced, StorageUnavailable
 from fairlead.storage import names
@@ -25,7 +26,6 @@ from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeResult
 from fairlead.streamlog.objects import opening
-from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.writer import ShardLog
 
 QUICK = replace(SETTINGS, merge_commits_min=1, delete_grace_seconds=1.0)

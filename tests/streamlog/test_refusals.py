@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.streamlog.world import batch_of, fresh, made
 from tests.streamlog.writing.test_shard import opened
+from tests.support.batches import produce
 
 from fairlead.model.errors import Damaged, FairleadError, NotOwner, OffsetOutOfRange, StorageFull, another
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.writing.draft import DraftRequest
-from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.writer import ShardLog
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.support.batches import produce
 
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import OffsetOutOfRange
@@ -12,7 +13,6 @@ from fairlead.protocol.batch import build_batch, read_header
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.writing.cursors import commit_cursor
 from fairlead.streamlog.writing.entries import put_entry
-from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topics import create_topic
 from fairlead.streamlog.writing.writer import ShardLog

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
+from tests.support.batches import produce
+
 from fairlead.model.names import SLICES
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
@@ -16,7 +18,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind, Row
 from fairlead.streamlog.values import GrantRun, Topic
-from fairlead.streamlog.writing.produce import ProduceResult, produce
+from fairlead.streamlog.writing.produce import ProduceResult
 from fairlead.streamlog.writing.topics import create_topic
 from fairlead.streamlog.writing.writer import ShardLog
 

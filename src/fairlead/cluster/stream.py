@@ -18,7 +18,6 @@ from fairlead.model.names import shard_of
 from fairlead.streamlog.values import Cursor, Topic
 from fairlead.streamlog.writing import cursors, topics
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
-from fairlead.streamlog.writing.produce import ProduceResult, produce
 from fairlead.streamlog.writing.shard import Shard
 
 CHANGED_TOGETHER = 500
@@ -182,14 +181,6 @@ class Stream:
         """
         changes = dict(configs)
         return await self.shard_for(name).submit(lambda draft: topics.set_configs(draft, name, changes))
-
-    async def produce(self, shard: Shard, number: int, partition: int, batch: bytes) -> ProduceResult:
-        """Append one checked record batch.
-
-        Raises:
-            UnknownTopic, UnknownPartition, NotOwner, StorageFull, OutOfOrderSequence, StaleProducerEpoch.
-        """
-        return await shard.submit(lambda draft: produce(draft, number, partition, batch), len(batch))
 
     async def commit_cursors(self, group: str, offsets: Sequence[CommittedOffset]) -> list[Exception | None]:
         """Commit offsets of a group; the answer has None or the reason of refusal for each, in order."""

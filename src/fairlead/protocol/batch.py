@@ -8,26 +8,24 @@ Layout (big-endian; Kafka `DefaultRecordBatch`, KIP-98), 61 bytes before the rec
 
 The CRC covers everything from the attributes on, so base offset and leader epoch are filled in without touching it.
 Attributes: bits 0-2 compression, 3 timestamp type (1: LogAppendTime), 4 transactional, 5 control, 6 delete horizon.
+No other module knows where in a batch a field lies.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import crc32c
+import numpy as np
+from numpy.typing import NDArray
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol import records as _records
 from fairlead.protocol.records import Record
 
-HEADER_BYTES = 61
-LENGTH_END = 12
-"""Bytes of a batch that its length field does not count."""
-MAGIC_AT = 16
-CRC_FROM = 21
-"""The CRC covers the bytes from here to the end."""
 MAGIC = 2
 
 CODEC_MASK = 0x07
@@ -40,13 +38,8 @@ NO_PRODUCER = -1
 NO_SEQUENCE = -1
 _DELTA_MAX = 2**31 - 1
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_PREFIX = struct.Struct(">qii")
-_LENGTH = struct.Struct(">i")
-_CRC = struct.Struct(">I")
-_ATTRIBUTES = struct.Struct(">h")
-_MAX_TIMESTAMP = struct.Struct(">q")
-_MAX_TIMESTAMP_AT = 35
+_FORMS = "qiibIhiqqqhii"
+"""The fields of `BatchHeader`, as `struct` names their types."""
 
 
 class BatchHeader(NamedTuple):
@@ -93,16 +86,46 @@ class BatchHeader(NamedTuple):
         return self.producer_id != NO_PRODUCER
 
 
-def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
-    """The header of the batch at `position`; nothing is checked but that 61 bytes are there.
+def _place(field: str) -> int:
+    return struct.calcsize(">" + _FORMS[: BatchHeader._fields.index(field)])
+
+
+_HEADER = struct.Struct(">" + _FORMS)
+_PREFIX = struct.Struct(">qii")
+_PRODUCER = struct.Struct(">qhi")
+
+HEADER_BYTES = _HEADER.size
+HEADER_DTYPE = np.dtype([(name, f">{form}") for name, form in zip(BatchHeader._fields, _FORMS, strict=True)])
+"""A header for numpy: its fields have the names of `BatchHeader`'s."""
+LENGTH_END = _place("leader_epoch")
+"""Bytes of a batch that its length field does not count."""
+MAGIC_AT = _place("magic")
+CRC_AT, CRC_BYTES = _place("crc"), 4
+CRC_FROM = _place("attributes")
+"""The CRC covers the bytes from here to the end."""
+_PRODUCER_AT = _place("producer_id")
+PRODUCER_END = _place("record_count")
+"""The fields that name a producer and its sequence end here."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBatch:
+    """A batch that keeps what a producer must keep (`check_produced`): its header, read once, and its bytes."""
+
+    header: BatchHeader
+    data: bytes | memoryview
+
+
+def read_header(batch: bytes | bytearray | memoryview) -> BatchHeader:
+    """The header of the batch that the buffer begins with; nothing is checked but that its bytes are there.
 
     Raises:
         CorruptBatch: fewer bytes are there.
     """
     try:
-        return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+        return BatchHeader._make(_HEADER.unpack_from(batch))
     except struct.error:
-        raise CorruptBatch(f"a record batch of {len(buffer) - position} bytes is shorter than its header") from None
+        raise CorruptBatch(f"a record batch of {len(batch)} bytes is shorter than its header") from None
 
 
 def magic_of(buffer: bytes | memoryview) -> int | None:
@@ -110,8 +133,26 @@ def magic_of(buffer: bytes | memoryview) -> int | None:
     return buffer[MAGIC_AT] if len(buffer) > MAGIC_AT else None
 
 
-def check(batch: bytes | bytearray | memoryview) -> BatchHeader:
-    """The header of exactly one batch, once all that can be checked without opening it holds.
+def crc_of(batch: bytes | memoryview) -> bytes:
+    """The CRC that the header has, as its four bytes."""
+    return bytes(batch[CRC_AT:CRC_FROM])
+
+
+def producer_of(batch: bytes | memoryview) -> tuple[int, int, int]:
+    """(producer id, producer epoch, base sequence); the id is `NO_PRODUCER` where the batch names none."""
+    found: tuple[int, int, int] = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+    return found
+
+
+def producer_ids(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The producer id of each of the batches that begin at `starts` in `data`."""
+    places = starts[:, None] + np.arange(_PRODUCER_AT, _place("producer_epoch"))
+    found: NDArray[np.int64] = data[places].view(">i8").ravel()
+    return found
+
+
+def check_produced(batch: bytes | memoryview) -> CheckedBatch:
+    """Exactly one batch of a producer, once all that can be checked without opening it holds.
 
     Checked: magic 2, length, CRC-32C, at least one record, as many records as offsets, a known codec, neither
     transactional nor control.
@@ -120,30 +161,66 @@ def check(batch: bytes | bytearray | memoryview) -> BatchHeader:
         CorruptBatch: one of these does not hold; the message says which.
     """
     header = read_header(batch)
-    why = _fault(header, len(batch))
-    if why is None and _crc_of(batch) != header.crc:
-        why = "its CRC-32C is wrong"
+    why = _fault_of_form(header, len(batch)) or _fault_of_producer(header) or _fault_of_content(header, batch)
     if why is not None:
-        raise CorruptBatch(f"record batch of {len(batch)} bytes: {why}")
+        raise _corrupt(batch, why)
+    return CheckedBatch(header, batch)
+
+
+def check_stored(batch: bytes | memoryview, base_offset: int, last_offset: int) -> BatchHeader:
+    """The header of exactly one batch of a log, once it holds together and has these offsets (inclusive).
+
+    Checked: magic 2, length, CRC-32C, a known codec, no more records than offsets. A log may hold what no producer may
+    send here: control batches, those of transactions, and such as compaction has left with fewer records than offsets.
+
+    Raises:
+        CorruptBatch: one of these does not hold; the message says which.
+    """
+    header = read_header(batch)
+    why = _fault_of_form(header, len(batch)) or _fault_of_count(header) or _fault_of_content(header, batch)
+    if why is not None:
+        raise _corrupt(batch, why)
+    if header.base_offset != base_offset or header.last_offset != last_offset:
+        raise CorruptBatch("the offsets in the batch are not the row's")
     return header
 
 
-def _fault(header: BatchHeader, size_bytes: int) -> str | None:
+def _corrupt(batch: bytes | memoryview, why: str) -> CorruptBatch:
+    return CorruptBatch(f"record batch of {len(batch)} bytes: {why}")
+
+
+def _fault_of_form(header: BatchHeader, size_bytes: int) -> str | None:
     if header.magic != MAGIC:
         return f"format v{header.magic} is not served, only v2"
-    if header.size_bytes != size_bytes:
+    if header.length + LENGTH_END != size_bytes:
         return f"its header says {header.size_bytes} bytes"
-    if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
-        return f"{header.record_count} records for {header.last_offset_delta + 1} offsets"
-    if header.attributes & (TRANSACTIONAL | CONTROL):
-        return "transactional and control batches are not served"
-    if header.codec >= len(_records.CODECS):
-        return f"compression codec {header.codec} is not known"
     return None
 
 
-def _crc_of(batch: bytes | bytearray | memoryview) -> int:
-    return int(crc32c.crc32c(memoryview(batch)[CRC_FROM:]))
+def _fault_of_producer(header: BatchHeader) -> str | None:
+    if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
+        return _count_and_offsets(header)
+    if header.attributes & (TRANSACTIONAL | CONTROL):
+        return "transactional and control batches are not served"
+    return None
+
+
+def _fault_of_count(header: BatchHeader) -> str | None:
+    if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
+        return _count_and_offsets(header)
+    return None
+
+
+def _count_and_offsets(header: BatchHeader) -> str:
+    return f"{header.record_count} records for {header.last_offset_delta + 1} offsets"
+
+
+def _fault_of_content(header: BatchHeader, batch: bytes | memoryview) -> str | None:
+    if header.attributes & CODEC_MASK >= len(_records.CODECS):
+        return f"compression codec {header.codec} is not known"
+    if crc32c.crc32c(memoryview(batch)[CRC_FROM:]) != header.crc:
+        return "its CRC-32C is wrong"
+    return None
 
 
 def set_offset(batch: bytes | bytearray | memoryview, base_offset: int, leader_epoch: int) -> bytes | memoryview:
@@ -158,14 +235,18 @@ def set_offset(batch: bytes | bytearray | memoryview, base_offset: int, leader_e
     return b"".join((prefix, memoryview(batch)[MAGIC_AT:]))
 
 
-def stamp_append_time(batch: bytes | bytearray | memoryview, append_time_ms: int) -> bytes:
+def stamp_append_time(batch: CheckedBatch, append_time_ms: int) -> CheckedBatch:
     """A copy of the batch whose records all have `append_time_ms` as their time, with a new CRC (LogAppendTime)."""
-    out = bytearray(batch)
-    (attributes,) = _ATTRIBUTES.unpack_from(out, CRC_FROM)
-    _ATTRIBUTES.pack_into(out, CRC_FROM, attributes | LOG_APPEND_TIME)
-    _MAX_TIMESTAMP.pack_into(out, _MAX_TIMESTAMP_AT, append_time_ms)
-    _CRC.pack_into(out, CRC_FROM - 4, _crc_of(out))
-    return bytes(out)
+    attributes = batch.header.attributes | LOG_APPEND_TIME
+    header = batch.header._replace(attributes=attributes, max_timestamp=append_time_ms)
+    return CheckedBatch(*with_crc(header, memoryview(batch.data)[HEADER_BYTES:]))
+
+
+def with_crc(header: BatchHeader, body: bytes | memoryview) -> tuple[BatchHeader, bytes]:
+    """The header with the CRC that fits it and the records in `body`, and the whole batch."""
+    crc = crc32c.crc32c(body, crc32c.crc32c(_HEADER.pack(*header)[CRC_FROM:]))
+    header = header._replace(crc=crc)
+    return header, b"".join((_HEADER.pack(*header), body))
 
 
 def empty_batch(base_offset: int, last_offset: int, leader_epoch: int) -> bytes:
@@ -174,30 +255,8 @@ def empty_batch(base_offset: int, last_offset: int, leader_epoch: int) -> bytes:
     A gap of more than 2**31 offsets is covered by as many as one batch can; the reader asks again from there.
     """
     delta = min(last_offset - base_offset, _DELTA_MAX)
-    return _build(
-        base_offset, leader_epoch, 0, delta, (NO_TIMESTAMP, NO_TIMESTAMP), (NO_PRODUCER, -1, NO_SEQUENCE), 0, b""
-    )
-
-
-def split_batches(data: bytes | memoryview) -> list[memoryview]:
-    """The batches that lie one after the other in `data`, by their length fields.
-
-    Raises:
-        CorruptBatch: the last one is cut, or a length is impossible.
-    """
-    view = memoryview(data)
-    found: list[memoryview] = []
-    position = 0
-    while position < len(view):
-        if position + LENGTH_END > len(view):
-            raise CorruptBatch("a record batch is cut in its header")
-        (length,) = _LENGTH.unpack_from(view, position + 8)
-        end = position + LENGTH_END + length
-        if length < 0 or end > len(view):
-            raise CorruptBatch(f"a record batch of {length} bytes is cut")
-        found.append(view[position:end])
-        position = end
-    return found
+    times, producer = (NO_TIMESTAMP, NO_TIMESTAMP), (NO_PRODUCER, -1, NO_SEQUENCE)
+    return _build(base_offset, leader_epoch, 0, delta, times, producer, 0, b"")
 
 
 def records_of(batch: bytes | memoryview, header: BatchHeader | None = None) -> Iterator[Record]:
@@ -268,9 +327,7 @@ def _build(
     body: bytes,
 ) -> bytes:
     length = HEADER_BYTES - LENGTH_END + len(body)
-    header = _HEADER.pack(
+    header = BatchHeader(
         base_offset, length, leader_epoch, MAGIC, 0, attributes, last_offset_delta, *times, *producer, count
     )
-    out = bytearray(header + body)
-    _CRC.pack_into(out, CRC_FROM - 4, _crc_of(out))
-    return bytes(out)
+    return with_crc(header, body)[1]

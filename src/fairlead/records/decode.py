@@ -19,7 +19,16 @@ import pyarrow as pa
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol import records as protocol_records
-from fairlead.protocol.batch import CODEC_MASK, CONTROL, CRC_FROM, HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, MAGIC
+from fairlead.protocol.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_FROM,
+    HEADER_BYTES,
+    HEADER_DTYPE,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    MAGIC,
+)
 from fairlead.records import kernels
 from fairlead.records.columns import ALL, arrow_schema
 
@@ -34,14 +43,6 @@ _BEYOND = 2**62
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
-
-_HEADER = np.dtype(
-    [
-        *(("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4")),
-        *(("attributes", ">i2"), ("last_offset_delta", ">i4"), ("base_timestamp", ">i8"), ("max_timestamp", ">i8")),
-        *(("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("count", ">i4")),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +115,14 @@ def _headers(stored: BatchesInBuffer, check_crc: bool) -> Any:
     inside = (stored.start >= 0) & (stored.end <= len(stored.data)) & (stored.end - stored.start >= HEADER_BYTES)
     _all_or_fail(stored, inside, "shorter than the header of a record batch")
     at = stored.start[:, None] + np.arange(HEADER_BYTES)
-    headers = stored.data[at].view(_HEADER)[:, 0] if len(stored) else np.empty(0, _HEADER)
+    headers = stored.data[at].view(HEADER_DTYPE)[:, 0] if len(stored) else np.empty(0, HEADER_DTYPE)
     _all_or_fail(stored, headers["magic"] == MAGIC, "not a record batch of format v2")
     size = stored.end - stored.start
     _all_or_fail(stored, headers["length"].astype(np.int64) + LENGTH_END == size, "its length is not its header's")
     _all_or_fail(stored, headers["base_offset"] == stored.base_offset, "its header has another offset")
     _all_or_fail(stored, (headers["attributes"] & CONTROL) == 0, "a control batch")
-    last_delta = headers["last_offset_delta"]
-    counts_fit = (headers["count"] >= 0) & (last_delta >= 0) & (headers["count"].astype(np.int64) <= last_delta + 1)
+    count, last_delta = headers["record_count"], headers["last_offset_delta"]
+    counts_fit = (count >= 0) & (last_delta >= 0) & (count.astype(np.int64) <= last_delta + 1)
     _all_or_fail(stored, counts_fit, "its count of records does not fit its offsets")
     if check_crc:
         _check_crcs(stored, headers["crc"])
@@ -178,7 +179,7 @@ def _plan(stored: BatchesInBuffer, headers: Any, inflated: Sequence[bytes | None
         if data is not None:
             address = np.frombuffer(data, np.uint8).ctypes.data
             plan[index, :2] = (address, address + len(data))
-    plan[:, 2] = headers["count"]
+    plan[:, 2] = headers["record_count"]
     plan[:, 3] = stored.base_offset
     plan[:, 4] = headers["last_offset_delta"]
     plan[:, 5] = headers["base_timestamp"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fairlead.model.errors import CorruptBatch, Damaged, FairleadError
-from fairlead.protocol import batch as batches
+from fairlead.protocol.batch import check_stored
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
@@ -127,9 +127,7 @@ def _check_batches(columns: Columns) -> Iterator[Problem]:
 
 def _check_row(row: Row) -> None:
     if row.kind == Kind.BATCH:
-        header = batches.check(row.batch)
-        if (header.base_offset, header.base_offset + header.last_offset_delta) != (row.base_offset, row.last_offset):
-            raise CorruptBatch("the offsets in the batch are not the row's")
+        check_stored(row.batch, row.base_offset, row.last_offset)
     else:
         payloads.control_key(row.kind, row.topic, row.partition, row.batch)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fairlead.model.errors import UnknownPartition, UnknownTopic
+from fairlead.protocol.batch import crc_of
 from fairlead.streamlog.rows import Row
 
 
@@ -201,7 +202,6 @@ class Pending:
         self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
 
 
-CRC_AT = 17
 RowKey = tuple[int, int, int]
 """(topic number, partition, an offset)."""
 
@@ -218,7 +218,7 @@ class StoredBatch(NamedTuple):
 
 def stored(row: Row) -> StoredBatch:
     """What tells this BATCH row from others."""
-    return StoredBatch(row.base_offset, row.last_offset, row.epoch, row.origin, bytes(row.batch[CRC_AT : CRC_AT + 4]))
+    return StoredBatch(row.base_offset, row.last_offset, row.epoch, row.origin, crc_of(row.batch))
 
 
 class NotLoaded(Exception):

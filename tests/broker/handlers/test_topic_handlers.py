@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import asking, topic_id, versions
+from tests.support.batches import produced_to
 
 from fairlead.cluster.stream import CHANGED_TOGETHER, _uuid5
 from fairlead.cluster.values import StreamSettings
@@ -159,7 +160,7 @@ async def test_offsets_are_listed_in_every_version(version):
     """The ends of what exists; a code and no offset for what does not."""
     async with asking() as asker:
         shard, topic = asker.cluster.stream("/default").topic("a")
-        await asker.cluster.stream("/default").produce(shard, topic.number, 1, build_batch([(None, b"v")] * 3))
+        await produced_to(shard, topic.number, 1, build_batch([(None, b"v")] * 3))
 
         def partition(index, timestamp):
             return {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}

@@ -21,13 +21,13 @@ from tests.streamlog.world import (
 )
 
 from fairlead.model.names import slice_of
-from fairlead.protocol.batch import set_offset
+from fairlead.protocol.batch import CRC_AT, set_offset
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import CRC_AT, GrantRun
+from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.streamlog.world import DAY_MS, SETTINGS, FakeClock, SeededRandomness, batch_of, fresh, made, opened, produced
+from tests.support.batches import produce
 from tests.support.rows import batch_row, control_row
 
 from fairlead.model.errors import StorageUnavailable
@@ -26,7 +27,6 @@ from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.values import LogObject
 from fairlead.streamlog.writing.cursors import commit_cursor, delete_cursor
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
-from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 

@@ -19,6 +19,7 @@ from tests.streamlog.world import (
     produced,
     values_at,
 )
+from tests.support.batches import produce
 
 from fairlead.model.errors import Damaged, OffsetOutOfRange, StorageUnavailable
 from fairlead.model.names import SLICES
@@ -34,7 +35,6 @@ from fairlead.streamlog.reading.views import LogViews
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.writing import recovery, upkeep
 from fairlead.streamlog.writing.cursors import commit_cursor
-from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.topics import delete_topic, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -255,8 +255,6 @@ def test_records_of_2010_survive_a_time_to_live_of_seven_days() -> None:
 def test_idempotence_survives_merging_and_restart_without_checkpoint() -> None:
     """Producer state is rebuilt from batch headers."""
     from tests.streamlog.world import batch_of
-
-    from fairlead.streamlog.writing.produce import produce
 
     clock = FakeClock()
     log = fresh(clock=clock, settings=QUICK)

@@ -16,13 +16,13 @@ from tests.streamlog.world import (
     produced,
     values_at,
 )
+from tests.support.batches import produce
 
 from fairlead.model.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
 from fairlead.protocol.batch import build_batch, read_header
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.writer import ShardLog
 
 A = b"a" * 16

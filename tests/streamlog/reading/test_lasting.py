@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import struct
 from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.batches import changed
 from tests.support.rows import batch_row, control_row, entry_row
 
 from fairlead.storage.memory import MemoryStorage
@@ -24,7 +24,6 @@ from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import LogObject
 
 OURS, OTHERS = b"a" * 16, b"b" * 16
-PRODUCER_AT = 43
 
 
 def lived(seed: int, count: int) -> list[Row]:
@@ -60,10 +59,9 @@ def _row(chance: random.Random, place: int, topics: int, control: float) -> Row:
         return entry_row("key", place)._replace(appended_at=fields["appended_at"])
     row = batch_row(offset=2 * place, count=chance.randrange(1, 3), partition=partition, **fields)
     row = row._replace(epoch=chance.choice([0, 0, 0, 1, 2, chance.randrange(4)]))
-    data = bytearray(row.batch)
-    producer = (chance.choice([-1, 7, 7, 8]), chance.choice([0, 0, 0, 1]), place)
-    struct.pack_into(">qhi", data, PRODUCER_AT, *producer)
-    return row._replace(batch=chance.choice([bytes(data), bytes(data), bytes(data), b""]))
+    producer, producer_epoch = chance.choice([-1, 7, 7, 8]), chance.choice([0, 0, 0, 1])
+    data = changed(bytes(row.batch), producer_id=producer, producer_epoch=producer_epoch, base_sequence=place)
+    return row._replace(batch=chance.choice([data, data, data, b""]))
 
 
 def tables(state: ShardState) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced, rows_of
+from tests.support.batches import produce
 
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
@@ -24,7 +25,6 @@ from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.merging.runners import ThreadMerger
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import put_entry
-from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.shard import (
     GATHER_BYTES_MAX,
     GATHER_REQUESTS_MIN,

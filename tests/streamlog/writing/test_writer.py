@@ -17,6 +17,7 @@ from tests.streamlog.world import (
     rows_of,
     values_at,
 )
+from tests.support.batches import produce
 
 from fairlead.model.errors import (
     BadRequest,
@@ -37,7 +38,6 @@ from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.cursors import commit_cursor, delete_cursor
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
-from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.topics import create_topic, delete_topic
 from fairlead.streamlog.writing.writer import ShardLog
 

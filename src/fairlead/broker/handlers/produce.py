@@ -21,8 +21,17 @@ from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.topic_settings import LOG_APPEND_TIME, timestamp_type
 from fairlead.broker.topics import Found
-from fairlead.model.errors import BatchTooLarge, Closed, FairleadError, NotOwner, another
-from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, MAGIC, check, magic_of, read_header, stamp_append_time
+from fairlead.model.errors import BatchTooLarge, Closed, CorruptBatch, FairleadError, NotOwner, another
+from fairlead.protocol.batch import (
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    CheckedBatch,
+    check_produced,
+    magic_of,
+    read_header,
+    stamp_append_time,
+)
 from fairlead.protocol.produce import (
     ACKS_NONE,
     PartitionProduceResponse,
@@ -53,7 +62,7 @@ class _Item(NamedTuple):
     partition_at: int
     found: Found
     partition: int
-    batch: memoryview
+    batch: CheckedBatch
     stamped: bool
     """Records get the time of their append (LogAppendTime)."""
 
@@ -126,27 +135,36 @@ def _check_request(request: ProduceRequest) -> None:
         raise RefusedRequest(ErrorCode.invalid_required_acks, f"acks={request.acks}: use 0, 1 or all")
 
 
-def _checked(ctx: RequestContext, found: Found, asked: ProducePartition) -> memoryview:
-    """The one batch that is produced to a partition, checked but for its producer's sequence."""
+def _checked(ctx: RequestContext, found: Found, asked: ProducePartition) -> CheckedBatch:
+    """The one batch that is produced to a partition."""
     found.topic.check_partition(asked.partition)
-    batch = asked.records
-    if batch is None or len(batch) == 0:
+    data = asked.records
+    if data is None or len(data) == 0:
         raise RefusedRequest(ErrorCode.invalid_record, "there are no records")
-    if len(batch) > ctx.settings.message_bytes_max:
-        raise BatchTooLarge(f"a batch of {len(batch):,} bytes is above {ctx.settings.message_bytes_max:,}")
-    _check_format(batch)
-    if check(batch).log_append_time:
+    if len(data) > ctx.settings.message_bytes_max:
+        raise BatchTooLarge(f"a batch of {len(data):,} bytes is above {ctx.settings.message_bytes_max:,}")
+    batch = _one_batch(data)
+    if batch.header.log_append_time:
         raise RefusedRequest(ErrorCode.invalid_timestamp, "a producer must not say LogAppendTime; the topic does")
     return batch
 
 
-def _check_format(batch: memoryview) -> None:
-    magic = magic_of(batch)
+def _one_batch(data: memoryview) -> CheckedBatch:
+    try:
+        return check_produced(data)
+    except CorruptBatch:
+        _check_form(data)
+        raise
+
+
+def _check_form(data: memoryview) -> None:
+    """Refuse what has a code of its own: an older format, and several batches."""
+    magic = magic_of(data)
     if magic is not None and magic < MAGIC:
         raise RefusedRequest(
             ErrorCode.unsupported_for_message_format, f"records of format v{magic} are not served, only v2"
         )
-    if len(batch) >= HEADER_BYTES and 0 < read_header(batch).length < len(batch) - LENGTH_END:
+    if len(data) >= HEADER_BYTES and 0 < read_header(data).length < len(data) - LENGTH_END:
         raise RefusedRequest(ErrorCode.invalid_record, "one partition takes one batch of a request")
 
 
@@ -156,16 +174,16 @@ def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
     open_groups: dict[Shard, tuple[list[_Item], int]] = {}
     for item in items:
         group, size = open_groups.get(item.found.shard, ([], 0))
-        if not group or size + len(item.batch) > _SUBMITTED_TOGETHER_BYTES:
+        if not group or size + len(item.batch.data) > _SUBMITTED_TOGETHER_BYTES:
             group, size = [], 0
             groups.append(group)
         group.append(item)
-        open_groups[item.found.shard] = (group, size + len(item.batch))
+        open_groups[item.found.shard] = (group, size + len(item.batch.data))
     return groups
 
 
 def _submit(group: Sequence[_Item]) -> asyncio.Future[Sequence[_Outcome]]:
-    size_bytes = sum(len(item.batch) for item in group)
+    size_bytes = sum(len(item.batch.data) for item in group)
     return group[0].found.shard.submit(lambda draft: [_append(draft, item) for item in group], size_bytes)
 
 
@@ -185,8 +203,8 @@ def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionPr
         return _refused(item.partition, outcome)
     if not outcome.duplicate:
         ctx.traffic.produced_batches += 1
-        ctx.traffic.produced_records += read_header(item.batch).record_count
-        ctx.traffic.produced_bytes += len(item.batch)
+        ctx.traffic.produced_records += item.batch.header.record_count
+        ctx.traffic.produced_bytes += len(item.batch.data)
     append_time_ms = outcome.appended_at if item.stamped else -1
     return PartitionProduceResponse(
         item.partition, ErrorCode.none, outcome.base_offset, append_time_ms, outcome.log_start

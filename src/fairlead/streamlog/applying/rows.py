@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead.model.errors import CorruptBatch
-from fairlead.protocol.batch import check
+from fairlead.protocol.batch import check_stored, crc_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.topics import TopicApplier
 from fairlead.streamlog.frames.frame import FrameTopic, Repair
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import joined_history
-from fairlead.streamlog.values import CRC_AT, PartitionState, RowKey, StoredBatch, Topic
+from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
 
 
 class RowApplier(TopicApplier):
@@ -108,8 +108,8 @@ class RowApplier(TopicApplier):
         return found == self._as_stored(row)
 
     def _as_stored(self, row: Row) -> StoredBatch:
-        crc = bytes(row.batch[CRC_AT : CRC_AT + 4])
-        return StoredBatch(row.base_offset, row.last_offset, row.epoch, row.origin or self._frame.source, crc)
+        origin = row.origin or self._frame.source
+        return StoredBatch(row.base_offset, row.last_offset, row.epoch, origin, crc_of(row.batch))
 
     def _start(self, named: FrameTopic, topic: Topic, row: Row) -> None:
         payload = self._start_payload(named, topic, row)
@@ -175,14 +175,9 @@ def _held_records(row: Row) -> bool:
 
 def _holds_together(row: Row) -> bool:
     try:
-        header = check(row.batch)
+        return check_stored(row.batch, row.base_offset, row.last_offset).leader_epoch == row.epoch
     except CorruptBatch:
         return False
-    return (header.base_offset, header.last_offset, header.leader_epoch) == (
-        row.base_offset,
-        row.last_offset,
-        row.epoch,
-    )
 
 
 def _epoch_before(payload: StartPayload, offset: int) -> int:

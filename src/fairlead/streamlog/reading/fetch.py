@@ -24,7 +24,7 @@ from fairlead.model.errors import (
     StorageUnavailable,
 )
 from fairlead.model.names import SLICES
-from fairlead.protocol.batch import check, empty_batch, first_at_or_after, read_header
+from fairlead.protocol.batch import CRC_AT, CRC_BYTES, check_stored, empty_batch, first_at_or_after, read_header
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.format import Columns
@@ -288,7 +288,7 @@ class LogReader:
         piece = next(self._pieces(number, partition, offset), None)
         if piece is None or piece.base_offset > offset:
             return None
-        crc = self._log.storage.get_range(piece.name, piece.position + 17, 4)
+        crc = self._log.storage.get_range(piece.name, piece.position + CRC_AT, CRC_BYTES)
         return StoredBatch(piece.base_offset, piece.last_offset, piece.epoch, piece.origin, crc)
 
     # Look-ups
@@ -366,8 +366,6 @@ def _neighbours(pieces: Sequence[_BatchPlace]) -> Iterator[list[_BatchPlace]]:
 
 def _check(piece: _BatchPlace, batch: memoryview) -> None:
     try:
-        header = check(batch)
+        check_stored(batch, piece.base_offset, piece.last_offset)
     except CorruptBatch as error:
         raise Damaged(piece.name, f"batch at {piece.position}: {error}") from error
-    if (header.base_offset, header.last_offset) != (piece.base_offset, piece.last_offset):
-        raise Damaged(piece.name, f"batch at {piece.position} has other offsets than its row")

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
+from fairlead.protocol.batch import NO_PRODUCER, producer_ids
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.format import Columns
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, load, open_object, together
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state import effects
-from fairlead.streamlog.state.effects import HEAD_BYTES, NO_PRODUCER, PRODUCER_AT
+from fairlead.streamlog.state.effects import HEAD_BYTES
 from fairlead.streamlog.state.producers import BATCHES_KEPT
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import LogObject
@@ -100,8 +101,7 @@ def _producers(columns: Columns) -> NDArray[np.int64]:
     """The producer id of each row that is a batch and has one."""
     found = np.full(len(columns), NO_PRODUCER, np.int64)
     batches = np.flatnonzero((columns.kind == Kind.BATCH) & (columns.size == HEAD_BYTES))
-    places = columns.position[batches, None] + np.arange(PRODUCER_AT, PRODUCER_AT + 8)
-    found[batches] = np.frombuffer(columns.data or b"", np.uint8)[places].view(">i8").ravel()
+    found[batches] = producer_ids(np.frombuffer(columns.data or b"", np.uint8), columns.position[batches])
     return found
 
 

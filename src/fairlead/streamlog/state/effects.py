@@ -7,21 +7,17 @@ never decides anything: decisions are made once, when the row is drafted.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from fairlead.protocol.batch import NO_PRODUCER, PRODUCER_END, producer_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch, ProducerState
 from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, PartitionState, Topic
 
-NO_PRODUCER = -1
-_PRODUCER = struct.Struct(">qhi")
-PRODUCER_AT = 43
-"""Place of producer id, epoch and base sequence in a batch; see `protocol.batch`."""
-HEAD_BYTES = PRODUCER_AT + _PRODUCER.size
+HEAD_BYTES = PRODUCER_END
 """What a batch does depends on no byte behind these."""
 
 PositionKey = tuple[bytes, int, int]
@@ -105,7 +101,7 @@ def appended(state: PartitionState, row: Row) -> PartitionState:
 
 
 def _note_producer(target: Target, row: Row) -> None:
-    producer_id, epoch, first = _PRODUCER.unpack_from(row.batch, PRODUCER_AT)
+    producer_id, epoch, first = producer_of(row.batch)
     if producer_id == NO_PRODUCER:
         return
     before = target.producer(row.topic, row.partition, producer_id) or NO_PRODUCER_STATE

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fairlead.model.errors import (
-    CorruptBatch,
-    NotOwner,
-    OutOfOrderSequence,
-    StaleProducerEpoch,
-)
-from fairlead.protocol.batch import BatchHeader, read_header, set_offset
+from fairlead.model.errors import NotOwner, OutOfOrderSequence, StaleProducerEpoch
+from fairlead.protocol.batch import BatchHeader, CheckedBatch, set_offset
 from fairlead.streamlog.state.effects import last_sequence
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.values import topic_with
@@ -35,8 +30,8 @@ class ProduceResult(NamedTuple):
     """It was there already; nothing was appended."""
 
 
-def produce(draft: Draft, number: int, partition: int, batch: bytes | memoryview) -> ProduceResult:
-    """Append one batch, which the caller has passed through `protocol.batch.check`.
+def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> ProduceResult:
+    """Append one batch.
 
     Raises:
         UnknownTopic, UnknownPartition
@@ -45,9 +40,7 @@ def produce(draft: Draft, number: int, partition: int, batch: bytes | memoryview
         StorageFull: the disk's reserve is reached.
     """
     epoch = _check_owner(draft, number, partition)
-    header = read_header(batch)
-    if header.record_count < 1:
-        raise CorruptBatch("a batch without records cannot be produced")
+    header = batch.header
     state = draft.partition(number, partition)
     if header.producer_id >= 0:
         known = draft.producer(number, partition, header.producer_id)
@@ -57,7 +50,7 @@ def produce(draft: Draft, number: int, partition: int, batch: bytes | memoryview
                 return ProduceResult(duplicate_at, state.start, draft.now_ms, True)
     base = state.end
     last = base + header.last_offset_delta
-    data = set_offset(batch, base, epoch)
+    data = set_offset(batch.data, base, epoch)
     draft.add_batch(number, partition, base, last, epoch, draft.stream_id, None, header.max_timestamp, data)
     return ProduceResult(base, state.start, draft.now_ms, False)
 

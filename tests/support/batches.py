@@ -1,0 +1,26 @@
+"""Batches on their way into a log, checked as the broker checks them, and headers with other values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.protocol.batch import HEADER_BYTES, check_produced, read_header, with_crc
+from fairlead.streamlog.writing import produce as producing
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.produce import ProduceResult
+from fairlead.streamlog.writing.shard import Shard
+
+
+def produce(draft: Draft, number: int, partition: int, batch: bytes | memoryview) -> ProduceResult:
+    """Append a producer's batch."""
+    return producing.produce(draft, number, partition, check_produced(batch))
+
+
+async def produced_to(shard: Shard, number: int, partition: int, batch: bytes) -> ProduceResult:
+    """Append a producer's batch to a topic of the shard, in a commit."""
+    return await shard.submit(lambda draft: produce(draft, number, partition, batch), len(batch))
+
+
+def changed(batch: bytes, **fields: Any) -> bytes:
+    """The batch with other values in fields of its header, and the CRC that fits them."""
+    return with_crc(read_header(batch)._replace(**fields), batch[HEADER_BYTES:])[1]
