@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tests.streamlog.world import (
     START_MS,
     FakeClock,
     applied,
+    batch_of,
     frame,
     fresh,
     made,
@@ -19,15 +21,19 @@ from tests.streamlog.world import (
     rows_of,
     values_at,
 )
+from tests.support.batches import changed
 
+from fairlead.model.errors import CorruptBatch
 from fairlead.model.names import slice_of
-from fairlead.protocol.batch import CRC_AT, set_offset
+from fairlead.protocol.batch import CONTROL, CRC_AT, TRANSACTIONAL, check_produced, set_offset
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.frame import FrameTopic
+from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import GrantRun
+from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))
@@ -46,6 +52,29 @@ def test_a_replica_has_the_same_record_at_the_same_offset() -> None:
     assert (copy.name, copy.owner) == ("ships", A)
     assert values_at(b, copy.number) == {0: b"1", 1: b"2", 2: b"3"}
     assert {row.via for row in rows_of(b) if row.kind == Kind.BATCH} == {A}
+
+
+def test_a_replica_takes_what_no_producer_may_send_here() -> None:
+    """Control batches, those of transactions, and such as compaction has left with fewer records than offsets; what was
+    applied is served from the disk too, and `fsck` finds nothing wrong."""
+    a, b = fresh(A), fresh(B)
+    number = made(a).number
+    three, two = batch_of(b"1", b"2", b"3"), batch_of(b"1", b"2")
+    batches = (
+        changed(three, attributes=TRANSACTIONAL),
+        changed(three, attributes=CONTROL),
+        changed(two, last_offset_delta=2),
+    )
+    for base, batch in zip((0, 3, 6), batches, strict=True):
+        with pytest.raises(CorruptBatch):
+            check_produced(batch)
+        put = partial(Draft.add_batch, batch=set_offset(batch, base, 0), origin=A, via=None, max_timestamp=0)
+        a.run(partial(put, number=number, partition=0, base_offset=base, last_offset=base + 2, epoch=0))
+    replicated(a, b)
+    copy = b.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == dict(enumerate([b"1", b"2", b"3"] * 2 + [b"1", b"2"]))
+    assert check_all(b.storage) == []
 
 
 def test_a_frame_applied_twice_changes_nothing() -> None:
