@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 from tests.support.broker import run_broker
+from tests.support.hot_requests import produce_request
 from tests.support.kafka_wire import WireClient, read_response
 
 from fairlead.broker.apis import APIS
@@ -26,7 +27,7 @@ def make_topic(broker, name, partitions=1, **configs):
 def produce_body(topic, batch, *, acks=-1, partition=0, version=V_PRODUCE, transaction=None):
     records = [produce.ProducePartition(partition, batch)]
     request = produce.ProduceRequest(transaction, acks, 1000, [produce.ProduceTopic(topic, None, records)])
-    return produce.write_request(request, version)
+    return produce_request(request, version)
 
 
 def fetch_body(topic, offset, *, max_bytes=50_000_000, min_bytes=1, wait_ms=500, epoch=-1, partition=0, session=0):
@@ -197,7 +198,7 @@ def test_one_bad_partition_of_a_request_spoils_no_other(running_broker):
     records = [produce.ProducePartition(*part) for part in parts]
     request = produce.ProduceRequest(None, -1, 1000, [produce.ProduceTopic("line", None, records)])
     with WireClient(running_broker.address) as client:
-        (topic,) = client.exchange(PRODUCE, V_PRODUCE, produce.write_request(request, V_PRODUCE)).responses
+        (topic,) = client.exchange(PRODUCE, V_PRODUCE, produce_request(request, V_PRODUCE)).responses
     assert [(p.index, p.error_code, p.base_offset) for p in topic.partition_responses] == [
         (0, 0, 0),
         (1, 2, -1),

@@ -7,6 +7,7 @@ import uuid
 from datetime import timedelta
 
 import pytest
+from tests.support.hot_requests import metadata_request, produce_request
 from tests.support.kafka_wire import WireClient, read_response
 
 from fairlead.broker.handlers.describe_cluster import kafka_cluster_id
@@ -15,7 +16,7 @@ from fairlead.cluster.values import StreamSettings
 from fairlead.protocol import fetch, produce
 from fairlead.protocol.batch import build_batch, read_header
 from fairlead.protocol.messages import known_versions
-from fairlead.protocol.metadata import Asked, write_request
+from fairlead.protocol.metadata import Asked
 from fairlead.streamlog.writing.topics import create_topic
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
@@ -29,7 +30,7 @@ def stream(broker, path="/default"):
 
 def metadata(client, topics, version=13, allow=True):
     asked = None if topics is None else [Asked(name, None) for name in topics]
-    return client.exchange(METADATA, version, write_request(asked, version, allow))
+    return client.exchange(METADATA, version, metadata_request(asked, version, allow))
 
 
 @pytest.mark.parametrize("version", known_versions(METADATA))
@@ -71,12 +72,12 @@ def test_topics_are_found_by_id(running_broker):
     with WireClient(running_broker.address) as client:
         (topic,) = metadata(client, ["ships"]).topics
         known, unknown = topic.topic_id.bytes, uuid.uuid4().bytes
-        body = write_request([Asked(None, known), Asked(None, unknown)], 13)
+        body = metadata_request([Asked(None, known), Asked(None, unknown)], 13)
         answers = client.exchange(METADATA, 13, body).topics
         assert [(t.name, t.error_code) for t in answers] == [("ships", 0), (None, 100)]
         records = [produce.ProducePartition(0, build_batch([(None, b"v")]))]
         topics = [produce.ProduceTopic(None, topic_id, records) for topic_id in (known, unknown)]
-        response = client.exchange(PRODUCE, 13, produce.write_request(produce.ProduceRequest(None, 1, 9, topics), 13))
+        response = client.exchange(PRODUCE, 13, produce_request(produce.ProduceRequest(None, 1, 9, topics), 13))
         assert [t.partition_responses[0].error_code for t in response.responses] == [0, 100]
         fetched = client.call(
             FETCH,
@@ -183,7 +184,7 @@ def test_a_hundred_thousand_topics_delay_nobody(running_broker):
     by_name = [Asked(f"ship-{n:07d}", None) for n in range(MANY)]
     new = [Asked(f"new-{n}", None) for n in range(3000)]
     # Built before: this thread and the broker's share one interpreter.
-    requests = [write_request(asked, 12) for asked in (None, None, by_name, new, None)]
+    requests = [metadata_request(asked, 12) for asked in (None, None, by_name, new, None)]
     answers = []
     gc.collect()
     gc.freeze()  # as the server does once it is open; the test's own modules are half a million objects

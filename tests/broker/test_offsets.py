@@ -3,11 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from tests.support.hot_requests import produce_request
 from tests.support.kafka_wire import WireClient
 
 from fairlead.protocol.batch import build_batch
 from fairlead.protocol.messages import known_versions
-from fairlead.protocol.produce import ProducePartition, ProduceRequest, ProduceTopic, write_request
+from fairlead.protocol.produce import ProducePartition, ProduceRequest, ProduceTopic
 from fairlead.protocol.records import Record
 
 PRODUCE, LIST_OFFSETS, INIT_PRODUCER_ID, EPOCH_ENDS, DESCRIBE_CLUSTER = 0, 2, 22, 23, 60
@@ -17,7 +18,7 @@ def publish(client, topic, *times, codec=0):
     """One batch with a record for each time."""
     batch = build_batch([Record(i, time, None, b"v") for i, time in enumerate(times)], codec=codec)
     request = ProduceRequest(None, -1, 1000, [ProduceTopic(topic, None, [ProducePartition(0, batch)])])
-    (answered,) = client.exchange(PRODUCE, 9, write_request(request, 9)).responses
+    (answered,) = client.exchange(PRODUCE, 9, produce_request(request, 9)).responses
     assert answered.partition_responses[0].error_code == 0
 
 

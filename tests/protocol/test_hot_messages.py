@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
+from tests.support.hot_requests import metadata_request, produce_request
 
 from fairlead.protocol import fetch, metadata, produce
 from fairlead.protocol.messages import build, known_versions
@@ -67,7 +68,7 @@ def test_a_produce_request_is_read_as_kio_wrote_it(version, name, topic_id, tran
     (topic,) = request.topics
     assert (topic.name, topic.topic_id) == named(version, produce.TOPIC_IDS_FROM, name, topic_id)
     assert [(p.partition, p.records) for p in topic.partitions] == partitions
-    assert produce.write_request(request, version) == body
+    assert produce_request(request, version) == body
 
 
 @pytest.mark.parametrize("version", known_versions(0))
@@ -185,7 +186,7 @@ def test_a_metadata_request_is_read_as_kio_wrote_it(version, names, allow):
     assert [asked.name for asked in request.topics()] == (names or [])
     assert request.allow_auto_creation() == (allow if version >= 4 else True)
     asked = None if names is None else [metadata.Asked(name, None) for name in names]
-    assert metadata.write_request(asked, version, allow) == body
+    assert metadata_request(asked, version, allow) == body
 
 
 @pytest.mark.parametrize("version", known_versions(3))

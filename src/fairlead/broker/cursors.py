@@ -23,7 +23,7 @@ class Committed(NamedTuple):
 
 def group_key(listener: ListenerView, group: str) -> GroupKey:
     """The group as this listener's members know it."""
-    return GroupKey(listener.stream_path or "", group)
+    return GroupKey(listener.namespace, group)
 
 
 def groups_with_cursors(listener: ListenerView) -> set[str]:

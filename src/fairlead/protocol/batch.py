@@ -80,11 +80,6 @@ class BatchHeader(NamedTuple):
         """Records have the batch's max timestamp as theirs."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
-    @property
-    def idempotent(self) -> bool:
-        """The batch names a producer."""
-        return self.producer_id != NO_PRODUCER
-
 
 def _place(field: str) -> int:
     return struct.calcsize(">" + _FORMS[: BatchHeader._fields.index(field)])

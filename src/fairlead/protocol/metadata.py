@@ -7,7 +7,7 @@ topic ids come with version 10 (KIP-516), a topic asked for by id alone with ver
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -132,20 +132,5 @@ def _partition(version: int, node: int, index: int, epoch: int) -> bytes:
     out.append(_I32.pack(epoch) if version >= _LEADER_EPOCH_FROM else b"")
     out += [one_node, one_node]  # replicas, in-sync replicas
     out.append(array_length(0, flexible) if version >= _OFFLINE_FROM else b"")
-    out.append(no_tags(flexible))
-    return b"".join(out)
-
-
-def write_request(topics: Sequence[Asked] | None, version: int, allow_auto_creation: bool = True) -> bytes:
-    """A request, for tests; None asks for all topics."""
-    flexible = version >= FLEXIBLE_FROM
-    none = 0 if version == 0 else -1
-    out = [array_length(none if topics is None else len(topics), flexible)]
-    for asked in topics or ():
-        out.append((asked.topic_id or ZERO_UUID) if version >= TOPIC_IDS_FROM else b"")
-        out += [string(asked.name, flexible), no_tags(flexible)]
-    out.append(bytes((allow_auto_creation,)) if version >= _AUTO_CREATION_FROM else b"")
-    out.append(b"\x00" if _AUTHORIZED_FROM <= version <= _CLUSTER_AUTHORIZED_LAST else b"")
-    out.append(b"\x00" if version >= _AUTHORIZED_FROM else b"")
     out.append(no_tags(flexible))
     return b"".join(out)

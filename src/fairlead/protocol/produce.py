@@ -20,7 +20,6 @@ _LOG_START_FROM = 5
 
 ACKS_NONE = 0
 
-_HEAD = struct.Struct(">hi")
 _PARTITION = struct.Struct(">ihqq")
 _I64 = struct.Struct(">q")
 
@@ -95,21 +94,6 @@ def _read_partition(reader: Reader) -> ProducePartition:
     partition = ProducePartition(reader.int32(), reader.nullable_bytes())
     reader.skip_tags()
     return partition
-
-
-def write_request(request: ProduceRequest, version: int) -> bytes:
-    """The opposite of `read_request`, for tests and benchmarks."""
-    flexible = version >= FLEXIBLE_FROM
-    end = b"\x00" if flexible else b""
-    out = [string(request.transactional_id, flexible), _HEAD.pack(request.acks, request.timeout_ms)]
-    out.append(array_length(len(request.topics), flexible))
-    for topic in request.topics:
-        out += [_topic_key(topic.name, topic.topic_id, version), array_length(len(topic.partitions), flexible)]
-        for index, records in topic.partitions:
-            length = array_length(-1 if records is None else len(records), flexible)
-            out += [index.to_bytes(4, "big", signed=True), length, bytes(records or b""), end]
-        out.append(end)
-    return b"".join([*out, end])
 
 
 def write_response(topics: Sequence[TopicProduceResponse], version: int) -> bytes:

@@ -29,7 +29,7 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
 
 
 def _groups(ctx: RequestContext) -> list[GroupDescription]:
-    active = {group.group: group for group in ctx.groups.active(ctx.listener.stream_path or "")}
+    active = {group.group: group for group in ctx.groups.active(ctx.listener.namespace)}
     empty = groups_with_cursors(ctx.listener) - active.keys()
     return [*active.values(), *(GroupDescription(group, GroupState.EMPTY) for group in sorted(empty))]
 
