@@ -10,7 +10,7 @@ import pytest
 from tests.support.hot_requests import metadata_request, produce_request
 from tests.support.kafka_wire import WireClient, read_response
 
-from fairlead.broker.handlers.describe_cluster import kafka_cluster_id
+from fairlead.broker.node import kafka_cluster_id
 from fairlead.broker.server import KafkaServer
 from fairlead.cluster.values import StreamSettings
 from fairlead.protocol import fetch, produce

@@ -8,11 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from fairlead.broker.context import NODE_ID
+from fairlead.broker.node import NODE_ID
 from fairlead.broker.topic_settings import CLEANUP_POLICY, HONOURED, in_force, timestamp_type
 from fairlead.cluster.stream import Stream
 from fairlead.model.settings import Settings
 from fairlead.streamlog.values import Topic
+
+
+class ResourceType(IntEnum):
+    """Kafka's numbers of what has settings."""
+
+    TOPIC = 2
+    BROKER = 4
 
 
 class ConfigType(IntEnum):

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from fairlead.broker.node import NODE_ID as NODE_ID
+from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.poll import FetchMemory
 from fairlead.broker.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.settings import Settings
-
-if TYPE_CHECKING:
-    from fairlead.broker.groups.coordinator import Coordinator
 
 
 @dataclass(frozen=True, slots=True)

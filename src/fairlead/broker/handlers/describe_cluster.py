@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.context import NODE_ID, RequestContext
+from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.node import NODE_ID, kafka_cluster_id
 
 API_KEY = 60
 _BROKERS = 1
@@ -30,8 +30,3 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
         "controller_id": NODE_ID,
         "brokers": [{"broker_id": NODE_ID, "host": host, "port": port, "is_fenced": False}],
     }
-
-
-def kafka_cluster_id(cluster_id: bytes) -> str:
-    """A cluster's id as Kafka writes it: base64 of 16 bytes, for URLs, without padding."""
-    return base64.urlsafe_b64encode(cluster_id).rstrip(b"=").decode()

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.configs import Config, broker_configs, topic_configs
-from fairlead.broker.context import NODE_ID, RequestContext
+from fairlead.broker.configs import Config, ResourceType, broker_configs, topic_configs
+from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
+from fairlead.broker.node import NODE_ID
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields
 
 API_KEY = 32
-
-
-class ResourceType(IntEnum):
-    """Kafka's numbers of what has settings."""
-
-    TOPIC = 2
-    BROKER = 4
 
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:

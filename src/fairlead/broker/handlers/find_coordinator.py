@@ -6,8 +6,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.context import NODE_ID, RequestContext
+from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.node import NODE_ID
 from fairlead.protocol.messages import Fields
 
 API_KEY = 10

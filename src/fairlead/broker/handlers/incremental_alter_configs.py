@@ -7,10 +7,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from fairlead.broker.configs import ResourceType
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
-from fairlead.broker.handlers.describe_configs import ResourceType
 from fairlead.broker.topic_settings import chosen
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields

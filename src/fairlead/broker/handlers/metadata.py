@@ -11,10 +11,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.context import NODE_ID, RequestContext
+from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import code_of
-from fairlead.broker.handlers.describe_cluster import kafka_cluster_id
+from fairlead.broker.node import NODE_ID, kafka_cluster_id
 from fairlead.broker.pacing import Pace
 from fairlead.broker.topic_changes import Change, change_all
 from fairlead.broker.topics import Found
