@@ -1,11 +1,14 @@
 """Kafka's behaviour over a cluster's streams.
 
-    server/assembly.py      listeners: the main one and one per exposed stream; bounds and closes connections
+    server.py      listeners: the main one and one per exposed stream; bounds and closes connections
     connection.py  one client: frames in, answers out in order, garbage disconnects
     dispatch.py    API key and version → the handler's module, and back to bytes
     apis.py        the list of all handlers: what is not in it is not offered
     context.py     what a handler is given
-    topics.py      the names a listener shows ⇄ streams and topics
+    topics.py      the names a listener shows ⇄ streams and topics; packed_topics.py all of them for Metadata
+    partitions.py  the topic and epoch that a request means
+    poll.py        one Fetch while it is gathered, and what its connection remembers for the next
+    node.py        what a cluster shows itself as: one node, and an id
     errors.py      our errors → Kafka's codes, the only place
     handlers/      a file per API; groups/ the coordinator of consumer groups
 

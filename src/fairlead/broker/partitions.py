@@ -1,4 +1,4 @@
-"""What every request about a partition checks first."""
+"""The topic that a request means, and whether the client and this copy agree on its epoch."""
 
 from __future__ import annotations
 
