@@ -10,7 +10,8 @@ import pytest
 
 from fairlead.model.addresses import Address
 from fairlead.model.errors import NotAllowed
-from fairlead.server import assembly as server
+from fairlead.server.addresses import check_exposure
+from fairlead.server.http_listener import url_of
 from fairlead.server.listeners import KafkaListeners
 
 SHIP = Address("ship.example", 19092)
@@ -25,7 +26,7 @@ def listeners(host: str, advertise: Address | None) -> KafkaListeners:
 def url(host: str, advertise: Address | None) -> str:
     """Of an HTTP listener there."""
     bound = SimpleNamespace(getsockname=lambda: (host, 7660))
-    return server._url(cast(Any, bound), Address(host, 7660), advertise)
+    return url_of(cast(Any, bound), Address(host, 7660), advertise)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
@@ -53,7 +54,7 @@ def test_an_address_of_one_interface_is_told_as_it_is() -> None:
 
 def test_only_insecure_listens_where_others_reach_it() -> None:
     """There are no users yet."""
-    server._check_exposure(Address("127.0.0.1", 0), insecure=False)
-    server._check_exposure(Address("0.0.0.0", 0), insecure=True)
+    check_exposure(Address("127.0.0.1", 0), insecure=False)
+    check_exposure(Address("0.0.0.0", 0), insecure=True)
     with pytest.raises(NotAllowed, match="--insecure"):
-        server._check_exposure(Address("0.0.0.0", 0), insecure=False)
+        check_exposure(Address("0.0.0.0", 0), insecure=False)

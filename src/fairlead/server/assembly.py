@@ -9,38 +9,32 @@ from __future__ import annotations
 import asyncio
 import gc
 import getpass
-import ipaddress
 import os
 import signal
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import uvicorn
-from fastapi import FastAPI
 
 from fairlead.broker.server import KafkaServer
 from fairlead.client.admin import new_http_client
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
-from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.links.commands import LinkManager
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.addresses import Address, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
-from fairlead.model.errors import BadRequest, NotAllowed
-from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import check_cluster_name
 from fairlead.model.settings import Settings
 from fairlead.process.open_files import leave_room
-from fairlead.server.listeners import ALL_INTERFACES, KafkaListeners, callable_host, why
+from fairlead.server.addresses import check_exposure
+from fairlead.server.http_listener import HttpListener, bind, url_of
+from fairlead.server.listeners import KafkaListeners
 from fairlead.storage.local import LocalStorage, lock_directory
 
 STORAGE_THREADS = 16
-STOP_SECONDS = 3
 GC_THRESHOLDS = (1_000, 5, 10_000)
 """Python's default walks all objects of a busy server three times a second, 100 ms each; what it would find are the
 few rings that exceptions and cancelled tasks leave. Young objects are looked at in steps of a millisecond or two."""
@@ -110,11 +104,11 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     http_address = parse_address(options.settings.http_address, "HTTP address")
     check_cluster_name(options.name)
     for address in (kafka_address, http_address):
-        _check_exposure(address, options.insecure)
-    http_socket = _bind(http_address)
+        check_exposure(address, options.insecure)
+    http_socket = bind(http_address)
     started.callback(http_socket.close)
     cluster = await _open_cluster(options, started)
-    cluster.urls = (_url(http_socket, http_address, options.advertise),)
+    cluster.urls = (url_of(http_socket, http_address, options.advertise),)
     kafka = KafkaServer(cluster, advertise=options.advertise)
     listeners = KafkaListeners(kafka, cluster, kafka_address, options.advertise)
     started.push_async_callback(listeners.close)
@@ -159,89 +153,7 @@ async def _start_http(
         user=getpass.getuser(),
         started_ms=cluster.clock.monotonic_ms(),
     )
-    web = _Web(build_app(context))
-    started.push_async_callback(web.stop)
-    await web.start(http_socket)
+    listener = HttpListener(build_app(context))
+    started.push_async_callback(listener.stop)
+    await listener.start(http_socket)
     links.start()
-
-
-class _Web:
-    """uvicorn inside our loop, without signal handlers of its own."""
-
-    def __init__(self, app: FastAPI) -> None:
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            http=HttpProtocol,
-            ws="websockets-sansio",
-            ws_max_size=FRAME_BYTES_MAX,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=STOP_SECONDS,
-        )
-        self._server = _QuietServer(config)
-        self._serving: asyncio.Task[None] | None = None
-
-    async def start(self, http_socket: socket.socket) -> None:
-        """Return when requests are answered."""
-        self._serving = asyncio.create_task(self._server.serve(sockets=[http_socket]), name="http")
-        ready = asyncio.create_task(self._server.ready.wait())
-        await asyncio.wait((self._serving, ready), return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            ready.cancel()
-            self._serving.result()
-
-    async def stop(self) -> None:
-        """Finish the requests under way, at most some seconds, and end."""
-        self._server.should_exit = True
-        if self._serving is not None:
-            await self._serving
-
-
-class _QuietServer(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-        self.capture_signals = nullcontext  # type: ignore[assignment, method-assign]
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-
-def _bind(address: Address) -> socket.socket:
-    """The HTTP listener's socket, bound before anything else is opened, so that a taken port changes nothing."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(tuple(address))
-        listening.listen(1024)
-    except OSError as error:
-        listening.close()
-        raise BadRequest(f"HTTP listener {address}: {why(error)}; choose another with --http") from error
-    return listening
-
-
-def _url(http_socket: socket.socket, address: Address, advertise: Address | None) -> str:
-    """What other clusters call this one by."""
-    host = advertise.host if advertise is not None and address.host in ALL_INTERFACES else callable_host(address.host)
-    return f"http://{Address(host, http_socket.getsockname()[1])}"
-
-
-def _check_exposure(address: Address, insecure: bool) -> None:
-    if insecure or _is_loopback(address.host):
-        return
-    raise NotAllowed(
-        f"{address} can be reached from other machines and this cluster has no users yet: anyone could read and change "
-        "everything; use 127.0.0.1, or say --insecure if the network is trusted"
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except OSError as error:
-        raise BadRequest(f"host {host!r}: {error.strerror}") from error
-    return all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in found)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import socket
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Final
 
 import structlog
 
@@ -14,10 +11,9 @@ from fairlead.broker.server import KafkaServer
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.addresses import Address
 from fairlead.model.errors import BadRequest, FairleadError, InvalidValue, NotFound
+from fairlead.server.addresses import callable_host, why
 
 _log = structlog.get_logger(__name__)
-
-ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::"})
 
 
 class KafkaListeners:
@@ -100,15 +96,3 @@ class KafkaListeners:
 
     def _shown(self, address: tuple[str, int]) -> str:
         return str(Address(self._advertise.host if self._advertise else callable_host(address[0]), address[1]))
-
-
-def callable_host(host: str) -> str:
-    """What others call a listener on this host by: the machine's name where it listens on all interfaces."""
-    return socket.gethostname() if host in ALL_INTERFACES else host
-
-
-def why(error: OSError) -> str:
-    """What the operating system says of a port, without its number of errno."""
-    if error.errno == errno.EADDRINUSE:
-        return "the port is in use by another process"
-    return error.strerror or str(error)

@@ -28,7 +28,6 @@ _COMMIT = re.compile(rf"(.+)/commit/{_NUMBER}/{_NUMBER}\Z")
 _MANIFEST = re.compile(rf"(.+)/manifest/{_NUMBER}/{_NUMBER}\Z")
 _SEGMENT = re.compile(r"(.+)/segment/[0-9a-f]{32}\.arrow\Z")
 _CHECKPOINT = re.compile(r"(.+)/checkpoint/[0-9a-f]{32}\Z")
-_SHARD = re.compile(r"streams/([0-9a-f]{32})/shard-(\d{4})\Z")
 
 
 class Numbered(NamedTuple):

@@ -13,8 +13,8 @@ from fastapi.responses import JSONResponse, Response
 from fairlead.client.admin import FORWARDED
 from fairlead.client.catalog import COMMANDS
 from fairlead.client.command import CLUSTERS, Command, Given, Param, given_path
-from fairlead.gateway.rest import HANDLERS
 from fairlead.gateway.rest.context import RestContext, Rows
+from fairlead.gateway.rest.handlers import HANDLERS
 from fairlead.gateway.rest.long_json import rendered
 from fairlead.model.envelope import envelope, error_envelope
 from fairlead.model.errors import InvalidValue, NotAllowed, UnknownCluster

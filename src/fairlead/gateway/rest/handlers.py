@@ -1,0 +1,17 @@
+"""The table of all handlers of the admin interface."""
+
+from __future__ import annotations
+
+from fairlead.gateway.rest import cluster, copystream, cursor, replica, stream, topic, upstream
+from fairlead.gateway.rest.context import Handler
+
+HANDLERS: dict[str, Handler] = {
+    **stream.HANDLERS,
+    **topic.HANDLERS,
+    **cursor.HANDLERS,
+    **replica.HANDLERS,
+    **upstream.HANDLERS,
+    **copystream.HANDLERS,
+    **cluster.HANDLERS,
+}
+"""By the path of the command."""

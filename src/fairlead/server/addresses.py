@@ -1,0 +1,48 @@
+"""Addresses that a server listens on: who can reach them, what others call them by, why one will not do."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from typing import Final
+
+from fairlead.model.addresses import Address
+from fairlead.model.errors import BadRequest, NotAllowed
+
+ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::"})
+
+
+def callable_host(host: str) -> str:
+    """What others call a listener on this host by: the machine's name where it listens on all interfaces."""
+    return socket.gethostname() if host in ALL_INTERFACES else host
+
+
+def why(error: OSError) -> str:
+    """What the operating system says of a port, without its number of errno."""
+    if error.errno == errno.EADDRINUSE:
+        return "the port is in use by another process"
+    return error.strerror or str(error)
+
+
+def check_exposure(address: Address, insecure: bool) -> None:
+    """Refuse to listen where other machines can reach it, unless that was asked for.
+
+    Raises:
+        NotAllowed: it is another address than the loopback's.
+        BadRequest: there is no such host.
+    """
+    if insecure or _is_loopback(address.host):
+        return
+    raise NotAllowed(
+        f"{address} can be reached from other machines and this cluster has no users yet: anyone could read and change "
+        "everything; use 127.0.0.1, or say --insecure if the network is trusted"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError as error:
+        raise BadRequest(f"host {host!r}: {error.strerror}") from error
+    return all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in found)

@@ -1,0 +1,83 @@
+"""The HTTP listener of a server: its socket, its URL, and uvicorn in the server's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import nullcontext
+
+import uvicorn
+from fastapi import FastAPI
+
+from fairlead.gateway.apply.http_protocol import HttpProtocol
+from fairlead.model.addresses import Address
+from fairlead.model.errors import BadRequest
+from fairlead.model.limits import FRAME_BYTES_MAX
+from fairlead.server.addresses import ALL_INTERFACES, callable_host, why
+
+STOP_SECONDS = 3
+
+
+class HttpListener:
+    """uvicorn inside our loop, without signal handlers of its own."""
+
+    def __init__(self, app: FastAPI) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            http=HttpProtocol,
+            ws="websockets-sansio",
+            ws_max_size=FRAME_BYTES_MAX,
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+        self._server = _QuietServer(config)
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self, http_socket: socket.socket) -> None:
+        """Return when requests are answered."""
+        self._serving = asyncio.create_task(self._server.serve(sockets=[http_socket]), name="http")
+        ready = asyncio.create_task(self._server.ready.wait())
+        await asyncio.wait((self._serving, ready), return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            ready.cancel()
+            self._serving.result()
+
+    async def stop(self) -> None:
+        """Finish the requests under way, at most some seconds, and end."""
+        self._server.should_exit = True
+        if self._serving is not None:
+            await self._serving
+
+
+class _QuietServer(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+        self.capture_signals = nullcontext  # type: ignore[assignment, method-assign]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def bind(address: Address) -> socket.socket:
+    """The HTTP listener's socket, bound before anything else is opened, so that a taken port changes nothing."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(tuple(address))
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        raise BadRequest(f"HTTP listener {address}: {why(error)}; choose another with --http") from error
+    return listening
+
+
+def url_of(http_socket: socket.socket, address: Address, advertise: Address | None) -> str:
+    """What other clusters call this one by."""
+    host = advertise.host if advertise is not None and address.host in ALL_INTERFACES else callable_host(address.host)
+    return f"http://{Address(host, http_socket.getsockname()[1])}"
