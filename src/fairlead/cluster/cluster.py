@@ -1,7 +1,7 @@
 """One cluster: opened from its storage, it gives out streams and keeps their settings.
 
-The cluster's own log lies under `meta/`. An entry `stream/<id>` makes a stream; `gone/<id>` says that a deleted
-stream's objects are to be removed, so that a restored, older `meta/` never deletes a stream that it does not know.
+The cluster's own log lies under `meta/`. An entry STREAM makes a stream; GONE says that a deleted stream's objects are
+to be removed, so that a restored, older `meta/` never deletes a stream that it does not know.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
+from fairlead.cluster.keys import GONE, LISTENER, STREAM, VERSION, check_versions
 from fairlead.cluster.links import Links
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamRecord, StreamSettings, stream_from_json, stream_json
@@ -121,7 +122,7 @@ class Cluster:
         The caller holds the directory's lock, where the storage is a directory, and ends `executor`.
 
         Raises:
-            BadRequest: the storage is another cluster's or of an unknown version.
+            BadRequest: the storage, or an entry of its log, is another cluster's or of an unknown version.
             Damaged: the cluster's own log cannot be read.
         """
         loop = asyncio.get_running_loop()
@@ -137,6 +138,11 @@ class Cluster:
             settings=settings,
             recent=recent,
         )
+        try:
+            check_versions(meta.state.entries)
+        except BadRequest:
+            await meta.close()
+            raise
         cluster = cls(
             name=name,
             id=cluster_id,
@@ -216,8 +222,8 @@ class Cluster:
         path, and after a restart either would be the one that is found."""
 
         def request(draft: Draft) -> None:
-            put_entry(draft, f"gone/{record.id.hex()}", {"v": 1, "path": record.path})
-            delete_entry(draft, f"stream/{record.id.hex()}")
+            put_entry(draft, GONE.key(record.id), _gone_json(record.path))
+            delete_entry(draft, STREAM.key(record.id))
 
         try:
             await self.meta.submit(request)
@@ -254,9 +260,9 @@ class Cluster:
             await self.links.forget_stream(stream.id)
 
             def request(draft: Draft) -> None:
-                put_entry(draft, f"gone/{stream.id.hex()}", {"v": 1, "path": path})
-                delete_entry(draft, f"stream/{stream.id.hex()}")
-                delete_entry(draft, f"listener/{stream.id.hex()}")
+                put_entry(draft, GONE.key(stream.id), _gone_json(path))
+                delete_entry(draft, STREAM.key(stream.id))
+                delete_entry(draft, LISTENER.key(stream.id))
 
             await self.meta.submit(request)
             del self._streams[path]
@@ -266,8 +272,7 @@ class Cluster:
 
     def listeners(self) -> dict[bytes, int]:
         """Stream listeners that start with the server: stream id to port."""
-        found = ((key, entry) for key, entry in self.meta.state.entries.items() if key.startswith("listener/"))
-        return {bytes.fromhex(key.removeprefix("listener/")): entry["port"] for key, entry in found}
+        return {id: entry["port"] for id, entry in LISTENER.found(self.meta.state.entries)}
 
     async def set_listener(self, path: str, port: int | None) -> None:
         """Remember that a stream is exposed on a port of its own, or with None that it is no more.
@@ -275,27 +280,22 @@ class Cluster:
         Raises:
             UnknownStream.
         """
-        key = f"listener/{self.stream(path).id.hex()}"
+        key = LISTENER.key(self.stream(path).id)
 
         def request(draft: Draft) -> None:
             if port is None:
                 delete_entry(draft, key)
             else:
-                put_entry(draft, key, {"v": 1, "port": port})
+                put_entry(draft, key, {"v": VERSION, "port": port})
 
         await self.meta.submit(request)
 
     async def _open_streams(self) -> None:
         entries = dict(self.meta.state.entries)
-        records = [
-            stream_from_json(bytes.fromhex(key.removeprefix("stream/")), entry)
-            for key, entry in entries.items()
-            if key.startswith("stream/")
-        ]
+        records = [stream_from_json(id, entry) for id, entry in STREAM.found(entries)]
         await asyncio.gather(*map(self._open_or_note, records))
-        for key in entries:
-            if key.startswith("gone/"):
-                self._remove_objects(bytes.fromhex(key.removeprefix("gone/")))
+        for id, _ in GONE.found(entries):
+            self._remove_objects(id)
         if self.default_stream not in {*self._streams, *self.damaged}:
             await self.create_stream(self.default_stream, StreamSettings())
 
@@ -350,7 +350,7 @@ class Cluster:
             listener()
 
     async def _put_stream(self, record: StreamRecord) -> None:
-        await self.meta.submit(lambda draft: put_entry(draft, f"stream/{record.id.hex()}", stream_json(record)))
+        await self.meta.submit(lambda draft: put_entry(draft, STREAM.key(record.id), stream_json(record)))
 
     def _remove_objects(self, stream_id: bytes) -> None:
         task = asyncio.get_running_loop().create_task(self._remove(stream_id))
@@ -360,8 +360,12 @@ class Cluster:
     async def _remove(self, stream_id: bytes) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self.executor, self._delete_objects, names.stream_prefix(stream_id))
-        await self.meta.submit(lambda draft: delete_entry(draft, f"gone/{stream_id.hex()}"))
+        await self.meta.submit(lambda draft: delete_entry(draft, GONE.key(stream_id)))
 
     def _delete_objects(self, prefix: str) -> None:
         for name in list(self.storage.list(prefix + "/")):
             self.storage.delete(name)
+
+
+def _gone_json(path: str) -> dict[str, Any]:
+    return {"v": VERSION, "path": path}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from fairlead.cluster.keys import LINK, upstream_key, upstreams
 from fairlead.cluster.values import (
     LinkRecord,
     UpstreamRecord,
@@ -43,11 +44,7 @@ class Links:
 
     def all(self) -> list[LinkRecord]:
         """Every link whose source is here, oldest first."""
-        links = [
-            link_from_json(bytes.fromhex(key.removeprefix("link/")), entry)
-            for key, entry in self._meta.state.entries.items()
-            if key.startswith("link/")
-        ]
+        links = [link_from_json(id, entry) for id, entry in LINK.found(self._meta.state.entries)]
         return sorted(links, key=lambda link: (link.created_at, link.id))
 
     def of(self, stream: bytes) -> list[LinkRecord]:
@@ -56,7 +53,7 @@ class Links:
 
     def get(self, link: bytes) -> LinkRecord | None:
         """The link with that id."""
-        entry = self._meta.state.entries.get(f"link/{link.hex()}")
+        entry = self._meta.state.entries.get(LINK.key(link))
         return None if entry is None else link_from_json(link, entry)
 
     def find(self, stream: bytes, replica_path: str) -> LinkRecord:
@@ -85,7 +82,7 @@ class Links:
                 raise AlreadyExists(f"{link.replica_path} is a replica of {link.source_path} already")
             if len(others) >= REPLICAS_PER_STREAM_MAX:
                 raise InvalidValue(f"{link.source_path} has {len(others)} replicas, and no more are allowed")
-            await self._submit(lambda draft: put_entry(draft, f"link/{link.id.hex()}", link_json(link)))
+            await self._submit(lambda draft: put_entry(draft, LINK.key(link.id), link_json(link)))
         return link
 
     async def edit(self, link: bytes, **changes: Any) -> LinkRecord:
@@ -96,7 +93,7 @@ class Links:
         """
 
         def request(draft: Draft) -> LinkRecord:
-            key = f"link/{link.hex()}"
+            key = LINK.key(link)
             entry = draft.entry(key)
             if entry is None:
                 raise NotFound(f"link {link.hex()} was removed")
@@ -108,13 +105,11 @@ class Links:
 
     async def remove(self, link: bytes) -> None:
         """Forget a link; nothing if it is not there."""
-        await self._submit(lambda draft: delete_entry(draft, f"link/{link.hex()}"))
+        await self._submit(lambda draft: delete_entry(draft, LINK.key(link)))
 
     def upstreams(self, stream: bytes) -> list[UpstreamRecord]:
         """What a replica stream accepts, by path; copies that are under way included."""
-        prefix = f"upstream/{stream.hex()}/"
-        found = [(key, entry) for key, entry in self._meta.state.entries.items() if key.startswith(prefix)]
-        return [upstream_from_json(stream, entry) for _, entry in sorted(found)]
+        return [upstream_from_json(stream, entry) for _, entry in upstreams(self._meta.state.entries, stream)]
 
     async def add_upstream(self, upstream: UpstreamRecord) -> UpstreamRecord:
         """Accept a source.
@@ -156,9 +151,8 @@ class Links:
 
     async def forget_stream(self, stream: bytes) -> None:
         """Remove the links and upstreams of a stream that is deleted."""
-        marks = (f"upstream/{stream.hex()}/",)
-        keys = [key for key in self._meta.state.entries if key.startswith(marks)]
-        keys += [f"link/{link.id.hex()}" for link in self.of(stream)]
+        keys = [key for key, _ in upstreams(self._meta.state.entries, stream)]
+        keys += [LINK.key(link.id) for link in self.of(stream)]
 
         def request(draft: Draft) -> None:
             for key in keys:
@@ -174,5 +168,4 @@ class Links:
 
 
 def _upstream_key(upstream: UpstreamRecord) -> str:
-    once = "" if upstream.once_link is None else f"#{upstream.once_link.hex()}"
-    return f"upstream/{upstream.stream.hex()}/{upstream.path}{once}"
+    return upstream_key(upstream.stream, upstream.path, upstream.once_link)

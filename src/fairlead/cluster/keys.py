@@ -1,0 +1,83 @@
+"""Keys of the entries under `meta/`, built and parsed; `docs/formats/cluster-log.md` lists them with their values.
+
+    stream/<id>                                a stream: its path and settings
+    gone/<id>                                  a deleted stream, whose objects are to be removed
+    listener/<stream id>                       the port on which a stream is exposed
+    link/<id>                                  a link whose source is here
+    upstream/<stream id>/<source>              a source that a replica stream accepts, by its global path
+    upstream/<stream id>/<source>#<link id>    the same for one link alone, until its copy ends
+
+Ids are hex. Each value has the version of its kind as `v`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead.model.errors import BadRequest
+
+VERSION: Final = 1
+"""Of the value of every kind of entry so far, its field `v`."""
+
+Entries = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedById:
+    """A kind of entry with one key for each id."""
+
+    kind: str
+
+    def key(self, id: bytes) -> str:
+        """The key of the entry for this id."""
+        return f"{self.kind}/{id.hex()}"
+
+    def found(self, entries: Entries) -> Iterator[tuple[bytes, Any]]:
+        """Id and value of every entry of this kind, in no particular order."""
+        mark = f"{self.kind}/"
+        for key, value in entries.items():
+            if key.startswith(mark):
+                yield bytes.fromhex(key.removeprefix(mark)), value
+
+
+STREAM: Final = KeyedById("stream")
+GONE: Final = KeyedById("gone")
+LISTENER: Final = KeyedById("listener")
+LINK: Final = KeyedById("link")
+UPSTREAM: Final = "upstream"
+KINDS: Final = frozenset({STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM})
+
+
+def upstream_key(stream: bytes, source_path: str, once_link: bytes | None) -> str:
+    """The key of a source that a stream accepts; `source_path` is global."""
+    once = "" if once_link is None else f"#{once_link.hex()}"
+    return f"{_upstreams_of(stream)}{source_path}{once}"
+
+
+def upstreams(entries: Entries, stream: bytes) -> list[tuple[str, Any]]:
+    """Key and value of every source that a stream accepts, by path."""
+    mark = _upstreams_of(stream)
+    return sorted((each for each in entries.items() if each[0].startswith(mark)), key=lambda each: each[0])
+
+
+def _upstreams_of(stream: bytes) -> str:
+    return f"{UPSTREAM}/{stream.hex()}/"
+
+
+def check_versions(entries: Entries) -> None:
+    """Refuse entries of a kind that is known in a version that is not: what they mean is not guessed.
+
+    Raises:
+        BadRequest: the message names the key and both versions.
+    """
+    for key, value in entries.items():
+        if key.partition("/")[0] in KINDS:
+            _check_version(key, value)
+
+
+def _check_version(key: str, value: Any) -> None:
+    version = value.get("v") if isinstance(value, dict) else None
+    if version != VERSION:
+        raise BadRequest(f"meta/: entry {key} has version {version}; this program knows version {VERSION}")
