@@ -16,6 +16,7 @@ import httpx
 
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
+from fairlead.wire.urls import Attempts
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
@@ -80,15 +81,14 @@ class AdminClient:
         return _answer(await self._send("POST", path, json=body, headers=dict(headers or {})))
 
     async def _send(self, method: str, path: str, **how: Any) -> httpx.Response:
-        refused: list[str] = []
-        for url in self.urls:
+        attempts = Attempts(self.urls, httpx.ConnectError, httpx.ConnectTimeout)
+        for url in attempts.urls:
             try:
-                return await self._http.request(method, url + path, **how)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                refused.append(f"{url} ({str(error) or type(error).__name__})")
+                with attempts.at(url):
+                    return await self._http.request(method, url + path, **how)
             except httpx.TransportError as error:
                 raise Unreachable(f"{url}: no answer ({str(error) or type(error).__name__})") from error
-        raise Unreachable(f"no server answers at {', '.join(refused)}; is it running?")
+        raise Unreachable(f"no server answers at {attempts}; is it running?")
 
 
 def new_http_client() -> httpx.AsyncClient:

@@ -11,6 +11,7 @@ import httpx
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.streamlog.values import EpochRange, LogObject
+from fairlead.wire.urls import Attempts
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 120.0
@@ -98,15 +99,14 @@ class RecordsClient:
         return StreamPlan(found["stream"], found["path"], found["root"], tuple(map(_shard, found["shards"])))
 
     def _ask(self, method: str, route: str, **how: Any) -> Any:
-        refused = []
+        # Asking twice changes nothing, so the next server is tried whatever became of the call.
+        attempts = Attempts(self.servers, httpx.TransportError)
         timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
         with httpx.Client(timeout=timeout, trust_env=False) as http:
-            for server in self.servers:
-                try:
+            for server in attempts.urls:
+                with attempts.at(server):
                     return _body(http.request(method, server + route, **how))
-                except httpx.TransportError as error:  # asking twice changes nothing, so the next one is tried
-                    refused.append(f"{server} ({str(error) or type(error).__name__})")
-        raise Unreachable(f"no server answers at {', '.join(refused)}; is it running?")
+        raise Unreachable(f"no server answers at {attempts}; is it running?")
 
 
 def _body(response: httpx.Response) -> Any:

@@ -11,6 +11,7 @@ from fairlead.model.clock import Clock, Randomness
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import FairleadError, Unreachable
 from fairlead.wire.messages import LinkAnswer, LinkRequest, body_from_json, to_json
+from fairlead.wire.urls import Attempts, UrlsInTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +54,12 @@ class Gateways:
 
     def __init__(self, http: httpx.AsyncClient, clock: Clock, timing: Timing) -> None:
         self._http = http
-        self._clock = clock
         self._timing = timing
-        self._turn = 0
-        self._dead_until_ms: dict[str, float] = {}
+        self._turns = UrlsInTurn(clock, timing.skip_dead_s)
 
     def in_turn(self, urls: Sequence[str]) -> tuple[str, ...]:
         """All URLs, beginning with the next one in turn, those that failed lately at the end."""
-        if not urls:
-            return ()
-        start = self._turn % len(urls)
-        self._turn += 1
-        now = self._clock.monotonic_ms()
-        return tuple(sorted((*urls[start:], *urls[:start]), key=lambda url: self._dead_until_ms.get(url, 0) > now))
+        return self._turns.next(urls)
 
     async def ask(self, urls: Sequence[str], request: LinkRequest, route: str = "/gateway/link") -> LinkAnswer:
         """Contact the destination.
@@ -81,24 +75,20 @@ class Gateways:
         await self._post(urls, route, to_json(request))
 
     async def _post(self, urls: Sequence[str], route: str, body: str) -> str:
-        failures = []
-        for url in self.in_turn(urls):
-            try:
+        attempts = Attempts(self.in_turn(urls), httpx.HTTPError, on_failed=self._turns.failed)
+        for url in attempts.urls:
+            with attempts.at(url):
                 response = await self._http.post(
                     url + route,
                     content=body,
                     headers={"content-type": "application/json"},
                     timeout=self._timing.answer_s,
                 )
-            except httpx.HTTPError as error:
-                failures.append(f"{url} ({str(error) or type(error).__name__})")
-                self._dead_until_ms[url] = self._clock.monotonic_ms() + self._timing.skip_dead_s * 1000
-                continue
-            self._dead_until_ms.pop(url, None)
-            if response.is_error:
-                raise _refusal(response, url)
-            return response.text
-        raise Unreachable(f"no gateway answers: {', '.join(failures) or 'no URL is known'}; it is tried again")
+                self._turns.answered(url)
+                if response.is_error:
+                    raise _refusal(response, url)
+                return response.text
+        raise Unreachable(f"no gateway answers: {str(attempts) or 'no URL is known'}; it is tried again")
 
 
 def _refusal(response: httpx.Response, url: str) -> FairleadError:

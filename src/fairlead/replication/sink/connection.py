@@ -30,6 +30,7 @@ from fairlead.wire.messages import (
     Refused,
     SliceRefused,
 )
+from fairlead.wire.urls import Attempts, beginning_with
 
 _WATCH_SECONDS = 0.5
 TOGETHER_BYTES_MAX = 64 * 1024
@@ -80,8 +81,7 @@ class ApplyConnection:
         self.address = address
         self._settings = settings
         self._listener = listener
-        urls = address.destination.urls
-        self._urls = [urls[(first_url + n) % len(urls)] for n in range(len(urls))]
+        self._urls = beginning_with(first_url, address.destination.urls)
         self._waiting: deque[LinkFrame] = deque()
         self._sent: deque[LinkFrame] = deque()
         self._held_bytes = 0
@@ -131,18 +131,16 @@ class ApplyConnection:
             self._fail(code_of(bug), str(bug))
 
     async def _run(self) -> None:
-        problem: Unreachable | None = None
-        for url in self._urls:
-            try:
+        attempts = Attempts(self._urls, Unreachable)
+        for url in attempts.urls:
+            with attempts.at(url):
                 async with open_apply_wire(url, self._settings.open_seconds) as wire:
                     await self._converse(wire)
-            except Unreachable as error:
-                if self._through or self._sent:
-                    raise
-                problem = error
-            else:
                 return
-        raise problem or Unreachable(f"{self.address.destination.cluster} has no address; run `fairlead cluster info`")
+            if self._through or self._sent:
+                break
+        no_address = f"{self.address.destination.cluster} has no address; run `fairlead cluster info`"
+        raise attempts.error or Unreachable(no_address)
 
     async def _converse(self, wire: ApplyWire) -> None:
         await self._greet(wire)
