@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fairlead.model.names import StreamPath
 from tests.gateway.rig import Site, until
 from tests.gateway.tasks import task
 from tests.streamlog.world import values_at
@@ -22,7 +23,7 @@ class Held(NamedTuple):
     values: dict[int, bytes | None]
 
 
-def path_at(site: Site, path: str = SHIPS) -> str:
+def path_at(site: Site, path: str = SHIPS) -> StreamPath:
     """The path as other clusters name it."""
     return site.cluster.global_path(path)
 

@@ -6,6 +6,7 @@ import asyncio
 from itertools import permutations
 from pathlib import Path
 
+from fairlead.model.names import StreamPath
 from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, ends_of_logs, fleet, held, link, path_at
 from tests.gateway.rig import Site, until
 from tests.gateway.tasks import task
@@ -84,8 +85,8 @@ async def test_one_cluster_replicates_into_itself(tmp_path: Path) -> None:
     """Two copies of a stream in its own cluster, one of them a copy of the copy."""
     async with fleet(tmp_path, "a") as (a,):
         await change_everything(a)
-        await a.links.autosetup(SHIPS, "/copy")
-        await a.links.autosetup("/copy", "/copy-of-the-copy")
+        await a.links.autosetup(SHIPS, StreamPath("/copy"))
+        await a.links.autosetup("/copy", StreamPath("/copy-of-the-copy"))
         await a.write(SHIPS, "later", b"1")
         await until(lambda: a.ends("/copy-of-the-copy") == a.ends("/copy") == a.ends(SHIPS), WAIT_SECONDS)
         await until(lambda: a.links.list(SHIPS)[0]["isUptodate"] and a.links.list("/copy")[0]["isUptodate"])

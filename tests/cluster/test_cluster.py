@@ -17,10 +17,13 @@ from fairlead.model.errors import (
     StorageFull,
     UnknownStream,
 )
+from fairlead.model.names import StreamPath
 from fairlead.storage.memory import Fault, MemoryStorage
 
+NEW_YORK = StreamPath("/ships", "newyork")
 
-def link_of(cluster: Cluster, replica: str = "/mapr/newyork/ships") -> LinkRecord:
+
+def link_of(cluster: Cluster, replica: StreamPath = NEW_YORK) -> LinkRecord:
     source = cluster.stream("/ships")
     return LinkRecord(cluster.randomness.id16(), source.id, "/ships", replica, ("http://127.0.0.1:1",), False, 0)
 
@@ -143,11 +146,24 @@ async def test_links_are_kept_and_given_once(open_cluster: Open) -> None:
         await cluster.links.add(link_of(cluster))
     await cluster.links.edit(link.id, paused=True)
     again = await open_cluster("sanfrancisco")
-    kept = again.links.find(again.stream("/ships").id, "/mapr/newyork/ships")
+    kept = again.links.find(again.stream("/ships").id, NEW_YORK)
     assert kept.paused
     await again.links.remove(link.id)
     with pytest.raises(NotFound):
-        again.links.find(again.stream("/ships").id, "/mapr/newyork/ships")
+        again.links.find(again.stream("/ships").id, NEW_YORK)
+
+
+async def test_paths_of_other_clusters_are_text_only_where_they_are_stored(open_cluster: Open) -> None:
+    """What was given is what is found again, with its cluster."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    link = await cluster.links.add(link_of(cluster))
+    upstream = await cluster.links.add_upstream(UpstreamRecord(stream.id, NEW_YORK))
+    stored = [entry for key, entry in cluster.meta.state.entries.items() if key.startswith(("link/", "upstream/"))]
+    assert [entry.get("replica_path", entry.get("path")) for entry in stored] == ["/mapr/newyork/ships"] * 2
+    again = await open_cluster("sanfrancisco")
+    assert again.links.get(link.id) == link
+    assert again.links.upstreams(stream.id) == [upstream]
 
 
 async def test_a_stream_has_at_most_64_replicas(open_cluster: Open) -> None:
@@ -155,9 +171,9 @@ async def test_a_stream_has_at_most_64_replicas(open_cluster: Open) -> None:
     cluster = await open_cluster("sanfrancisco")
     await cluster.create_stream("/ships", StreamSettings())
     for number in range(64):
-        await cluster.links.add(link_of(cluster, f"/mapr/newyork/ships{number}"))
+        await cluster.links.add(link_of(cluster, StreamPath(f"/ships{number}", "newyork")))
     with pytest.raises(InvalidValue, match="64 replicas"):
-        await cluster.links.add(link_of(cluster, "/mapr/newyork/one-more"))
+        await cluster.links.add(link_of(cluster, StreamPath("/one-more", "newyork")))
 
 
 async def test_a_stream_with_an_upstream_makes_no_topics_by_itself(open_cluster: Open) -> None:
@@ -165,7 +181,7 @@ async def test_a_stream_with_an_upstream_makes_no_topics_by_itself(open_cluster:
     cluster = await open_cluster("sanfrancisco")
     stream = await cluster.create_stream("/ships", StreamSettings())
     assert stream.may_autocreate
-    upstream = UpstreamRecord(stream.id, "/mapr/newyork/ships")
+    upstream = UpstreamRecord(stream.id, NEW_YORK)
     await cluster.links.add_upstream(upstream)
     assert not stream.may_autocreate
     again = await open_cluster("sanfrancisco")

@@ -15,6 +15,7 @@ from fairlead.cluster import keys
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord
 from fairlead.model.errors import BadRequest
+from fairlead.model.names import StreamPath
 from fairlead.streamlog.writing.entries import put_entry
 
 ROOT = Path(__file__).parents[2]
@@ -40,9 +41,11 @@ async def everything_written(cluster: Cluster) -> dict[str, Any]:
     """Every entry that a stream's life makes, by its key."""
     stream = await cluster.create_stream("/ships", StreamSettings())
     await cluster.set_listener("/ships", 9192)
-    await cluster.links.add(LinkRecord(LINK, stream.id, "/ships", "/mapr/newyork/ships", ("http://a",), False, 0))
-    await cluster.links.add_upstream(UpstreamRecord(stream.id, "/mapr/london/ships"))
-    await cluster.links.add_upstream(UpstreamRecord(stream.id, "/mapr/london/ships", None, LINK))
+    await cluster.links.add(
+        LinkRecord(LINK, stream.id, "/ships", StreamPath("/ships", "newyork"), ("http://a",), False, 0)
+    )
+    await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "london")))
+    await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "london"), None, LINK))
     found = dict(cluster.meta.state.entries)
     await cluster.delete_stream("/ships")
     return found | dict(cluster.meta.state.entries)

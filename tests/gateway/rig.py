@@ -31,6 +31,7 @@ from fairlead.gateway.links.contact import Timing
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.errors import Missing
+from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
 from fairlead.storage.interface import Storage
@@ -75,8 +76,8 @@ from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply
 from tests.support.batches import produced_to
 
 SHIPS = "/ships"
-SOURCE = "/mapr/sf/ships"
-REPLICA = "/mapr/ny/ships"
+SOURCE = StreamPath("/ships", "sf")
+REPLICA = StreamPath("/ships", "ny")
 FAST = Timing(backoff_first_s=0.02, backoff_max_s=0.1, answer_s=0.5, skip_dead_s=0.2, repair_s=0.05)
 
 

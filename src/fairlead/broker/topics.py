@@ -112,8 +112,8 @@ class ListenerView:
     def _owner_name(self, stream: Stream, owner: bytes) -> str:
         here = self.cluster.stream_by_id(owner)
         if here is not None:
-            return self.cluster.global_path(here.path)
+            return str(self.cluster.global_path(here.path))
         for upstream in self.cluster.links.upstreams(stream.id):
             if upstream.source_stream == owner:
-                return upstream.path
+                return str(upstream.path)
         return f"the stream with id {owner.hex()}"

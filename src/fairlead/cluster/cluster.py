@@ -28,7 +28,7 @@ from fairlead.model.errors import (
     another,
 )
 from fairlead.model.limits import FORMAT_VERSION
-from fairlead.model.names import check_cluster_name, parse_stream_path
+from fairlead.model.names import StreamPath, check_cluster_name, parse_stream_path
 from fairlead.model.settings import Settings
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
@@ -185,9 +185,9 @@ class Cluster:
         """All streams, by path."""
         return [self._streams[path] for path in sorted(self._streams)]
 
-    def global_path(self, path: str) -> str:
-        """The path as other clusters name it: /mapr/<cluster>/<path>."""
-        return f"/mapr/{self.name}{path}"
+    def global_path(self, path: str) -> StreamPath:
+        """A local path as other clusters name it."""
+        return StreamPath(path, self.name)
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` after a stream was made, edited or deleted."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead.model.errors import BadRequest
+from fairlead.model.names import StreamPath
 
 VERSION: Final = 1
 """Of the value of every kind of entry so far, its field `v`."""
@@ -50,10 +51,10 @@ UPSTREAM: Final = "upstream"
 KINDS: Final = frozenset({STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM})
 
 
-def upstream_key(stream: bytes, source_path: str, once_link: bytes | None) -> str:
-    """The key of a source that a stream accepts; `source_path` is global."""
+def upstream_key(stream: bytes, source: StreamPath, once_link: bytes | None) -> str:
+    """The key of a source that a stream accepts, by its global path."""
     once = "" if once_link is None else f"#{once_link.hex()}"
-    return f"{_upstreams_of(stream)}{source_path}{once}"
+    return f"{_upstreams_of(stream)}{source}{once}"
 
 
 def upstreams(entries: Entries, stream: bytes) -> list[tuple[str, Any]]:

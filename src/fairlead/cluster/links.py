@@ -22,6 +22,7 @@ from fairlead.cluster.values import (
 )
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotFound
 from fairlead.model.limits import REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
+from fairlead.model.names import StreamPath
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
 from fairlead.streamlog.writing.shard import Shard
@@ -56,7 +57,7 @@ class Links:
         entry = self._meta.state.entries.get(LINK.key(link))
         return None if entry is None else link_from_json(link, entry)
 
-    def find(self, stream: bytes, replica_path: str) -> LinkRecord:
+    def find(self, stream: bytes, replica_path: StreamPath) -> LinkRecord:
         """The standing link of a source to that replica.
 
         Raises:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairlead.model.errors import InvalidValue
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
+from fairlead.model.names import StreamPath, parse_stream_path
 
 COMPRESSIONS = ("off", "lz4", "lzf", "zlib")
 TIMESTAMP_TYPES = ("createtime", "logappendtime")
@@ -71,8 +72,8 @@ class LinkRecord:
     source: bytes
     """Id of the source stream, here."""
     source_path: str
-    replica_path: str
-    """Global: /mapr/<cluster>/<path>."""
+    replica_path: StreamPath
+    """Global: with its cluster."""
     replica_urls: tuple[str, ...]
     """HTTP addresses of the replica's cluster, tried in turn."""
     paused: bool
@@ -94,8 +95,8 @@ class UpstreamRecord:
 
     stream: bytes
     """Id of the replica stream, here."""
-    path: str
-    """Global path of the source: /mapr/<cluster>/<path>."""
+    path: StreamPath
+    """Global path of the source."""
     source_stream: bytes | None = None
     """Id of the source stream, bound at first contact."""
     once_link: bytes | None = None
@@ -130,7 +131,7 @@ def link_json(link: LinkRecord) -> dict[str, Any]:
         "v": 1,
         "source": link.source.hex(),
         "source_path": link.source_path,
-        "replica_path": link.replica_path,
+        "replica_path": str(link.replica_path),
         "replica_urls": list(link.replica_urls),
         "paused": link.paused,
         "created_at": link.created_at,
@@ -148,7 +149,7 @@ def link_from_json(id: bytes, entry: Mapping[str, Any]) -> LinkRecord:
         id=id,
         source=bytes.fromhex(entry["source"]),
         source_path=entry["source_path"],
-        replica_path=entry["replica_path"],
+        replica_path=parse_stream_path(entry["replica_path"]),
         replica_urls=tuple(entry["replica_urls"]),
         paused=entry["paused"],
         created_at=entry["created_at"],
@@ -163,7 +164,7 @@ def upstream_json(upstream: UpstreamRecord) -> dict[str, Any]:
     """The entry `upstream/<stream id>/<global path of the source>`."""
     return {
         "v": 1,
-        "path": upstream.path,
+        "path": str(upstream.path),
         "source_stream": _hex(upstream.source_stream),
         "once_link": _hex(upstream.once_link),
     }
@@ -171,7 +172,8 @@ def upstream_json(upstream: UpstreamRecord) -> dict[str, Any]:
 
 def upstream_from_json(stream: bytes, entry: Mapping[str, Any]) -> UpstreamRecord:
     """The inverse of `upstream_json`."""
-    return UpstreamRecord(stream, entry["path"], _bytes(entry.get("source_stream")), _bytes(entry.get("once_link")))
+    path = parse_stream_path(entry["path"])
+    return UpstreamRecord(stream, path, _bytes(entry.get("source_stream")), _bytes(entry.get("once_link")))
 
 
 def _hex(value: bytes | None) -> str | None:

@@ -5,6 +5,9 @@
     newyork:/ships/log            short form of the same
     /ships/log:positions          topic `positions` of the stream /ships/log
 
+A path that comes in as text is parsed once, where it comes in; from there on a `StreamPath` goes, and text is made of
+it only where it is stored or shown. Within one cluster a stream is known by its local path alone (`StreamPath.path`).
+
 Rules: the pages on MapR Streams, `docs.ezmeral.hpe.com … stream_create`, and Kafka's `Topic.validate`.
 """
 

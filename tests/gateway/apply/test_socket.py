@@ -15,7 +15,7 @@ from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply, packe
 
 from fairlead.cluster.stream import Stream
 from fairlead.model.limits import FRAME_BYTES_MAX
-from fairlead.model.names import slice_of
+from fairlead.model.names import StreamPath, slice_of
 from fairlead.protocol.batch import build_batch
 from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
@@ -52,7 +52,7 @@ async def ny(tmp_path: Path) -> AsyncIterator[Site]:
     """The destination's cluster, whose stream accepts the source."""
     async with Site("ny", tmp_path) as site:
         await site.stream("/ships")
-        await site.links.add_upstream("/ships", "/mapr/sf/ships")
+        await site.links.add_upstream("/ships", StreamPath("/ships", "sf"))
         yield site
         while OPEN:
             await OPEN.pop().close()
@@ -258,7 +258,7 @@ async def test_a_frame_of_another_link_ends_the_connection(ny: Site) -> None:
 async def test_an_agreement_that_ends_closes_the_connection(ny: Site) -> None:
     """Removing the upstream is felt at once, not at the next frame."""
     sink = await open_sink(ny)
-    await ny.links.remove_upstream("/ships", "/mapr/sf/ships")
+    await ny.links.remove_upstream("/ships", StreamPath("/ships", "sf"))
     answer = await sink.hear()
     assert isinstance(answer, Error)
     assert answer.code == "not_agreed"
@@ -378,7 +378,7 @@ async def test_a_server_that_stops_ends_its_connections(tmp_path: Path) -> None:
     """With its reason, while there is somebody to say it."""
     async with Site("ny", tmp_path) as site:
         await site.stream("/ships")
-        await site.links.add_upstream("/ships", "/mapr/sf/ships")
+        await site.links.add_upstream("/ships", StreamPath("/ships", "sf"))
         sink = await open_sink(site)
         await sink.send(*frames(1))
         await sink.through(1)

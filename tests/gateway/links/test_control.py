@@ -17,6 +17,7 @@ from fairlead.gateway.links import reader_port
 from fairlead.gateway.links.reader_port import ReaderPort
 from fairlead.gateway.links.state import Phase
 from fairlead.model.errors import UnknownStream
+from fairlead.model.names import StreamPath
 from fairlead.streamlog.values import GrantRun, LogObject
 from fairlead.wire.messages import (
     Announce,
@@ -35,7 +36,7 @@ from fairlead.wire.messages import (
 )
 
 SHIPS = "/ships"
-REPLICA = "/mapr/ny/ships"
+REPLICA = StreamPath("/ships", "ny")
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ async def ny(tmp_path: Path) -> AsyncIterator[Site]:
     """A cluster whose stream accepts the first one's."""
     async with Site("ny", tmp_path) as site:
         await site.stream(SHIPS)
-        await site.links.add_upstream(SHIPS, "/mapr/sf/ships")
+        await site.links.add_upstream(SHIPS, StreamPath("/ships", "sf"))
         yield site
 
 
@@ -244,11 +245,11 @@ async def test_a_big_backlog_is_divided_also_when_a_reader_joins_later(
 async def test_readers_that_are_full_get_no_more(sf: Site, ny: Site) -> None:
     """A second link waits for a place, and takes it when the first one is paused."""
     await ny.stream("/other")
-    await ny.links.add_upstream("/other", "/mapr/sf/ships")
+    await ny.links.add_upstream("/other", StreamPath("/ships", "sf"))
     async with Worker(sf, slots=1) as worker:
         await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
         await until(lambda: worker.grants)
-        await sf.links.add_replica(SHIPS, "/mapr/ny/other", urls=ny.urls)
+        await sf.links.add_replica(SHIPS, StreamPath("/other", "ny"), urls=ny.urls)
         await until(lambda: sf.links.list(SHIPS)[1]["replicaState"] == "REPLICA_STATE_COPY_SCHEDULE")
         assert ny.end("/other", "a") == -1
         await sf.links.pause(SHIPS, REPLICA)

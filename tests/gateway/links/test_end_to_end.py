@@ -12,6 +12,7 @@ from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, until
 
 from fairlead.gateway.links.state import Phase
 from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, NotFound, NotImplementedYet, UnknownStream
+from fairlead.model.names import StreamPath
 from fairlead.streamlog.rows import Kind
 from fairlead.wire.messages import RepairGrant
 
@@ -62,13 +63,13 @@ async def test_deletions_are_remembered_until_every_link_has_passed_them(sf: Sit
     """The log's upkeep is told how far the slowest link is; without links it keeps them for none."""
     shard = sf.cluster.stream(SHIPS).shards[0]
     assert shard.log.upkeep.links_passed is None
-    await sf.links.add_replica(SHIPS, "/mapr/away/ships", urls=("http://127.0.0.1:1",), paused=True)
+    await sf.links.add_replica(SHIPS, StreamPath("/ships", "away"), urls=("http://127.0.0.1:1",), paused=True)
     async with Worker(sf):
         await agree(sf, ny)
         await sf.write(SHIPS, "a", b"1")
         await same(sf, ny)
         assert shard.log.upkeep.links_passed == 0
-        await sf.links.remove(SHIPS, "/mapr/away/ships")
+        await sf.links.remove(SHIPS, StreamPath("/ships", "away"))
         await until(lambda: shard.log.upkeep.links_passed == shard.log.end)
     await sf.links.remove(SHIPS, REPLICA)
     assert shard.log.upkeep.links_passed is None
@@ -140,7 +141,7 @@ async def test_a_black_hole_delays_no_other_link(sf: Site, ny: Site) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         async with Worker(sf):
-            await sf.links.add_replica(SHIPS, "/mapr/hole/ships", urls=(url,))
+            await sf.links.add_replica(SHIPS, StreamPath("/ships", "hole"), urls=(url,))
             await agree(sf, ny)
             for _ in range(5):
                 await sf.write(SHIPS, "a", b"x")
@@ -263,8 +264,8 @@ async def test_a_rolled_back_source_is_noticed_and_can_be_rescanned(sf: Site, ny
 async def test_a_stream_is_replicated_inside_one_cluster(sf: Site) -> None:
     """Source and replica are streams of one cluster, whose own gateway applies the frames."""
     await sf.stream("/copy")
-    await sf.links.add_upstream("/copy", SHIPS)
-    await sf.links.add_replica(SHIPS, "/copy")
+    await sf.links.add_upstream("/copy", StreamPath(SHIPS))
+    await sf.links.add_replica(SHIPS, StreamPath("/copy"))
     await sf.write(SHIPS, "a", b"1")
     async with Worker(sf):
         await until(lambda: sf.end("/copy", "a") == 1)
@@ -345,16 +346,16 @@ async def test_wrong_replicas_are_refused(sf: Site) -> None:
     with pytest.raises(NotAllowed, match="upstream of itself"):
         await sf.links.add_upstream(SHIPS, SOURCE)
     with pytest.raises(NotAllowed, match="replica of itself"):
-        await sf.links.autosetup(SHIPS, SHIPS)
+        await sf.links.autosetup(SHIPS, StreamPath(SHIPS))
     with pytest.raises(UnknownStream):
         await sf.links.add_replica("/nothing", REPLICA, urls=("http://x",))
     with pytest.raises(UnknownStream):
-        await sf.links.add_replica(SHIPS, "/nothing")
+        await sf.links.add_replica(SHIPS, StreamPath("/nothing"))
     await sf.links.add_replica(SHIPS, REPLICA, paused=True, urls=("http://127.0.0.1:1",))
     with pytest.raises(AlreadyExists):
         await sf.links.add_replica(SHIPS, REPLICA, urls=("http://127.0.0.1:1",))
     with pytest.raises(NotFound):
-        await sf.links.pause(SHIPS, "/mapr/ny/other")
+        await sf.links.pause(SHIPS, StreamPath("/other", "ny"))
 
 
 async def test_copystream_copies_what_is_there_and_ends(sf: Site, ny: Site) -> None:

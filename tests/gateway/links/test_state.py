@@ -11,9 +11,10 @@ from fairlead.gateway.links.codes import RolledBack
 from fairlead.gateway.links.contact import Backoff, Gateways
 from fairlead.gateway.links.state import LinkState, Phase
 from fairlead.gateway.links.status import Backlog, percentage, state_of
+from fairlead.model.names import StreamPath
 from fairlead.wire.messages import LinkAnswer, ReadReport
 
-RECORD = LinkRecord(b"l" * 16, b"s" * 16, "/s", "/mapr/b/r", ("http://b",), paused=False, created_at=1)
+RECORD = LinkRecord(b"l" * 16, b"s" * 16, "/s", StreamPath("/r", "b"), ("http://b",), paused=False, created_at=1)
 ANSWER = LinkAnswer("b", "/r", b"r" * 16, (), (), 0, 0, (), 0)
 
 

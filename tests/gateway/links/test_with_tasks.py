@@ -7,6 +7,7 @@ import asyncio
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, until
 from tests.gateway.tasks import task
 
+from fairlead.model.names import StreamPath
 from fairlead.replication.carried.rows import LinkFrame
 
 
@@ -77,11 +78,11 @@ async def test_shards_need_not_be_as_many_on_both_sides(sf: Site, ny: Site) -> N
     """Positions are the source's, per shard of it; each shard of the replica keeps its own."""
     await sf.stream("/wide", shards=2)
     await ny.stream("/wide", shards=3)
-    await ny.links.add_upstream("/wide", "/mapr/sf/wide")
+    await ny.links.add_upstream("/wide", StreamPath("/wide", "sf"))
     for number in range(40):
         await sf.write("/wide", f"t{number}", b"x")
     async with task(sf):
-        await sf.links.add_replica("/wide", "/mapr/ny/wide", urls=ny.urls)
+        await sf.links.add_replica("/wide", StreamPath("/wide", "ny"), urls=ny.urls)
         await until(lambda: sf.ends("/wide") == ny.ends("/wide"))
         await until(lambda: sf.links.list("/wide")[0]["isUptodate"])
     async with task(sf):
@@ -103,7 +104,7 @@ async def test_a_replica_of_a_replica_has_the_same(sf: Site, ny: Site) -> None:
     """What came over a link is sent on."""
     async with task(sf), task(ny):
         await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
-        await ny.links.autosetup(SHIPS, "/third")
+        await ny.links.autosetup(SHIPS, StreamPath("/third"))
         await sf.write(SHIPS, "a", b"1")
         await until(lambda: ny.end("/third", "a") == 1)
 

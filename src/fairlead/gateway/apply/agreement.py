@@ -13,6 +13,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import UpstreamRecord
 from fairlead.model.errors import InvalidValue, NotAgreed, NotAllowed, UnknownStream
+from fairlead.model.names import StreamPath
 from fairlead.streamlog.values import Behind, Gap, LinkPosition
 from fairlead.wire.messages import (
     PROTOCOL,
@@ -87,9 +88,9 @@ def upstream_of(cluster: Cluster, stream: Stream, source: StreamPlace, link: byt
     )
 
 
-def global_path(place: StreamPlace) -> str:
-    """/mapr/<cluster>/<path> of a stream."""
-    return f"/mapr/{place.cluster}{place.path}"
+def global_path(place: StreamPlace) -> StreamPath:
+    """The global path of a stream."""
+    return StreamPath(place.path, place.cluster)
 
 
 def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:

@@ -10,7 +10,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
 from fairlead.gateway.links.reader_port import ReaderPort
 from fairlead.gateway.links.state import LinkState, SliceKey, urls_of
-from fairlead.model.names import SLICES, parse_stream_path
+from fairlead.model.names import SLICES
 from fairlead.storage.names import shard_prefix
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import BehindPartition, Grant, RepairGrant, RepairPartition, StreamPlace
@@ -162,7 +162,7 @@ class Granting:
 
     def _destination(self, link: LinkState) -> StreamPlace:
         """Where a link's frames go; the URLs begin with the one whose turn it is."""
-        replica = parse_stream_path(link.record.replica_path)
+        replica = link.record.replica_path
         urls = link.gateways.in_turn(urls_of(self._cluster, link.record))
         return StreamPlace(replica.cluster or "", replica.path, link.record.replica_stream or b"", urls)
 

@@ -27,7 +27,7 @@ from fairlead.model.errors import (
     UnknownCluster,
     UnknownStream,
 )
-from fairlead.model.names import StreamPath, parse_stream_path
+from fairlead.model.names import StreamPath
 from fairlead.wire.messages import LinkRequest, StreamPlace
 
 FORWARDS = ("all", "own")
@@ -37,13 +37,13 @@ Undo = Callable[[], Awaitable[None]]
 
 
 class LinkManager(LinkTasks):
-    """All links of a cluster, and the commands that change them. Replicas and sources are named by any form of path;
-    a path without a cluster is one of this cluster."""
+    """All links of a cluster, and the commands that change them. A path that is text is local; a replica or source that
+    names no cluster is one of this cluster."""
 
     # ------------------------------------------------------------ replicas
 
     async def add_replica(
-        self, path: str, replica: str, paused: bool = False, urls: Sequence[str] = (), *, forward: str = "all"
+        self, path: str, replica: StreamPath, paused: bool = False, urls: Sequence[str] = (), *, forward: str = "all"
     ) -> LinkRecord:
         """Name a replica of a stream; `urls` are the HTTP addresses of its cluster, if that is another.
 
@@ -59,7 +59,7 @@ class LinkManager(LinkTasks):
         return await self.cluster.links.add(self._record(stream, target, urls, paused=paused, forward=forward))
 
     async def autosetup(
-        self, path: str, replica: str, urls: Sequence[str] = (), *, multimaster: bool = False
+        self, path: str, replica: StreamPath, urls: Sequence[str] = (), *, multimaster: bool = False
     ) -> LinkRecord:
         """Make the replica with the source's settings, name it here and the source there, and start.
 
@@ -87,7 +87,7 @@ class LinkManager(LinkTasks):
         source = self.cluster.global_path(stream.path)
         await there.create(target.path, copied_settings(stream.settings))
         done.append((f"created {target}", lambda: there.delete(target.path)))
-        link = await self.add_replica(stream.path, str(target), True, urls)
+        link = await self.add_replica(stream.path, target, True, urls)
         done.append((f"named {target} a replica of {source}", lambda: self.cluster.links.remove(link.id)))
         await there.add_upstream(target.path, source)
         done.append((f"named {source} an upstream of {target}", lambda: there.remove_upstream(target.path, source)))
@@ -95,7 +95,7 @@ class LinkManager(LinkTasks):
 
     def _check_new(self, stream: Stream, target: StreamPath) -> None:
         with suppress(NotFound):
-            self.cluster.links.find(stream.id, str(target))
+            self.cluster.links.find(stream.id, target)
             raise AlreadyExists(f"{target} is a replica of {stream.path} already")
         if self._is_here(target) and target.path == stream.path:
             raise NotAllowed(f"{target} cannot be a replica of itself")
@@ -131,7 +131,7 @@ class LinkManager(LinkTasks):
             if link.phase is Phase.READY and answer.stream == link.record.replica_stream:
                 link.answer = answer
 
-    async def pause(self, path: str, replica: str) -> None:
+    async def pause(self, path: str, replica: StreamPath) -> None:
         """Send nothing more to a replica, within a second; nothing is lost.
 
         Raises:
@@ -139,7 +139,7 @@ class LinkManager(LinkTasks):
         """
         await self.cluster.links.edit(self._find(path, replica).id, paused=True)
 
-    async def resume(self, path: str, replica: str, rescan: bool = False) -> None:
+    async def resume(self, path: str, replica: StreamPath, rescan: bool = False) -> None:
         """Go on, from where the replica stands; with `rescan` the whole log is read again, and what is equal dropped.
 
         Raises:
@@ -152,7 +152,7 @@ class LinkManager(LinkTasks):
         if link is not None and link.phase is not Phase.READY:
             self.restart(link)
 
-    async def remove(self, path: str, replica: str) -> None:
+    async def remove(self, path: str, replica: StreamPath) -> None:
         """End replication to a replica; it keeps what it has.
 
         Raises:
@@ -162,7 +162,7 @@ class LinkManager(LinkTasks):
 
     # ------------------------------------------------------------ upstreams
 
-    async def add_upstream(self, path: str, upstream: str) -> UpstreamRecord:
+    async def add_upstream(self, path: str, upstream: StreamPath) -> UpstreamRecord:
         """Let a replica accept a source.
 
         Raises:
@@ -171,7 +171,7 @@ class LinkManager(LinkTasks):
         stream, source = self.cluster.stream(path), self._global(upstream)
         if self._is_here(source) and source.path == path:
             raise NotAllowed(f"{source} cannot be an upstream of itself")
-        return await self.cluster.links.add_upstream(UpstreamRecord(stream.id, str(source)))
+        return await self.cluster.links.add_upstream(UpstreamRecord(stream.id, source))
 
     def list_upstreams(self, path: str) -> Sequence[UpstreamRecord]:
         """The sources that a replica accepts, by path.
@@ -182,17 +182,17 @@ class LinkManager(LinkTasks):
         upstreams = self.cluster.links.upstreams(self.cluster.stream(path).id)
         return [upstream for upstream in upstreams if upstream.once_link is None]
 
-    async def remove_upstream(self, path: str, upstream: str) -> None:
+    async def remove_upstream(self, path: str, upstream: StreamPath) -> None:
         """Let a replica accept a source no more.
 
         Raises:
             UnknownStream, NotFound.
         """
-        await StreamsHere(self.cluster).remove_upstream(path, str(self._global(upstream)))
+        await StreamsHere(self.cluster).remove_upstream(path, self._global(upstream))
 
     # ------------------------------------------------------------ copies
 
-    async def copystream(self, src: str, dst: str, urls: Sequence[str] = ()) -> LinkRecord:
+    async def copystream(self, src: str, dst: StreamPath, urls: Sequence[str] = ()) -> LinkRecord:
         """Begin to copy a stream as it now is; the destination is made with its settings if it is not there.
 
         Raises:
@@ -206,7 +206,7 @@ class LinkManager(LinkTasks):
         if self._running_copy(stream, target) is not None:
             raise AlreadyExists(f"a copy of {src} to {target} is under way")
         await self._allow_copy(record, stream, target, urls)
-        self.ended_copies.pop((stream.path, str(target)), None)
+        self.ended_copies.pop((stream.path, target), None)
         return await self.cluster.links.add(record)
 
     async def _allow_copy(self, record: LinkRecord, stream: Stream, target: StreamPath, urls: Sequence[str]) -> None:
@@ -229,7 +229,7 @@ class LinkManager(LinkTasks):
             return wire_id(self.cluster.links.find(copy.source, copy.replica_path))
         return wire_id(copy)
 
-    def copy_status(self, src: str, dst: str) -> ReplicaStatus:
+    def copy_status(self, src: str, dst: StreamPath) -> ReplicaStatus:
         """How far a copy is: `state` is `copying`, `done` or `failed`.
 
         Raises:
@@ -240,21 +240,20 @@ class LinkManager(LinkTasks):
         if link is not None:
             left = backlog(link, stream)
             return _copy_row("copying", percentage(link, left), CopyNumbers(link.counts, link.error, link.conflicts))
-        ended = self.ended_copies.get((stream.path, str(target)))
+        ended = self.ended_copies.get((stream.path, target))
         if ended is None:
             raise NotFound(f"no copy of {src} to {target} is under way")
         return _copy_row("done" if ended.error is None else "failed", 100, ended)
 
     def _running_copy(self, stream: Stream, target: StreamPath) -> LinkState | None:
         copies = (link for link in self.states.values() if link.record.once is not None)
-        pair = (stream.id, str(target))
+        pair = (stream.id, target)
         return next((link for link in copies if (link.record.source, link.record.replica_path) == pair), None)
 
     # ------------------------------------------------------------ names
 
-    def _global(self, path: str) -> StreamPath:
-        parsed = parse_stream_path(path)
-        return StreamPath(parsed.path, parsed.cluster or self.cluster.name)
+    def _global(self, path: StreamPath) -> StreamPath:
+        return self.cluster.global_path(path.path) if path.cluster is None else path
 
     def _is_here(self, path: StreamPath) -> bool:
         return path.cluster == self.cluster.name
@@ -268,8 +267,8 @@ class LinkManager(LinkTasks):
             return StreamsHere(self.cluster)
         return StreamsThere(self.http, urls, target.cluster)
 
-    def _find(self, path: str, replica: str) -> LinkRecord:
-        return self.cluster.links.find(self.cluster.stream(path).id, str(self._global(replica)))
+    def _find(self, path: str, replica: StreamPath) -> LinkRecord:
+        return self.cluster.links.find(self.cluster.stream(path).id, self._global(replica))
 
     def _record(
         self,
@@ -287,7 +286,7 @@ class LinkManager(LinkTasks):
             id=self.randomness.id16(),
             source=stream.id,
             source_path=stream.path,
-            replica_path=str(target),
+            replica_path=target,
             replica_urls=tuple(urls),
             paused=paused,
             created_at=self.clock.wall_ms(),

@@ -25,11 +25,11 @@ class Streams(Protocol):
         """Delete a stream."""
         ...
 
-    async def add_upstream(self, path: str, upstream: str) -> None:
+    async def add_upstream(self, path: str, upstream: StreamPath) -> None:
         """Let the stream accept a source, named by its global path."""
         ...
 
-    async def remove_upstream(self, path: str, upstream: str) -> None:
+    async def remove_upstream(self, path: str, upstream: StreamPath) -> None:
         """Let it accept the source no more."""
         ...
 
@@ -46,10 +46,10 @@ class StreamsHere:
     async def delete(self, path: str) -> None:
         await self._cluster.delete_stream(path)
 
-    async def add_upstream(self, path: str, upstream: str) -> None:
+    async def add_upstream(self, path: str, upstream: StreamPath) -> None:
         await self._cluster.links.add_upstream(UpstreamRecord(self._cluster.stream(path).id, upstream))
 
-    async def remove_upstream(self, path: str, upstream: str) -> None:
+    async def remove_upstream(self, path: str, upstream: StreamPath) -> None:
         stream = self._cluster.stream(path)
         for record in self._cluster.links.upstreams(stream.id):
             if record.path == upstream and record.once_link is None:
@@ -77,11 +77,11 @@ class StreamsThere:
     async def delete(self, path: str) -> None:
         await self._post("delete", path)
 
-    async def add_upstream(self, path: str, upstream: str) -> None:
-        await self._post("upstream/add", path, upstream=upstream)
+    async def add_upstream(self, path: str, upstream: StreamPath) -> None:
+        await self._post("upstream/add", path, upstream=str(upstream))
 
-    async def remove_upstream(self, path: str, upstream: str) -> None:
-        await self._post("upstream/remove", path, upstream=upstream)
+    async def remove_upstream(self, path: str, upstream: StreamPath) -> None:
+        await self._post("upstream/remove", path, upstream=str(upstream))
 
 
 def _parameters(settings: StreamSettings) -> dict[str, object]:

@@ -29,7 +29,7 @@ from fairlead.gateway.links.state import LinkCounts, LinkState, Phase, SliceKey,
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.envelope import code_of
 from fairlead.model.errors import BadRequest, Damaged, FairleadError, NotAgreed, UnknownStream
-from fairlead.model.names import StreamPath, parse_stream_path
+from fairlead.model.names import StreamPath
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.writer import Announcement
 from fairlead.wire.messages import (
@@ -86,7 +86,7 @@ class LinkRunner:
         self.states: dict[bytes, LinkState] = {}
         self.granting = Granting(cluster, data_root)
         self.sinks: set[SinkPort] = set()
-        self.ended_copies: dict[tuple[str, str], CopyNumbers] = {}
+        self.ended_copies: dict[tuple[str, StreamPath], CopyNumbers] = {}
         self.contacts = 0
         self.failures = 0
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
@@ -272,9 +272,8 @@ class LinkRunner:
 
     def request(self, link: LinkState) -> LinkRequest:
         """What this link says at contact."""
-        replica = replica_path(link.record)
         source = StreamPlace(self.cluster.name, link.record.source_path, link.record.source, tuple(self.cluster.urls))
-        return LinkRequest(link.wire_id, source, replica.path, once=link.record.once is not None)
+        return LinkRequest(link.wire_id, source, link.record.replica_path.path, once=link.record.once is not None)
 
     async def _bind(self, link: LinkState, answer: LinkAnswer) -> None:
         record = link.record
@@ -307,7 +306,7 @@ class LinkRunner:
         lost = [key for key, before in known.items() if found.get(key, 0) < before]
         if not lost:
             return
-        log.warning("replica has less than it had: restored from a copy?", replica=link.record.replica_path)
+        log.warning("replica has less than it had: restored from a copy?", replica=str(link.record.replica_path))
         self._take_back(link, "the replica has less than it had")
         link.unlearn(lost)
 
@@ -335,12 +334,12 @@ class LinkRunner:
         stops = isinstance(error, STOPS)
         link.phase = Phase.STOPPED if stops else Phase.FAILED
         if link.error is None or str(link.error) != str(error):
-            log.warning("link failed", replica=link.record.replica_path, error=str(error), stopped=stops)
+            log.warning("link failed", replica=str(link.record.replica_path), error=str(error), stopped=stops)
         link.error = error
 
     def _break(self, link: LinkState, error: Exception) -> None:
         """A bug: the link stops, visibly, and the others go on."""
-        log.error("a bug stopped a link", replica=link.record.replica_path, exc_info=error)
+        log.error("a bug stopped a link", replica=str(link.record.replica_path), exc_info=error)
         self._fail(
             link, FairleadError(f"a bug stopped the link ({type(error).__name__}: {error}); see the server's log")
         )
@@ -364,7 +363,7 @@ class LinkRunner:
         for sink in self.sinks:
             sink.withdraw(WithdrawRun(known_as, run))
 
-    def _source_path(self, record: LinkRecord) -> str:
+    def _source_path(self, record: LinkRecord) -> StreamPath:
         return self.cluster.global_path(record.source_path)
 
     def _serve_waiting(self) -> None:
@@ -454,8 +453,3 @@ class LinkRunner:
             link.counts, error, link.conflicts
         )
         await asyncio.shield(self.cluster.links.remove(link.record.id))
-
-
-def replica_path(record: LinkRecord) -> StreamPath:
-    """The replica's path, with its cluster."""
-    return parse_stream_path(record.replica_path)

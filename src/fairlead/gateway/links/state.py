@@ -12,7 +12,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.contact import Backoff, Gateways
 from fairlead.model.errors import FairleadError
-from fairlead.model.names import SLICES, parse_stream_path
+from fairlead.model.names import SLICES
 from fairlead.wire.messages import LinkAnswer, ReadReport
 
 SliceKey = tuple[int, int]
@@ -42,8 +42,7 @@ def wire_id(record: LinkRecord) -> bytes:
 
 def urls_of(cluster: Cluster, record: LinkRecord) -> tuple[str, ...]:
     """The gateways of a link's destination; this cluster's own addresses may have changed since it was made."""
-    here = parse_stream_path(record.replica_path).cluster == cluster.name
-    return cluster.urls if here else record.replica_urls
+    return cluster.urls if record.replica_path.cluster == cluster.name else record.replica_urls
 
 
 @dataclass(slots=True)

@@ -22,7 +22,6 @@ from fairlead.gateway.links.assignment import Granting
 from fairlead.gateway.links.codes import shown_code
 from fairlead.gateway.links.grant_table import SPLIT_BYTES
 from fairlead.gateway.links.state import LinkState, Phase
-from fairlead.model.names import parse_stream_path
 from fairlead.wire.messages import BehindPartition, GapRange
 
 SHOWN_MAX = 100
@@ -117,12 +116,12 @@ def percentage(link: LinkState, left: Backlog) -> int:
 
 
 def _original(link: LinkState, left: Backlog, state: str, index: int) -> dict[str, Any]:
-    replica = parse_stream_path(link.record.replica_path)
+    replica = link.record.replica_path
     return {
         "cluster": replica.cluster,
         "stream": replica.path,
         "type": "FairleadStream",
-        "replicaPath": link.record.replica_path,
+        "replicaPath": str(replica),
         "replicaState": state,
         "paused": link.record.paused,
         "throttle": False,

@@ -78,10 +78,6 @@ class RestContext:
     def is_local(self, path: StreamPath) -> bool:
         return path.cluster in {None, self.cluster.name}
 
-    def global_path(self, path: StreamPath) -> str:
-        """`/mapr/<cluster>/<path>`, with this cluster's name where none was given."""
-        return str(StreamPath(path.path, path.cluster or self.cluster.name))
-
     def urls(self, given: Given, path: StreamPath) -> tuple[str, ...]:
         """HTTP addresses of the cluster that a path names; none for this one.
 

@@ -7,16 +7,16 @@ from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
 
 async def add(context: RestContext, given: Given) -> Rows:
-    path, replica = context.local(given["path"]), context.global_path(given["replica"])
-    urls = context.urls(given, given["replica"])
+    path, replica = context.local(given["path"]), given["replica"]
+    urls = context.urls(given, replica)
     forward = given["forward"] or "all"
     await context.links.add_replica(path, replica, bool(given["paused"]), urls, forward=forward)
     return []
 
 
 async def autosetup(context: RestContext, given: Given) -> Rows:
-    path, replica = context.local(given["path"]), context.global_path(given["replica"])
-    await context.links.autosetup(path, replica, context.urls(given, given["replica"]))
+    path, replica = context.local(given["path"]), given["replica"]
+    await context.links.autosetup(path, replica, context.urls(given, replica))
     return []
 
 
@@ -27,18 +27,18 @@ async def list_replicas(context: RestContext, given: Given) -> Rows:
 
 
 async def pause(context: RestContext, given: Given) -> Rows:
-    await context.links.pause(context.local(given["path"]), context.global_path(given["replica"]))
+    await context.links.pause(context.local(given["path"]), given["replica"])
     return []
 
 
 async def resume(context: RestContext, given: Given) -> Rows:
-    path, replica = context.local(given["path"]), context.global_path(given["replica"])
+    path, replica = context.local(given["path"]), given["replica"]
     await context.links.resume(path, replica, rescan=bool(given["rescan"]))
     return []
 
 
 async def remove(context: RestContext, given: Given) -> Rows:
-    await context.links.remove(context.local(given["path"]), context.global_path(given["replica"]))
+    await context.links.remove(context.local(given["path"]), given["replica"])
     return []
 
 

@@ -110,10 +110,10 @@ def owner_of(context: RestContext, stream: Stream, topic: Topic) -> str:
     """The global path of the stream that gives offsets to a topic, as far as it is known here; else its id."""
     found = context.cluster.stream_by_id(topic.owner)
     if found is not None:
-        return context.cluster.global_path(found.path)
+        return str(context.cluster.global_path(found.path))
     for upstream in context.cluster.links.upstreams(stream.id):
         if upstream.source_stream == topic.owner:
-            return upstream.path
+            return str(upstream.path)
     return topic.owner.hex()
 
 

@@ -7,20 +7,20 @@ from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
 
 async def add(context: RestContext, given: Given) -> Rows:
-    await context.links.add_upstream(context.local(given["path"]), context.global_path(given["upstream"]))
+    await context.links.add_upstream(context.local(given["path"]), given["upstream"])
     return []
 
 
 async def list_upstreams(context: RestContext, given: Given) -> Rows:
     found = context.links.list_upstreams(context.local(given["path"]))
     return [
-        {"upstream": record.path, "streamid": "" if record.source_stream is None else record.source_stream.hex()}
+        {"upstream": str(record.path), "streamid": "" if record.source_stream is None else record.source_stream.hex()}
         for record in found
     ]
 
 
 async def remove(context: RestContext, given: Given) -> Rows:
-    await context.links.remove_upstream(context.local(given["path"]), context.global_path(given["upstream"]))
+    await context.links.remove_upstream(context.local(given["path"]), given["upstream"])
     return []
 
 
