@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.protocol.framing import Framing
+from fairlead.protocol.framing import request_framing
 from fairlead.protocol.wire import Malformed
 
 LIMIT = 5000
@@ -16,10 +16,12 @@ def feed(framing, data, sizes):
     position = 0
     sizes = iter(sizes)
     while position < len(data):
-        buffer = framing.buffer()
+        buffer = framing.space()
         count = min(len(buffer), next(sizes, len(data)), len(data) - position)
         buffer[:count] = data[position : position + count]
-        frames += [bytes(frame) for frame in framing.received(count)]
+        whole = []
+        framing.filled(count, whole)
+        frames += map(bytes, whole)
         position += count
     return frames
 
@@ -31,7 +33,7 @@ def framed(frames):
 @given(st.lists(st.binary(min_size=8, max_size=300), max_size=8), st.lists(st.integers(1, 100), max_size=60))
 def test_requests_come_out_whole_however_they_arrive(frames, sizes):
     """In order, each once, nothing between them."""
-    framing = Framing(memoryview(bytearray(64)), LIMIT)
+    framing = request_framing(memoryview(bytearray(64)), LIMIT)
     assert feed(framing, framed(frames), sizes) == frames
     assert framing.idle
 
@@ -40,7 +42,7 @@ def test_requests_come_out_whole_however_they_arrive(frames, sizes):
 def test_connections_share_one_buffer(frames):
     """What one connection has half received is not touched by another's bytes."""
     scratch = memoryview(bytearray(64))
-    one, two = Framing(scratch, LIMIT), Framing(scratch, LIMIT)
+    one, two = request_framing(scratch, LIMIT), request_framing(scratch, LIMIT)
     data = framed(frames)
     got_one, got_two = [], []
     for start in range(0, len(data), 7):
@@ -52,7 +54,7 @@ def test_connections_share_one_buffer(frames):
 @pytest.mark.parametrize("length", [LIMIT + 1, 2**31 - 1, -1, -(2**31), 0, 7])
 def test_impossible_lengths_are_refused_before_the_request_is_read(length):
     """Nothing is kept for such a request."""
-    framing = Framing(memoryview(bytearray(64)), LIMIT)
+    framing = request_framing(memoryview(bytearray(64)), LIMIT)
     with pytest.raises(Malformed):
         feed(framing, length.to_bytes(4, "big", signed=True), [])
 
@@ -61,4 +63,4 @@ def test_impossible_lengths_are_refused_before_the_request_is_read(length):
 def test_other_protocols_are_refused_at_once(greeting):
     """Their first four bytes are a length above the limit."""
     with pytest.raises(Malformed, match="larger than the limit"):
-        feed(Framing(memoryview(bytearray(64)), 100_000_000), greeting, [])
+        feed(request_framing(memoryview(bytearray(64)), 100_000_000), greeting, [])

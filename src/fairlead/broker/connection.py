@@ -21,7 +21,7 @@ from fairlead.broker.dispatch import PRODUCE, Handled, Header, Part, PendingAnsw
 from fairlead.broker.pacing import Pace
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import FairleadError
-from fairlead.protocol.framing import Framing
+from fairlead.protocol.framing import request_framing
 from fairlead.protocol.wire import Malformed
 
 log = structlog.get_logger(__name__)
@@ -82,7 +82,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._framing = Framing(service.scratch(), service.request_bytes_max)
+        self._framing = request_framing(service.scratch(), service.request_bytes_max)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[memoryview] = deque()
@@ -132,12 +132,13 @@ class Connection(asyncio.BufferedProtocol):
         self.ended.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._framing.buffer()
+        return self._framing.space()
 
     def buffer_updated(self, nbytes: int) -> None:
         self._active_at = self._loop.time()
+        frames: list[memoryview] = []
         try:
-            frames = self._framing.received(nbytes)
+            self._framing.filled(nbytes, frames)
         except Malformed as error:
             self._end(error)
             return

@@ -4,9 +4,8 @@
     kind                    uint8: 0 a message of `messages.py` as JSON, 1 the bytes of a frame
     payload
 
-`MessageReader` cuts what a socket gives into messages. A message that is whole in one read is copied out of it; of any
-other, the rest is received in place, into memory of its own that is never used again. A header is held against the
-limits before anything is allocated for it.
+`MessageReader` cuts what a socket gives into messages (`model/length_prefixed.py`) and holds each header against the
+limits of the moment.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-import numpy as np
 from typing_extensions import Buffer
 
 from fairlead.model.errors import InvalidValue
+from fairlead.model.length_prefixed import LengthPrefixed
 from fairlead.model.limits import FRAME_BYTES_MAX
 
 HEADER: Final = struct.Struct("<IB")
@@ -51,7 +50,7 @@ class Message(NamedTuple):
     """One message; its payload cannot be changed."""
 
     kind: int
-    payload: bytes | memoryview
+    payload: memoryview
 
 
 def header_of(kind: MessageKind, size: int) -> bytes:
@@ -68,11 +67,9 @@ class MessageReader:
         self.waiting_bytes = 0
         """Payload of the messages that wait to be taken."""
         self._whole: deque[Message] = deque()
-        self._near = memoryview(bytearray(READ_BYTES))
-        self._near_used = 0
-        self._kind = 0
-        self._payload: memoryview | None = None
-        self._payload_used = 0
+        self._kinds: deque[int] = deque()
+        """Of the messages whose header has come and whose payload is not whole."""
+        self._cutter = LengthPrefixed(memoryview(bytearray(READ_BYTES)), HEADER.size, self._size_of)
 
     def __len__(self) -> int:
         """Messages that wait to be taken."""
@@ -81,7 +78,7 @@ class MessageReader:
     @property
     def between(self) -> bool:
         """No message has come in part."""
-        return self._payload is None and not self._near_used
+        return self._cutter.idle
 
     def take(self) -> Message:
         """The oldest message."""
@@ -91,9 +88,7 @@ class MessageReader:
 
     def space(self) -> memoryview:
         """Where the next bytes go; never empty."""
-        if self._payload is not None:
-            return self._payload[self._payload_used :]
-        return self._near[self._near_used :]
+        return self._cutter.space()
 
     def filled(self, count: int) -> None:
         """So many bytes were put at the beginning of `space`.
@@ -101,14 +96,13 @@ class MessageReader:
         Raises:
             InvalidValue: a message of a kind or length that is not taken here; nothing can be read after it.
         """
-        if self._payload is None:
-            self._near_used += count
-            self._cut()
-            return
-        self._payload_used += count
-        if self._payload_used == self._payload.nbytes:
-            self._add(self._kind, self._payload.toreadonly())
-            self._payload = None
+        payloads: list[memoryview] = []
+        try:
+            self._cutter.filled(count, payloads)
+        finally:
+            for payload in payloads:
+                self._whole.append(Message(self._kinds.popleft(), payload))
+                self.waiting_bytes += len(payload)
 
     def feed(self, data: Buffer) -> None:
         """Take bytes that were received elsewhere. Raises as `filled`."""
@@ -120,35 +114,12 @@ class MessageReader:
             self.filled(count)
             view = view[count:]
 
-    def _cut(self) -> None:
-        at, end = 0, self._near_used
-        while end - at >= HEADER.size:
-            size, kind = HEADER.unpack_from(self._near, at)
-            self._check(size, kind)
-            at += HEADER.size
-            if size > end - at:
-                self._begin(kind, size, self._near[at:end])
-                at = end
-            else:
-                self._add(kind, bytes(self._near[at : at + size]))
-                at += size
-        rest = bytes(self._near[at:end])
-        self._near[: len(rest)] = rest
-        self._near_used = len(rest)
-
-    def _add(self, kind: int, payload: bytes | memoryview) -> None:
-        self._whole.append(Message(kind, payload))
-        self.waiting_bytes += len(payload)
-
-    def _check(self, size: int, kind: int) -> None:
+    def _size_of(self, view: memoryview, at: int) -> int:
+        size, kind = HEADER.unpack_from(view, at)
         limit = self.limits.get(kind)
         if limit is None:
             raise InvalidValue(f"a message of kind {kind}, which is not expected here")
         if size > limit:
             raise InvalidValue(f"a message of {size:,} bytes; at most {limit:,} are taken here")
-
-    def _begin(self, kind: int, size: int, begun: memoryview) -> None:
-        # Not a bytearray: that is filled with zeros first, a second walk through memory that the socket fills anyway.
-        payload = np.empty(size, np.uint8).data
-        payload[: len(begun)] = begun
-        self._kind, self._payload, self._payload_used = kind, payload, len(begun)
+        self._kinds.append(kind)
+        return int(size)
