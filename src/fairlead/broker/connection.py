@@ -4,6 +4,9 @@ As in Kafka a connection's requests are handled one after the other; only Produc
 together, at most `PRODUCE_IN_FLIGHT_MAX` of them: each is submitted before the next one begins, and answered in order.
 Reading stops while requests wait, writing waits for the client, and an idle connection owns no task. Bytes that are no
 request end the connection with one line in the log.
+
+Requests and the frames of links are cut out of their connections by one class. Their paces are two: a request counts
+against its connection until its answer is sent, a frame (`wire/connection.py`) until somebody takes it.
 """
 
 from __future__ import annotations

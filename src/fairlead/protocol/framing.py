@@ -6,8 +6,9 @@ One scratch buffer serves all connections of a loop, so that an idle connection 
 from __future__ import annotations
 
 import struct
+from functools import cache
 
-from fairlead.model.length_prefixed import LengthPrefixed
+from fairlead.model.length_prefixed import LengthPrefixed, SizeOf
 from fairlead.protocol.wire import Malformed
 
 SCRATCH_BYTES = 256 * 1024
@@ -19,7 +20,11 @@ _FRAME_BYTES_MIN = 8
 def request_framing(scratch: memoryview, frame_bytes_max: int) -> LengthPrefixed:
     """Cuts the requests of one connection; `filled` raises `Malformed` for a length that no request has, or above the
     limit, and nothing of that request is kept."""
+    return LengthPrefixed(scratch, _LENGTH.size, _size_of(frame_bytes_max))
 
+
+@cache
+def _size_of(frame_bytes_max: int) -> SizeOf:
     def size_of(view: memoryview, at: int) -> int:
         (length,) = _LENGTH.unpack_from(view, at)
         if length > frame_bytes_max:
@@ -28,4 +33,4 @@ def request_framing(scratch: memoryview, frame_bytes_max: int) -> LengthPrefixed
             raise Malformed(f"a request cannot have {length} bytes")
         return int(length)
 
-    return LengthPrefixed(scratch, _LENGTH.size, size_of)
+    return size_of
