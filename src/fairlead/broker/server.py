@@ -20,12 +20,12 @@ from fairlead.broker.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.errors import AlreadyExists
+from fairlead.model.limits import LISTEN_BACKLOG
 from fairlead.protocol.framing import SCRATCH_BYTES
 from fairlead.protocol.messages import write_response
 
 log = structlog.get_logger(__name__)
 
-_BACKLOG = 1024
 _READERS = 4
 """Threads that read for consumers who are not at the end of the log."""
 
@@ -122,7 +122,7 @@ class _Listening:
 
     async def start(self, host: str, port: int) -> None:
         loop = asyncio.get_running_loop()
-        self._sockets = await loop.create_server(lambda: Connection(self), host, port, backlog=_BACKLOG)
+        self._sockets = await loop.create_server(lambda: Connection(self), host, port, backlog=LISTEN_BACKLOG)
         name = self._sockets.sockets[0].getsockname()
         self.address = (str(name[0]), int(name[1]))
 

@@ -17,6 +17,7 @@ from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
 
 _IDS_REMEMBERED_MAX = 200_000
+"""Ids whose stream is looked up at once; more are found by asking each stream."""
 
 
 class Found(NamedTuple):

@@ -17,6 +17,7 @@ from fairlead.client.command import Command
 from fairlead.model.errors import FairleadError
 
 POLL_SECONDS = 0.5
+"""Between two questions how far the copy is."""
 _START = BY_PATH["/rest/copystream/start"]
 _STATUS = BY_PATH["/rest/copystream/status"]
 

@@ -27,7 +27,9 @@ PathOption = Annotated[str | None, typer.Option("--path", metavar="PATH", help="
 ClusterOption = Annotated[str | None, typer.Option("--cluster", help="the cluster, where the topic names none")]
 
 WAIT_SECONDS = 15.0
+"""For an answer of a broker; then it is said that there is none."""
 POLL_SECONDS = 0.5
+"""Of one poll of librdkafka; Ctrl-C is heard between two."""
 
 
 def produce(

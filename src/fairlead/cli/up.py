@@ -163,7 +163,9 @@ Ctrl-C stops the cluster; what was acknowledged is kept."""
 
 RESTART_FIRST_SECONDS = 1.0
 RESTART_MAX_SECONDS = 60.0
+"""The longest pause before the next start; a replicator that ran longer than this had worked."""
 END_SECONDS = 20.0
+"""It is given this long to end in order, its Java process with it; then it is killed."""
 
 
 @asynccontextmanager

@@ -16,11 +16,10 @@ import httpx
 
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
+from fairlead.model.limits import PORT_MAX
 from fairlead.wire.urls import Attempts
+from fairlead.wire.waits import COMMAND_SECONDS, CONNECT_SECONDS
 
-CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 60.0
-PORT_MAX = 65_535
 FORWARDED = "x-fairlead-forwarded"
 """Header of a call that one cluster sends on to another, so that it is never sent on twice."""
 
@@ -94,7 +93,7 @@ class AdminClient:
 def new_http_client() -> httpx.AsyncClient:
     """An HTTP client with Fairlead's time limits, without proxies from the environment."""
     limits = httpx.Limits(max_connections=200, max_keepalive_connections=50)
-    timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+    timeout = httpx.Timeout(COMMAND_SECONDS, connect=CONNECT_SECONDS)
     return httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
 
 

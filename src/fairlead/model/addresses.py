@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fairlead.model.errors import InvalidValue
+from fairlead.model.limits import PORT_MAX
 
 
 class Address(NamedTuple):
@@ -27,6 +28,6 @@ def parse_address(text: str, what: str) -> Address:
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not host or (":" in host and not bracketed):
         raise InvalidValue(f"{what} {text!r}: write HOST:PORT, for example 127.0.0.1:9092")
-    if not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise InvalidValue(f"{what} {text!r}: the port is a number from 0 to 65535")
+    if not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        raise InvalidValue(f"{what} {text!r}: the port is a number from 0 to {PORT_MAX}")
     return Address(host[1:-1] if bracketed else host, int(port))

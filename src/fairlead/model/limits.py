@@ -10,6 +10,11 @@ UPSTREAMS_PER_STREAM_MAX = 64
 PARTITIONS_PER_TOPIC_MAX = 4096
 SHARDS_PER_STREAM_MAX = 256
 
+PORT_MAX = 65_535
+"""TCP's."""
+LISTEN_BACKLOG = 1024
+"""Connections to one listener that the kernel has opened and nobody has accepted yet."""
+
 OFFSET_METADATA_BYTES_MAX = 4096
 """Kafka's `offset.metadata.max.bytes`."""
 

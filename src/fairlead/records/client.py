@@ -12,9 +12,7 @@ from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.streamlog.values import EpochRange, LogObject
 from fairlead.wire.urls import Attempts
-
-CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 120.0
+from fairlead.wire.waits import CONNECT_SECONDS, RECORDS_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ class RecordsClient:
     def _ask(self, method: str, route: str, **how: Any) -> Any:
         # Asking twice changes nothing, so the next server is tried whatever became of the call.
         attempts = Attempts(self.servers, httpx.TransportError)
-        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        timeout = httpx.Timeout(RECORDS_SECONDS, connect=CONNECT_SECONDS)
         with httpx.Client(timeout=timeout, trust_env=False) as http:
             for server in attempts.urls:
                 with attempts.at(server):

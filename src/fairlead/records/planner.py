@@ -23,6 +23,7 @@ from fairlead.streamlog.values import LogObject
 TASK_BYTES = 32 * 1024 * 1024
 """A shard is read by one more task for so much."""
 TASKS_MAX = 64
+"""Tasks for one shard, whatever its size: each reads the columns of all objects for its share of the partitions."""
 _NOTHING_IS_LOST = 2**63 - 1
 
 

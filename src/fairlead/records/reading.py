@@ -32,6 +32,7 @@ PIECE_BYTES = 16 * 1024 * 1024
 SKIP_BYTES = 64 * 1024
 """Bytes that are not wanted are read all the same where they are no more than this, between others that are."""
 ASK_AGAIN_MAX = 10
+"""Times that a task asks for the objects anew where one was merged away before it was read."""
 LINK_START = "link"
 """Reason of a `start` row by which a replica's partition begins: nothing was lost here."""
 

@@ -12,11 +12,11 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMes
 
 from fairlead.model.errors import Unreachable
 from fairlead.wire.messages import Kinds, from_json, to_json
+from fairlead.wire.waits import CONNECT_SECONDS
 
 RECONNECT_SECONDS = 0.25
 """Pause before a lost control connection is opened again: a restarted server is found within a second."""
 
-_OPEN_SECONDS = 5.0
 _BROKEN = (OSError, TimeoutError, InvalidHandshake, InvalidMessage, InvalidURI, ConnectionClosed, EOFError)
 
 
@@ -40,7 +40,7 @@ async def open_websocket(base: str, path: str) -> AsyncIterator[ClientConnection
         compression=None,
         max_size=None,
         proxy=None,
-        open_timeout=_OPEN_SECONDS,
+        open_timeout=CONNECT_SECONDS,
         close_timeout=0.5,
         ping_interval=20.0,
     )

@@ -43,6 +43,7 @@ IDLE_SECONDS = 60.0
 """Spark is kept this long after the last link went: pausing and resuming a link must not cost a start."""
 RESTART_SECONDS_MIN = 1.0
 RESTART_SECONDS_MAX = 30.0
+"""The longest pause before a query is started again; one that ran longer than this had worked."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = structlog.get_logger("fairlead.replication")

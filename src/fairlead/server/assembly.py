@@ -35,6 +35,7 @@ from fairlead.server.listeners import KafkaListeners
 from fairlead.storage.local import LocalStorage, lock_directory
 
 STORAGE_THREADS = 16
+"""Calls of the storage that may be under way at one time, of all streams together."""
 GC_THRESHOLDS = (1_000, 5, 10_000)
 """Python's default walks all objects of a busy server three times a second, 100 ms each; what it would find are the
 few rings that exceptions and cancelled tasks leave. Young objects are looked at in steps of a millisecond or two."""

@@ -12,10 +12,11 @@ from fastapi import FastAPI
 from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.model.addresses import Address
 from fairlead.model.errors import BadRequest
-from fairlead.model.limits import FRAME_BYTES_MAX
+from fairlead.model.limits import FRAME_BYTES_MAX, LISTEN_BACKLOG
 from fairlead.server.addresses import ALL_INTERFACES, callable_host, why
 
 STOP_SECONDS = 3
+"""Requests under way when the server stops are given this long."""
 
 
 class HttpListener:
@@ -70,7 +71,7 @@ def bind(address: Address) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(tuple(address))
-        listening.listen(1024)
+        listening.listen(LISTEN_BACKLOG)
     except OSError as error:
         listening.close()
         raise BadRequest(f"HTTP listener {address}: {why(error)}; choose another with --http") from error

@@ -27,6 +27,7 @@ log = structlog.get_logger()
 router = APIRouter()
 
 HELLO_TIMEOUT_S = 10.0
+"""A connection whose first message does not come in this time is closed; also a control connection."""
 
 
 class ApplyGateway:

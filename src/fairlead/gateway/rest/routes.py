@@ -20,6 +20,7 @@ from fairlead.model.envelope import envelope, error_envelope
 from fairlead.model.errors import InvalidValue, NotAllowed, UnknownCluster
 
 BODY_BYTES_MAX = 1_000_000
+"""Of a call's parameters: they are held in memory and read as JSON in one turn."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -10,6 +10,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import PERMISSIONS, StreamSettings
 from fairlead.gateway.rest.context import Handler, RestContext, Rows, need
 from fairlead.model.errors import InvalidValue, NotImplementedYet
+from fairlead.model.limits import PORT_MAX
 from fairlead.model.names import SLICES, StreamPath
 
 FIELDS = {
@@ -74,8 +75,8 @@ async def expose(context: RestContext, given: Given) -> Rows:
 
 
 def _port(port: int) -> int:
-    if not 0 <= port <= 65_535:
-        raise InvalidValue(f"-port {port}: give a number from 0 to 65535")
+    if not 0 <= port <= PORT_MAX:
+        raise InvalidValue(f"-port {port}: give a number from 0 to {PORT_MAX}")
     return port
 
 

@@ -31,8 +31,10 @@ from fairlead.wire.messages import (
     SliceRefused,
 )
 from fairlead.wire.urls import Attempts, beginning_with
+from fairlead.wire.waits import CONNECT_SECONDS
 
 _WATCH_SECONDS = 0.5
+"""Between two looks at a connection for `stall_seconds`."""
 TOGETHER_BYTES_MAX = 64 * 1024
 """Frames that are handed to the socket together, so that they share a packet here and a commit there."""
 
@@ -49,7 +51,7 @@ class SinkSettings:
     """Held for one run, in flight included. The credit of readers keeps below it; beyond it the run fails as slow."""
     stall_seconds: float = 15.0
     """A connection on which no byte moves for this long, with frames in flight, is dead."""
-    open_seconds: float = 5.0
+    open_seconds: float = CONNECT_SECONDS
     report_seconds: float = 0.02
     """Answers are told to the source server at most this often."""
 

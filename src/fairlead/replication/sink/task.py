@@ -27,7 +27,9 @@ from fairlead.wire.messages import SINK_HEARS, Failed, Progress, SinkHello, Slic
 
 CONTROL_PATH = "/control/sink"
 _IDLE_SECONDS = 30.0
+"""A connection with nothing to do is closed after this."""
 _CLOSE_SECONDS = 0.3
+"""Connections are given this long to close when a round ends."""
 
 log = structlog.get_logger("fairlead.replication.sink")
 

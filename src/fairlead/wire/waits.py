@@ -1,0 +1,15 @@
+"""Seconds that a call of another process is waited for; what takes longer is taken for unreachable.
+
+What a link waits for stands in `gateway/links/contact.py` (`Timing`), which its tests lower.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CONNECT_SECONDS: Final = 5.0
+"""Until a connection is open: HTTP, control connections, apply connections."""
+COMMAND_SECONDS: Final = 60.0
+"""Between two pieces of the answer to a command."""
+RECORDS_SECONDS: Final = 120.0
+"""The same for questions of Spark's readers: a look-up by time goes through all topics of a stream."""
