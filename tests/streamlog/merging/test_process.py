@@ -54,6 +54,16 @@ async def test_a_job_is_done_in_another_process(storage: LocalStorage) -> None:
         os.kill(pid, 0)
 
 
+async def test_a_directory_may_have_any_name(tmp_path: Path) -> None:
+    """Also one that is no text."""
+    storage = LocalStorage(tmp_path / "fl\u00f6te \udcff")
+    merger = MergerProcess(storage.root)
+    try:
+        assert (await merger.run(job(storage))).added
+    finally:
+        await merger.close()
+
+
 async def test_a_failure_is_told_as_it_was_met(storage: LocalStorage) -> None:
     """By name; and the process goes on."""
     merger = MergerProcess(storage.root)

@@ -1,0 +1,103 @@
+"""The exact bytes of the claim of a writer epoch and of a checkpoint's header, and headers that are damaged."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import crc32c
+import numpy as np
+import pytest
+from tests.support.rows import joined
+from tests.support.spoiled import said_twice, with_more, without_each
+
+from fairlead.model.errors import Damaged
+from fairlead.storage import names
+from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog.objects import checkpoint
+from fairlead.streamlog.objects.opening import claim
+
+HEADER = (
+    '{"version": 1, "meta": {"configs": [[16, {"a": "\\u00fc"}]], "entries": {"k": null}}, '
+    '"tables": [["a", "<i8", 3, [24]], ["t", "text", 1, [8, 2]]]}'
+)
+META = {"configs": [[16, {"a": "ü"}]], "entries": {"k": None}}
+
+
+class Fixed:
+    """Randomness that is none."""
+
+    def id16(self) -> bytes:
+        return b"\xab" * 16
+
+
+def test_a_claim_is_these_bytes() -> None:
+    """A newer writer only looks at its name."""
+    storage = MemoryStorage()
+    claim(storage, "meta", Fixed())  # type: ignore[arg-type]
+    assert storage.get(names.epoch("meta", 1)) == b'{"v": 1, "epoch": 1, "id": "' + b"ab" * 16 + b'"}'
+
+
+def test_a_header_is_this_text() -> None:
+    """Padded with spaces."""
+    whole = joined(checkpoint.write({"a": np.arange(3, dtype=np.int64), "t": ["ü"]}, META))
+    assert whole[16:].startswith(HEADER.encode() + b" " * (-len(HEADER) % 8))
+    tables, meta = checkpoint.read(whole, "x")
+    assert meta == META
+    assert (tables["a"].tolist(), tables["t"]) == ([0, 1, 2], ["ü"])
+
+
+def _sealed(header: str) -> bytes:
+    whole = joined(checkpoint.write({"a": np.arange(3, dtype=np.int64), "t": ["ü"]}, META))
+    body = whole[16 + struct.unpack_from("<I", whole, 12)[0] :]
+    data = header.encode()
+    rest = struct.pack("<I", len(data)) + data + body
+    return b"FLCHKPT1" + struct.pack("<I", crc32c.crc32c(rest)) + rest
+
+
+def _with(**changes: object) -> str:
+    return json.dumps({**json.loads(HEADER), **changes})
+
+
+def test_a_header_is_read_whatever_else_it_holds() -> None:
+    """And of a field that stands twice the last counts."""
+    for header in (HEADER, with_more(HEADER), said_twice(HEADER, "meta", 1)):
+        assert checkpoint.read(_sealed(header), "x")[1] == META
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *without_each(HEADER).values(),
+        "",
+        "{",
+        "[]",
+        "null",
+        "7",
+        _with(tables=5),
+        _with(tables=[["a", "<i8", 3]]),
+        _with(tables=[["a", 5, 3, [24]]]),
+        _with(tables=[["a", "<i8", "3", [24]]]),
+        _with(tables=[["a", "<i8", 3, 24]]),
+        _with(tables=[["a", "<i8", 3, ["24"]]]),
+        _with(tables=[["a", "nothing", 3, [24]]]),
+    ],
+)
+def test_a_header_of_another_shape_is_damage(header: str) -> None:
+    """The log is then replayed instead."""
+    with pytest.raises(Damaged, match="a checkpoint that cannot be read"):
+        checkpoint.read(_sealed(header), "x")
+
+
+def test_another_version_is_refused_naming_both_whatever_else_is_there() -> None:
+    """Its fields are another matter."""
+    with pytest.raises(Damaged, match="checkpoint of version 2; this program reads version 1"):
+        checkpoint.read(_sealed('{"version": 2}'), "x")
+
+
+@pytest.mark.parametrize("value", [{"deep": [[[[[[{}]]]]]]}, "ü", 2**70, [1.5, True], {}])
+def test_meta_may_be_any_value(value: Mapping[str, Any]) -> None:
+    """It is the state's matter."""
+    assert checkpoint.read(joined(checkpoint.write({}, value)), "x")[1] == value

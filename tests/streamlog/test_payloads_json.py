@@ -1,0 +1,193 @@
+"""The exact bytes of every payload, and all that is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.spoiled import (
+    NO_OBJECTS,
+    of_bad_hex,
+    of_other_kinds,
+    of_short_ids,
+    said_twice,
+    with_more,
+    without_each,
+)
+
+from fairlead.model.errors import CorruptBatch
+from fairlead.streamlog import payloads as p
+
+Decode = Callable[[bytes], p.Payload]
+LINK, OWNER, EPOCH, TOPIC = b"\xab" * 16, b"s" * 16, b"e" * 16, b"\x00" * 16
+TEXT_LINK, TEXT_OWNER = '"link":"' + "ab" * 16 + '"', '"owner":"' + "73" * 16 + '"'
+TEXT_EPOCH, TEXT_TOPIC = '"epoch_id":"' + "65" * 16 + '"', '"incarnation":"' + "00" * 16 + '"'
+NAME = 'flöte 船 \U0001f6a2 "\\/\n\x01'
+TEXT_NAME = '"flöte 船 \U0001f6a2 \\"\\\\/\\n\\u0001"'
+CREATE = p.TopicPayload("t", TOPIC, 3, OWNER, 0, 1, {"cleanup.policy": "compact"})
+TEXT_CREATE = (
+    f'{{"name":"t",{TEXT_TOPIC},"partitions":3,{TEXT_OWNER},"epoch":0,"version":1,'
+    '"configs":{"cleanup.policy":"compact"}}'
+)
+
+PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
+    (
+        p.decode_start,
+        p.StartPayload("ttl", 2**70, ((0, 0), (3, 2**63)), 7),
+        '{"v":1,"reason":"ttl","log_end":1180591620717411303424,"history":[[0,0],[3,9223372036854775808]],"gap_from":7}',
+    ),
+    (
+        p.decode_start,
+        p.StartPayload("", 0, ()),
+        '{"v":1,"reason":"","log_end":0,"history":[],"gap_from":null}',
+    ),
+    (
+        p.decode_topic,
+        p.TopicPayload(NAME, TOPIC, 1, OWNER, -1, 0),
+        f'{{"v":1,"name":{TEXT_NAME},{TEXT_TOPIC},"partitions":1,{TEXT_OWNER},"epoch":-1,"version":0,"configs":{{}}}}',
+    ),
+    (p.decode_topic, CREATE, '{"v":1,' + TEXT_CREATE[1:]),
+    (
+        p.decode_topic_deleted,
+        p.TopicDeletedPayload("t", TOPIC, True),
+        f'{{"v":1,"name":"t",{TEXT_TOPIC},"yielded":true}}',
+    ),
+    (p.decode_topic_deleted, p.TopicDeletedPayload("t", TOPIC), f'{{"v":1,"name":"t",{TEXT_TOPIC},"yielded":false}}'),
+    (
+        p.decode_cursor,
+        p.CursorPayload(NAME, 2**63 - 1, -1, "", 1_700_000_000_000, 1),
+        (
+            f'{{"v":1,"group":{TEXT_NAME},"offset":9223372036854775807,"leader_epoch":-1,"metadata":"",'
+            '"committed_at":1700000000000,"version":1}'
+        ),
+    ),
+    (
+        p.decode_cursor,
+        p.CursorPayload("g", None, 0, "m", 0, 2),
+        '{"v":1,"group":"g","offset":null,"leader_epoch":0,"metadata":"m","committed_at":0,"version":2}',
+    ),
+    (
+        p.decode_position,
+        p.PositionPayload(LINK, 0, 15, 12, EPOCH, 3, 4),
+        f'{{"v":1,{TEXT_LINK},"shard":0,"slice":15,"commit":12,{TEXT_EPOCH},"run_epoch":3,"run_counter":4}}',
+    ),
+    (
+        p.decode_position,
+        p.PositionPayload(LINK, 0, 0, None, EPOCH, 0, 0),
+        f'{{"v":1,{TEXT_LINK},"shard":0,"slice":0,"commit":null,{TEXT_EPOCH},"run_epoch":0,"run_counter":0}}',
+    ),
+    (
+        p.decode_behind,
+        p.BehindPayload(LINK, "t", TOPIC, 2, 7, "conflict: …", 1_700, (3, 4), CREATE),
+        (
+            f'{{"v":1,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":"conflict: …",'
+            f'"noted_at":1700,"refused_in":[3,4],"create":{TEXT_CREATE}}}'
+        ),
+    ),
+    (
+        p.decode_behind,
+        p.BehindPayload(LINK, "t", TOPIC, 2, 7, None, 1_700),
+        (
+            f'{{"v":1,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":null,"noted_at":1700,'
+            '"refused_in":null,"create":null}'
+        ),
+    ),
+    (
+        p.decode_entry,
+        p.EntryPayload("stream/ü", {"b": [1, True, None, "ü", 0.5, {}], "a": 2**70}),
+        '{"v":1,"key":"stream/ü","value":{"b":[1,true,null,"ü",0.5,{}],"a":1180591620717411303424}}',
+    ),
+    (p.decode_entry, p.EntryPayload("", None), '{"v":1,"key":"","value":null}'),
+]
+NAMES = [type(payload).__name__ for _, payload, _ in PAYLOADS]
+MAY_BE_NULL = ("offset", "commit", "reason", "refused_in", "create", "gap_from")
+
+
+@pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
+def test_a_payload_is_these_bytes(decode: Decode, payload: p.Payload, text: str) -> None:
+    """And the bytes, or a view of them, are this payload."""
+    assert p.encode(payload) == text.encode()
+    assert decode(text.encode()) == payload
+    assert decode(memoryview(text.encode())) == payload  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
+def test_a_value_of_another_kind_is_refused(decode: Decode, payload: p.Payload, text: str) -> None:
+    """A bool is no int, and neither are 1.0 and "1"; an id has 16 bytes. Only an entry's value may be anything."""
+    nullable = MAY_BE_NULL if not isinstance(payload, p.StartPayload) else ("gap_from",)
+    spoiled = of_other_kinds(text, *nullable) | of_bad_hex(text) | of_short_ids(text)
+    for said, wrong in spoiled.items():
+        if said.startswith(("value", "v = ")):
+            continue
+        with pytest.raises(CorruptBatch, match="row cannot be read"):
+            raise AssertionError(f"{said} was read as {decode(wrong.encode())}")
+
+
+@pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
+def test_a_missing_field_is_refused(decode: Decode, payload: p.Payload, text: str) -> None:
+    """Those with a default in the value too: this version writes all."""
+    for field, shorter in without_each(text).items():
+        with pytest.raises(CorruptBatch, match=rf"row cannot be read: .*\b{field}\b"):
+            decode(shorter.encode())
+
+
+@pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
+def test_an_unknown_field_is_passed_over(decode: Decode, payload: p.Payload, text: str) -> None:
+    """A field that changes the meaning comes with another version."""
+    assert decode(with_more(text).encode()) == payload
+
+
+@pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
+def test_another_version_is_refused_naming_both_whatever_else_is_there(
+    decode: Decode, payload: p.Payload, text: str
+) -> None:
+    """Its fields are another matter."""
+    with pytest.raises(CorruptBatch, match="row of version 2; this program knows version 1"):
+        decode(b'{"v":2}')
+    with pytest.raises(CorruptBatch, match="row of version 0; this program knows version 1"):
+        decode(json.dumps({**json.loads(text), "v": 0}).encode())
+    for version in (None, "1", [1], {}):
+        with pytest.raises(CorruptBatch, match="row"):
+            decode(json.dumps({**json.loads(text), "v": version}).encode())
+
+
+@pytest.mark.parametrize("decode", {decode for decode, _, _ in PAYLOADS}, ids=lambda decode: decode.__name__)
+@pytest.mark.parametrize("data", [*(text.encode() for text in NO_OBJECTS), b"\xff", b"\xef\xbb\xbf{}", b"\x00{\x00}"])
+def test_what_is_no_object_is_refused(decode: Decode, data: bytes) -> None:
+    """Naming the kind of row."""
+    with pytest.raises(CorruptBatch, match=r"^[A-Z_]+ row cannot be read"):
+        decode(data)
+
+
+@pytest.mark.parametrize(
+    ("decode", "changes"),
+    [
+        (p.decode_start, {"history": [[0]]}),
+        (p.decode_start, {"history": [[0, 1, 2]]}),
+        (p.decode_start, {"history": [0, 1]}),
+        (p.decode_behind, {"create": {}}),
+        (p.decode_behind, {"create": {**json.loads(TEXT_CREATE), "owner": "00"}}),
+        (p.decode_topic, {"configs": {"a": 1}}),
+    ],
+)
+def test_a_list_of_another_length_is_refused(decode: Decode, changes: dict[str, Any]) -> None:
+    """And an object that lacks something."""
+    text = next(text for each, _, text in PAYLOADS if each is decode)
+    with pytest.raises(CorruptBatch, match="row cannot be read"):
+        decode(json.dumps({**json.loads(text), **changes}).encode())
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e3", "1" + "0" * 5_000])
+def test_what_is_no_whole_number_is_refused(number: str) -> None:
+    """Also what only some readers of JSON know, or that is too long for any use."""
+    text = PAYLOADS[1][2].replace('"log_end":0', f'"log_end":{number}')
+    with pytest.raises(CorruptBatch, match="START row cannot be read"):
+        p.decode_start(text.encode())
+
+
+def test_of_a_field_that_stands_twice_the_last_counts() -> None:
+    """As everywhere in JSON."""
+    decode, payload, text = PAYLOADS[8]
+    assert decode(said_twice(text, "shard", "x").encode()) == payload

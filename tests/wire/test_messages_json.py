@@ -1,0 +1,323 @@
+"""The exact text of every message, and every text that is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.spoiled import NO_OBJECTS, of_bad_hex, of_other_kinds, said_twice, with_more, without_each
+
+from fairlead.model.errors import InvalidValue
+from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
+from fairlead.wire import messages as m
+
+LINK, SOURCE, REPLICA, EPOCH, TOPIC = b"\xab" * 16, b"s" * 16, b"d" * 16, b"e" * 16, b"i" * 16
+RUN = GrantRun(3, 2**63)
+HERE = m.StreamPlace("sanfrancisco", "/flöte/船", SOURCE, ("http://127.0.0.1:1", "http://[::1]:2"))
+THERE = m.StreamPlace("", "", b"")
+EPOCHS = (EpochRange(1, EPOCH, 0, 9), EpochRange(2, EPOCH, 9, None))
+OBJECTS = (LogObject("commit/1", 0, 1, False), LogObject("segment/a", 1, 9, True))
+
+TEXT_LINK, TEXT_SOURCE, TEXT_REPLICA = (
+    '"link":"' + "ab" * 16 + '"',
+    '"source":"' + "73" * 16 + '"',
+    '"' + "64" * 16 + '"',
+)
+TEXT_EPOCH, TEXT_TOPIC, TEXT_RUN = '"' + "65" * 16 + '"', '"' + "69" * 16 + '"', '"run":[3,9223372036854775808]'
+TEXT_HERE = (
+    '{"cluster":"sanfrancisco","path":"/fl\\u00f6te/\\u8239","stream":"' + "73" * 16 + '",'
+    '"urls":["http://127.0.0.1:1","http://[::1]:2"]}'
+)
+TEXT_THERE = '{"cluster":"","path":"","stream":"","urls":[]}'
+TEXT_EPOCHS = (
+    f'"epochs":[{{"number":1,"id":{TEXT_EPOCH},"first":0,"end":9}},'
+    f'{{"number":2,"id":{TEXT_EPOCH},"first":9,"end":null}}]'
+)
+TEXT_OBJECTS = (
+    '"objects":[{"name":"commit/1","first":0,"end":1,"segment":false},'
+    '{"name":"segment/a","first":1,"end":9,"segment":true}]'
+)
+
+MESSAGES: list[tuple[m.Kinds, object, str]] = [
+    (m.READER_SAYS, m.ReaderHello("w", 2), '{"type":"hello","worker":"w","slots":2}'),
+    (
+        m.READER_SAYS,
+        m.ListObjects(SOURCE, 0, 2**70),
+        f'{{"type":"list",{TEXT_SOURCE},"shard":0,"from_commit":1180591620717411303424}}',
+    ),
+    (
+        m.READER_SAYS,
+        m.TopicsWanted(SOURCE, 0, (1, 17)),
+        f'{{"type":"topics",{TEXT_SOURCE},"shard":0,"numbers":[1,17]}}',
+    ),
+    (
+        m.READER_SAYS,
+        m.ReadReport(1, {0: 5, 15: 6}, {15: 4}),
+        '{"type":"read","grant":1,"slices":{"0":5,"15":6},"emitted":{"15":4}}',
+    ),
+    (m.READER_SAYS, m.ReadReport(1, {}), '{"type":"read","grant":1,"slices":{},"emitted":{}}'),
+    (
+        m.READER_SAYS,
+        m.Locate(SOURCE, 0, 1, 2, -3),
+        f'{{"type":"locate",{TEXT_SOURCE},"shard":0,"number":1,"partition":2,"offset":-3}}',
+    ),
+    (m.READER_SAYS, m.Done(4), '{"type":"done","grant":4}'),
+    (
+        m.READER_HEARS,
+        m.Grant(1, LINK, RUN, HERE, 0, THERE, "all", "/data", "streams/aa", {3: 9}, EPOCHS, 12, 99, 1_700, {3: 10}),
+        (
+            f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
+            f'"forward":"all","data_root":"/data","prefix":"streams/aa","slices":{{"3":9}},{TEXT_EPOCHS},"end":12,'
+            '"until":99,"link_created_at":1700,"read_from":{"3":10}}'
+        ),
+    ),
+    (
+        m.READER_HEARS,
+        m.Grant(1, LINK, RUN, HERE, 0, THERE, "own", "/data", "p", {}, (), 0),
+        (
+            f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
+            '"forward":"own","data_root":"/data","prefix":"p","slices":{},"epochs":[],"end":0,'
+            '"until":null,"link_created_at":null,"read_from":{}}'
+        ),
+    ),
+    (
+        m.READER_HEARS,
+        m.RepairGrant(
+            1, LINK, RUN, HERE, 0, THERE, "all", "/data", "p", (m.RepairPartition(16, 0, 7, "gap"),), EPOCHS, 12, 5
+        ),
+        (
+            f'{{"type":"repair","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
+            '"forward":"all","data_root":"/data","prefix":"p",'
+            '"partitions":[{"number":16,"partition":0,"end":7,"reason":"gap"}],'
+            f'{TEXT_EPOCHS},"end":12,"link_created_at":5}}'
+        ),
+    ),
+    (
+        m.READER_HEARS,
+        m.Announce(SOURCE, 0, 12, OBJECTS),
+        f'{{"type":"announce",{TEXT_SOURCE},"shard":0,"end":12,{TEXT_OBJECTS},"reset":false}}',
+    ),
+    (
+        m.READER_HEARS,
+        m.Topics(SOURCE, 0, (m.TopicName(1, TOPIC, 'a"b\\c'),)),
+        (
+            f'{{"type":"topics",{TEXT_SOURCE},"shard":0,'
+            f'"topics":[{{"number":1,"incarnation":{TEXT_TOPIC},"name":"a\\"b\\\\c"}}]}}'
+        ),
+    ),
+    (
+        m.READER_HEARS,
+        m.Located(SOURCE, 0, 1, 2, 3, OBJECTS, 12),
+        f'{{"type":"located",{TEXT_SOURCE},"shard":0,"number":1,"partition":2,"offset":3,{TEXT_OBJECTS},"end":12}}',
+    ),
+    (m.READER_HEARS, m.Withdraw(1, "paused"), '{"type":"withdraw","grant":1,"reason":"paused"}'),
+    (m.READER_HEARS, m.Credit(1, 2, 3), '{"type":"credit","grant":1,"frames":2,"size_bytes":3}'),
+    (m.SINK_SAYS, m.SinkHello("w"), '{"type":"hello","worker":"w"}'),
+    (
+        m.SINK_SAYS,
+        m.Progress(LINK, RUN, 0, {3: 9}, 1, 2, 3),
+        (
+            f'{{"type":"progress",{TEXT_LINK},{TEXT_RUN},"shard":0,"slices":{{"3":9}},'
+            '"frames":1,"records":2,"size_bytes":3,"behind":0,"duplicates":0}'
+        ),
+    ),
+    (
+        m.SINK_SAYS,
+        m.Failed(LINK, RUN, "unreachable", "no\nanswer \U0001f6a2"),
+        f'{{"type":"failed",{TEXT_LINK},{TEXT_RUN},"reason":"unreachable","message":"no\\nanswer \\ud83d\\udea2"}}',
+    ),
+    (
+        m.SINK_SAYS,
+        m.SliceRefused(LINK, RUN, 0, 1, 2),
+        f'{{"type":"refused",{TEXT_LINK},{TEXT_RUN},"shard":0,"slice":1,"position":2}}',
+    ),
+    (m.SINK_HEARS, m.WithdrawRun(LINK, RUN), f'{{"type":"withdraw",{TEXT_LINK},{TEXT_RUN}}}'),
+    (m.REPLICATOR_HEARS, m.LinksActive(0), '{"type":"links","links":0}'),
+    (
+        m.APPLY_SAYS,
+        m.ApplyHello(1, LINK, RUN, HERE, REPLICA),
+        f'{{"type":"hello","protocol":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"destination":{TEXT_REPLICA}}}',
+    ),
+    (m.APPLY_HEARS, m.Ok(1 << 24), '{"type":"ok","window_bytes":16777216}'),
+    (
+        m.APPLY_HEARS,
+        m.Error("not_agreed", "run: …"),
+        '{"type":"error","code":"not_agreed","message":"run: \\u2026"}',
+    ),
+    (
+        m.APPLY_HEARS,
+        m.Applied(3, (m.SliceAt(0, 1, 2),), 4, 5, 6),
+        (
+            '{"type":"applied","through":3,"slices":[{"shard":0,"slice":1,"commit":2}],'
+            '"records":4,"duplicates":5,"behind":6}'
+        ),
+    ),
+    (
+        m.APPLY_HEARS,
+        m.Refused(3, 0, 1, 2, "from"),
+        '{"type":"refused","frame":3,"shard":0,"slice":1,"position":2,"reason":"from"}',
+    ),
+]
+
+BODIES: list[tuple[object, str]] = [
+    (
+        m.LinkRequest(LINK, HERE, "/ships", once=True),
+        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":1}}',
+    ),
+    (
+        m.LinkAnswer(
+            "newyork",
+            "/ships",
+            REPLICA,
+            (m.SlicePosition(0, 1, 2, EPOCH, RUN),),
+            (m.BehindPartition("t", TOPIC, 0, 7, "gap"),),
+            1,
+            0,
+            (m.GapRange("t", 0, 3, 4, "ttl"),),
+            1,
+        ),
+        (
+            f'{{"cluster":"newyork","path":"/ships","stream":{TEXT_REPLICA},'
+            f'"positions":[{{"shard":0,"slice":1,"commit":2,"epoch_id":{TEXT_EPOCH},{TEXT_RUN}}}],'
+            f'"behind":[{{"topic":"t","incarnation":{TEXT_TOPIC},"partition":0,"end":7,"reason":"gap"}}],'
+            '"behind_total":1,"conflicts_total":0,'
+            '"gaps":[{"topic":"t","partition":0,"start":3,"end":4,"reason":"ttl"}],"gaps_total":1}'
+        ),
+    ),
+]
+
+DEFAULTS = {
+    "emitted",
+    "until",
+    "link_created_at",
+    "read_from",
+    "reset",
+    "frames",
+    "records",
+    "size_bytes",
+    "behind",
+    "duplicates",
+    "once",
+    "protocol",
+}
+NAMES = [type(message).__name__ for _, message, _ in MESSAGES]
+
+
+@pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
+def test_a_message_is_this_text(kinds: m.Kinds, message: object, text: str) -> None:
+    """Byte for byte; and the text is this message."""
+    assert m.to_json(message) == text
+    assert m.from_json(text, kinds) == message
+    assert m.from_json(text.encode(), kinds) == message
+
+
+@pytest.mark.parametrize(("body", "text"), BODIES, ids=lambda value: type(value).__name__)
+def test_a_body_is_this_text(body: object, text: str) -> None:
+    """Without a type."""
+    assert m.to_json(body) == text
+    assert m.body_from_json(text, type(body)) == body
+
+
+@pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
+def test_a_value_of_another_kind_is_refused(kinds: m.Kinds, message: object, text: str) -> None:
+    """A bool is no int, and neither are 1.0 and "1"; nothing is null that may not be."""
+    for said, wrong in (of_other_kinds(text, "until", "link_created_at", "epochs.0.end") | of_bad_hex(text)).items():
+        with pytest.raises(InvalidValue):
+            raise AssertionError(f"{said} was read as {m.from_json(wrong, kinds)}")
+
+
+@pytest.mark.parametrize(("body", "text"), BODIES, ids=lambda value: type(value).__name__)
+def test_a_value_of_another_kind_in_a_body_is_refused(body: object, text: str) -> None:
+    """As in a message."""
+    for said, wrong in (of_other_kinds(text) | of_bad_hex(text)).items():
+        with pytest.raises(InvalidValue):
+            raise AssertionError(f"{said} was read as {m.body_from_json(wrong, type(body))}")
+
+
+@pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
+def test_a_missing_field_is_refused_by_name(kinds: m.Kinds, message: object, text: str) -> None:
+    """One that has a default may be missing."""
+    name = type(message).__name__
+    for field, shorter in without_each(text, "type", *DEFAULTS - {"slices"}).items():
+        if (name, field) in {("Credit", "frames"), ("Credit", "size_bytes"), ("Applied", "records")}:
+            continue
+        with pytest.raises(InvalidValue, match=f"{name}: field '{field}' is missing"):
+            m.from_json(shorter, kinds)
+    with pytest.raises(InvalidValue, match="message of type None: expected one of "):
+        m.from_json(without_each(text)["type"], kinds)
+
+
+@pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
+def test_an_unknown_field_is_refused_by_name(kinds: m.Kinds, message: object, text: str) -> None:
+    """The other side may be a newer version, whose field may mean much."""
+    expected = f"{type(message).__name__}: unknown field 'more'; is the other side a newer version?"
+    with pytest.raises(InvalidValue, match=expected.replace("?", r"\?")):
+        m.from_json(with_more(text), kinds)
+
+
+def test_fields_with_a_default_may_be_missing() -> None:
+    """An older version did not know them."""
+    data = json.loads(MESSAGES[8][2])
+    shorter = json.dumps({name: value for name, value in data.items() if name not in DEFAULTS})
+    assert m.from_json(shorter, m.READER_HEARS) == MESSAGES[8][1]
+    request = json.dumps({n: v for n, v in json.loads(BODIES[0][1]).items() if n not in DEFAULTS})
+    assert m.body_from_json(request, m.LinkRequest) == m.LinkRequest(LINK, HERE, "/ships")
+
+
+@pytest.mark.parametrize("text", NO_OBJECTS)
+def test_what_is_no_object_is_refused(text: str) -> None:
+    """As a message and as a body."""
+    with pytest.raises(InvalidValue, match=r"message is not (JSON|a JSON object)"):
+        m.from_json(text, m.READER_SAYS)
+    with pytest.raises(InvalidValue, match=r"message is not (JSON|a JSON object)"):
+        m.body_from_json(text, m.LinkRequest)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"type":"nothing"}', "message of type 'nothing': expected one of done, hello, list, locate, read, topics"),
+        ('{"type":"grant","grant":1}', "message of type 'grant': expected one of done, hello, list"),
+        ('{"type":5}', "expected one of done"),
+        ('{"type":null}', "expected one of done"),
+        ('{"type":"done","grant":NaN}', r"Done\.grant"),
+        ('{"type":"done","grant":Infinity}', r"Done\.grant"),
+        ('{"type":"done","grant":1e3}', r"Done\.grant"),
+        ('{"type":"read","grant":1,"slices":{"x":1}}', r"ReadReport\.slices"),
+        ('{"type":"read","grant":1,"slices":{"1.5":1}}', r"ReadReport\.slices"),
+        ('{"type":"read","grant":1,"slices":{"1":true}}', r"ReadReport\.slices"),
+        ("[" * 100_000, "message is not JSON"),
+        ('{"type":"done","grant":' + "[" * 100_000, "message is not JSON"),
+        ('{"type":"done","grant":1' + "0" * 5_000 + "}", "message is not JSON"),
+    ],
+)
+def test_wrong_text_is_refused_by_name(text: str, words: str) -> None:
+    """The error names the message, the field and what is wrong with it."""
+    with pytest.raises(InvalidValue, match=words) as refused:
+        m.from_json(text, m.READER_SAYS)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("run", ["[]", "[1]", "[1,2,3]", '{"epoch":1,"counter":2}', '"12"', "null", "[1,true]"])
+def test_a_run_is_a_pair_of_numbers(run: str) -> None:
+    """And nothing else."""
+    with pytest.raises(InvalidValue, match=r"WithdrawRun\.run"):
+        m.from_json(f'{{"type":"withdraw",{TEXT_LINK},"run":{run}}}', m.SINK_HEARS)
+
+
+def test_what_is_wrong_within_a_message_is_named() -> None:
+    """However deep it lies."""
+    text = MESSAGES[7][2].replace('"cluster":"sanfrancisco",', "")
+    with pytest.raises(InvalidValue, match="field 'cluster' is missing"):
+        m.from_json(text, m.READER_HEARS)
+
+
+def test_of_a_field_that_stands_twice_the_last_counts() -> None:
+    """As everywhere in JSON."""
+    assert m.from_json(said_twice('{"type":"done","grant":4}', "grant", "x"), m.READER_SAYS) == m.Done(4)
+
+
+def test_ids_may_be_in_upper_case_and_spaces_stand_anywhere_in_the_text() -> None:
+    """Other languages write hex and JSON their own way."""
+    text = '\n{ "source": "' + "7A" * 16 + '", "numbers": [ ],\t"shard":0, "type":"topics" } '
+    assert m.from_json(text, m.READER_SAYS) == m.TopicsWanted(b"z" * 16, 0, ())
