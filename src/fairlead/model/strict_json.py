@@ -1,0 +1,184 @@
+"""JSON in one strict way: a text is read as a value of a kind, or refused with the field that is wrong.
+
+The annotations of a dataclass are its format; pydantic reads and writes by them:
+
+    int, str, bool, float     themselves; a bool is no int, and neither are 1.0 and "1"
+    Natural                   an int from 0 on
+    bytes                     hex digits
+    Id                        hex digits of 16 bytes
+    X | None                  null or X
+    tuple[X, ...], frozenset  array
+    Mapping[int, X]           object with decimal keys
+    a dataclass               object of its fields; `from_` stands as `from`
+    Annotated[X, AS_ARRAY]    array of the fields of the dataclass X
+    Any                       any JSON value
+
+Of a field that stands twice the last counts. Texts are UTF-8 and nest at most 200 deep. pydantic is imported when the
+first text is read or written: processes that read none do not pay for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar, get_type_hints
+
+from annotated_types import Ge, Len
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
+    from pydantic_core import CoreSchema
+
+T = TypeVar("T")
+Natural = Annotated[int, Ge(0)]
+Id = Annotated[bytes, Len(16, 16)]
+
+
+class Unreadable(ValueError):
+    """Not the JSON of the kind that was expected."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(f"{place}: {why}" if place else why)
+        self.place = place
+        """Where it is wrong, as `source.urls.0`; empty: at the outermost object."""
+        self.why = why
+
+
+class NotAnObject(Unreadable):
+    """Not JSON at all, or another value than an object."""
+
+
+class OtherVersion(Unreadable):
+    """The head says another version than this program knows, so nothing is said of the other fields."""
+
+    def __init__(self, version: object) -> None:
+        super().__init__("", f"is of version {version}")
+        self.version = version
+
+
+class JsonForm(Generic[T]):
+    """How the values of one kind stand in JSON.
+
+    Args:
+        kind: of the values, most often a dataclass.
+        head: fields that stand first and say what the object is, as `{"v": 1}`; they are no part of the value. A kind
+            with a head has no `__post_init__`, which would be given them.
+        unknown: a field that the kind does not have is passed over (`ignore`) or refused (`forbid`), however deep.
+        whole: fields of the kind that have a default must be there too.
+        ascii: every other character is written as an escape.
+    """
+
+    def __init__(
+        self,
+        kind: type[T],
+        *,
+        head: Mapping[str, str | int] | None = None,
+        unknown: Literal["ignore", "forbid"] = "ignore",
+        whole: bool = False,
+        ascii: bool = True,
+    ) -> None:
+        self.kind = kind
+        self._head = head or {}
+        self._unknown: Literal["ignore", "forbid"] = unknown
+        self._whole = whole
+        self._ascii = ascii
+        self._start = json.dumps(self._head, separators=(",", ":"))[:-1].encode() + b"," if head else b""
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[T]:
+        from pydantic import ConfigDict, TypeAdapter, with_config
+
+        config = ConfigDict(val_json_bytes="hex", ser_json_bytes="hex", alias_generator=_field_name)
+        if not is_dataclass(self.kind):
+            return TypeAdapter(self.kind, config=config)
+        kind: Any = Annotated[with_config(config)(self.kind), _Object(self._head, self._whole)]
+        return TypeAdapter(kind)
+
+    def write(self, value: T) -> bytes:
+        """The text of a value."""
+        text = self._adapter.dump_json(value, by_alias=True, ensure_ascii=self._ascii)
+        return self._start + text[1:] if self._start else text
+
+    def read(self, text: str | bytes) -> T:
+        """The value in a text.
+
+        Raises:
+            Unreadable: it is not there.
+        """
+        try:
+            return self._adapter.validate_json(text, strict=True, extra=self._unknown)
+        except ValueError as error:
+            raise _refusal(error, self._head) from error  # type: ignore[arg-type]
+
+    def to_plain(self, value: T) -> dict[str, Any]:
+        """The object of a value, as `json.loads` would give it."""
+        return {**self._head, **self._adapter.dump_python(value, mode="json", by_alias=True)}
+
+    def from_plain(self, found: object) -> T:
+        """The inverse of `to_plain`. Raises: Unreadable."""
+        return self.read(json.dumps(found))
+
+
+class _Object:
+    """Marks the outermost dataclass: pydantic's schema of it is completed by the head, and by what must be there."""
+
+    def __init__(self, head: Mapping[str, str | int], whole: bool) -> None:
+        self._head = head
+        self._whole = whole
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> Any:
+        from pydantic_core import core_schema
+
+        schema: Any = handler.resolve_ref_schema(handler(kind))
+        fields = schema["schema"]["fields"]
+        for field in fields if self._whole else ():
+            if field["schema"]["type"] == "default":
+                field["schema"] = field["schema"]["schema"]
+        for name, value in self._head.items():
+            fields.append(core_schema.dataclass_field(name, core_schema.literal_schema([value]), init_only=True))
+        return schema
+
+
+class _AsArray:
+    """Marks a dataclass that stands as the array of its fields."""
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        hints = get_type_hints(kind, include_extras=True)
+        names = tuple(hints)
+        array = core_schema.tuple_schema([handler.generate_schema(hint) for hint in hints.values()])
+        return core_schema.no_info_after_validator_function(
+            lambda values: kind(*values),
+            array,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value: tuple([getattr(value, name) for name in names]), return_schema=array
+            ),
+        )
+
+
+AS_ARRAY: Final = _AsArray()
+
+
+def _field_name(name: str) -> str:
+    return name.removesuffix("_")
+
+
+def _refusal(error: ValidationError, head: Mapping[str, Any]) -> Unreadable:
+    found = error.errors(include_url=False)
+    for each in found:
+        if each["type"] == "literal_error" and len(each["loc"]) == 1 and each["loc"][0] in head:
+            return OtherVersion(each["input"])
+    first = next((each for each in found if each["type"] == "unexpected_keyword_argument"), found[0])
+    if first["type"] == "json_invalid":
+        return NotAnObject("", f"not JSON: {first['ctx']['error']}")
+    if not first["loc"]:
+        return NotAnObject("", f"not a JSON object but {type(first['input']).__name__}")
+    *around, last = map(str, first["loc"])
+    if first["type"] == "missing":
+        return Unreadable(".".join(around), f"field {last!r} is missing")
+    if first["type"] == "unexpected_keyword_argument":
+        return Unreadable(".".join(around), f"unknown field {last!r}; is the other side a newer version?")
+    return Unreadable(".".join((*around, last)), f"{first['input']!r:.60}: {first['msg']}")
