@@ -191,3 +191,26 @@ def test_of_a_field_that_stands_twice_the_last_counts() -> None:
     """As everywhere in JSON."""
     decode, payload, text = PAYLOADS[8]
     assert decode(said_twice(text, "shard", "x").encode()) == payload
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"refused_in": []},
+        {"refused_in": [1]},
+        {"refused_in": [1, 2, 3]},
+        {"create": {n: v for n, v in json.loads(TEXT_CREATE).items() if n != "configs"}},
+    ],
+)
+def test_what_a_note_holds_is_whole(changes: dict[str, Any]) -> None:
+    """A run is a pair, and the topic has all its fields."""
+    _, payload, text = PAYLOADS[10]
+    assert isinstance(payload, p.BehindPayload)
+    with pytest.raises(CorruptBatch, match="BEHIND row cannot be read"):
+        p.decode_behind(json.dumps({**json.loads(text), **changes}).encode())
+
+
+def test_what_is_too_deep_is_refused() -> None:
+    """As any other row that cannot be read."""
+    with pytest.raises(CorruptBatch, match="ENTRY row cannot be read: not JSON"):
+        p.decode_entry(b'{"v":1,"key":"k","value":' + b"[" * 100_000)

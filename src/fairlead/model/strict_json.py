@@ -10,6 +10,7 @@ The annotations of a dataclass are its format; pydantic reads and writes by them
     tuple[X, ...], frozenset  array
     Mapping[int, X]           object with decimal keys
     a dataclass               object of its fields; `from_` stands as `from`
+    Annotated[X, WHOLE]       the same, of which fields that have a default must be there too
     Annotated[X, AS_ARRAY]    array of the fields of the dataclass X
     Any                       any JSON value
 
@@ -122,7 +123,7 @@ class JsonForm(Generic[T]):
 
 
 class _Object:
-    """Marks the outermost dataclass: pydantic's schema of it is completed by the head, and by what must be there."""
+    """Marks a dataclass: pydantic's schema of it is completed by a head, and by what must be there."""
 
     def __init__(self, head: Mapping[str, str | int], whole: bool) -> None:
         self._head = head
@@ -139,6 +140,9 @@ class _Object:
         for name, value in self._head.items():
             fields.append(core_schema.dataclass_field(name, core_schema.literal_schema([value]), init_only=True))
         return schema
+
+
+WHOLE: Final = _Object({}, whole=True)
 
 
 class _AsArray:

@@ -7,18 +7,15 @@ that this program does not.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fairlead.model.errors import CorruptBatch
+from fairlead.model.strict_json import WHOLE, Id, JsonForm, OtherVersion, Unreadable
 from fairlead.streamlog.rows import Kind
 
 PAYLOAD_VERSION = 1
-_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
-"""Made once: `json.dumps` makes one at every call, which costs more than the encoding."""
-
 T = TypeVar("T")
 
 History = tuple[tuple[int, int], ...]
@@ -44,9 +41,9 @@ class TopicPayload:
     """Of a TOPIC row: the topic as it is from here on; see `values.Topic`."""
 
     name: str
-    incarnation: bytes
+    incarnation: Id
     partitions: int
-    owner: bytes
+    owner: Id
     epoch: int
     version: int
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +54,7 @@ class TopicDeletedPayload:
     """Of a TOPIC_DELETED row."""
 
     name: str
-    incarnation: bytes
+    incarnation: Id
     yielded: bool = False
     """Nobody deleted it: empty, it made room here for another incarnation of its name. No tombstone is left, and a
     replica passes the row over and decides by itself."""
@@ -79,11 +76,11 @@ class CursorPayload:
 class PositionPayload:
     """Of a POSITION row; `commit` None: the position is forgotten."""
 
-    link: bytes
+    link: Id
     shard: int
     slice: int
     commit: int | None
-    epoch_id: bytes
+    epoch_id: Id
     run_epoch: int
     run_counter: int
 
@@ -92,16 +89,16 @@ class PositionPayload:
 class BehindPayload:
     """Of a BEHIND row. `reason` None: the partition is no longer behind."""
 
-    link: bytes
+    link: Id
     topic: str
-    incarnation: bytes
+    incarnation: Id
     partition: int
     end: int
     reason: str | None
     noted_at: int
     refused_in: tuple[int, int] | None = None
     """Run of the repair that met the reason again, if one did: that repair's last frame does not clear the note."""
-    create: TopicPayload | None = None
+    create: Annotated[TopicPayload, WHOLE] | None = None
     """The topic as its TOPIC row said, where no topic of that incarnation could be made here."""
 
 
@@ -118,18 +115,25 @@ Payload = (
 )
 
 
+def _form(kind: type[T]) -> JsonForm[T]:
+    return JsonForm(kind, head={"v": PAYLOAD_VERSION}, whole=True, ascii=False)
+
+
+_START = _form(StartPayload)
+_TOPIC = _form(TopicPayload)
+_TOPIC_DELETED = _form(TopicDeletedPayload)
+_CURSOR = _form(CursorPayload)
+_POSITION = _form(PositionPayload)
+_BEHIND = _form(BehindPayload)
+_ENTRY = _form(EntryPayload)
+_FORMS: Mapping[type[Any], JsonForm[Any]] = {
+    form.kind: form for form in (_START, _TOPIC, _TOPIC_DELETED, _CURSOR, _POSITION, _BEHIND, _ENTRY)
+}
+
+
 def encode(payload: Payload) -> bytes:
     """The JSON bytes of a payload."""
-    fields = {name: _plain(getattr(payload, name)) for name in payload.__dataclass_fields__}
-    return _JSON.encode({"v": PAYLOAD_VERSION, **fields}).encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, TopicPayload):
-        return {name: _plain(getattr(value, name)) for name in TopicPayload.__dataclass_fields__}
-    return dict(value) if isinstance(value, Mapping) else value
+    return _FORMS[type(payload)].write(payload)
 
 
 def decode_start(data: bytes | memoryview) -> StartPayload:
@@ -138,37 +142,37 @@ def decode_start(data: bytes | memoryview) -> StartPayload:
     Raises:
         CorruptBatch: not such a payload, or of a version that this program does not know.
     """
-    return _decode(data, Kind.START, _start)
+    return _decode(data, Kind.START, _START)
 
 
 def decode_topic(data: bytes | memoryview) -> TopicPayload:
     """Payload of a TOPIC row. Raises: CorruptBatch."""
-    return _decode(data, Kind.TOPIC, _topic)
+    return _decode(data, Kind.TOPIC, _TOPIC)
 
 
 def decode_topic_deleted(data: bytes | memoryview) -> TopicDeletedPayload:
     """Payload of a TOPIC_DELETED row. Raises: CorruptBatch."""
-    return _decode(data, Kind.TOPIC_DELETED, _topic_deleted)
+    return _decode(data, Kind.TOPIC_DELETED, _TOPIC_DELETED)
 
 
 def decode_cursor(data: bytes | memoryview) -> CursorPayload:
     """Payload of a CURSOR row. Raises: CorruptBatch."""
-    return _decode(data, Kind.CURSOR, _cursor)
+    return _decode(data, Kind.CURSOR, _CURSOR)
 
 
 def decode_position(data: bytes | memoryview) -> PositionPayload:
     """Payload of a POSITION row. Raises: CorruptBatch."""
-    return _decode(data, Kind.POSITION, _position)
+    return _decode(data, Kind.POSITION, _POSITION)
 
 
 def decode_behind(data: bytes | memoryview) -> BehindPayload:
     """Payload of a BEHIND row. Raises: CorruptBatch."""
-    return _decode(data, Kind.BEHIND, _behind)
+    return _decode(data, Kind.BEHIND, _BEHIND)
 
 
 def decode_entry(data: bytes | memoryview) -> EntryPayload:
     """Payload of an ENTRY row. Raises: CorruptBatch."""
-    return _decode(data, Kind.ENTRY, lambda f: EntryPayload(_text(f["key"]), f["value"]))
+    return _decode(data, Kind.ENTRY, _ENTRY)
 
 
 def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview) -> tuple[Any, ...]:
@@ -198,98 +202,11 @@ def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview)
     return (Kind.ENTRY, decode_entry(data).key)
 
 
-def _decode(data: bytes | memoryview, kind: Kind, build: Callable[[Mapping[str, Any]], T]) -> T:
+def _decode(data: bytes | memoryview, kind: Kind, form: JsonForm[T]) -> T:
     try:
-        fields = json.loads(bytes(data).decode())
-        version = fields["v"]
-        if version != PAYLOAD_VERSION:
-            raise CorruptBatch(f"{kind.name} row of version {version}; this program knows version {PAYLOAD_VERSION}")
-        return build(fields)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptBatch(f"{kind.name} row cannot be read: {error!r}") from error
-
-
-def _start(fields: Mapping[str, Any]) -> StartPayload:
-    gap_from = None if fields["gap_from"] is None else _int(fields["gap_from"])
-    return StartPayload(_text(fields["reason"]), _int(fields["log_end"]), _history(fields["history"]), gap_from)
-
-
-def _history(value: Any) -> History:
-    return tuple((_int(epoch), _int(first)) for epoch, first in value)
-
-
-def _topic(fields: Mapping[str, Any]) -> TopicPayload:
-    configs = {_text(name): _text(value) for name, value in fields["configs"].items()}
-    return TopicPayload(
-        _text(fields["name"]),
-        _id(fields["incarnation"]),
-        _int(fields["partitions"]),
-        _id(fields["owner"]),
-        _int(fields["epoch"]),
-        _int(fields["version"]),
-        configs,
-    )
-
-
-def _topic_deleted(fields: Mapping[str, Any]) -> TopicDeletedPayload:
-    if type(fields["yielded"]) is not bool:
-        raise TypeError("yielded is neither true nor false")
-    return TopicDeletedPayload(_text(fields["name"]), _id(fields["incarnation"]), fields["yielded"])
-
-
-def _cursor(fields: Mapping[str, Any]) -> CursorPayload:
-    return CursorPayload(
-        _text(fields["group"]),
-        None if fields["offset"] is None else _int(fields["offset"]),
-        _int(fields["leader_epoch"]),
-        _text(fields["metadata"]),
-        _int(fields["committed_at"]),
-        _int(fields["version"]),
-    )
-
-
-def _position(fields: Mapping[str, Any]) -> PositionPayload:
-    return PositionPayload(
-        _id(fields["link"]),
-        _int(fields["shard"]),
-        _int(fields["slice"]),
-        None if fields["commit"] is None else _int(fields["commit"]),
-        _id(fields["epoch_id"]),
-        _int(fields["run_epoch"]),
-        _int(fields["run_counter"]),
-    )
-
-
-def _behind(fields: Mapping[str, Any]) -> BehindPayload:
-    refused_in = fields["refused_in"]
-    create = fields["create"]
-    return BehindPayload(
-        _id(fields["link"]),
-        _text(fields["topic"]),
-        _id(fields["incarnation"]),
-        _int(fields["partition"]),
-        _int(fields["end"]),
-        None if fields["reason"] is None else _text(fields["reason"]),
-        _int(fields["noted_at"]),
-        None if refused_in is None else (_int(refused_in[0]), _int(refused_in[1])),
-        None if create is None else _topic(create),
-    )
-
-
-def _int(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError(f"{value!r} is not a text")
-    return value
-
-
-def _id(value: Any) -> bytes:
-    id = bytes.fromhex(_text(value))
-    if len(id) != 16:
-        raise ValueError(f"{value!r} is not an id of 16 bytes")
-    return id
+        return form.read(bytes(data))
+    except OtherVersion as error:
+        why = f"of version {error.version}; this program knows version {PAYLOAD_VERSION}"
+        raise CorruptBatch(f"{kind.name} row {why}") from error
+    except Unreadable as error:
+        raise CorruptBatch(f"{kind.name} row cannot be read: {error}") from error
