@@ -12,17 +12,17 @@ mostly those. The checksum covers the batches too, so that a control row that wa
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
 import crc32c
 from typing_extensions import Buffer
 
 from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.model.names import SLICES
+from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format, layout
 from fairlead.streamlog.objects.format import Columns
@@ -32,12 +32,43 @@ FRAME_VERSION: Final = 1
 _START: Final = struct.Struct("<II")
 
 
-class _Head(NamedTuple):
-    """What the header of a frame says; `frame` has no rows."""
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What stands in a frame's header, under these names and in this order."""
 
-    frame: Frame
-    rows: int
-    batch_bytes: int
+    link: Id
+    run: tuple[Natural, Natural]
+    source: Id
+    shard: Natural
+    slice: Natural
+    from_: Natural
+    to: Natural
+    epoch_id: Id
+    topics: tuple[tuple[Natural, Id, str], ...]
+    repair: Annotated[Repair, AS_ARRAY] | None
+    created_at: Natural | None
+    rows: Natural
+    batch_bytes: Natural
+
+    def frame(self) -> Frame:
+        """The frame without its rows."""
+        return Frame(
+            self.link,
+            GrantRun(*self.run),
+            self.source,
+            self.shard,
+            self.slice,
+            self.from_,
+            self.to,
+            self.epoch_id,
+            {number: FrameTopic(id, name) for number, id, name in self.topics},
+            (),
+            self.repair,
+            self.created_at,
+        )
+
+
+_HEADER: Final = JsonForm(_Header, head={"v": FRAME_VERSION})
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -78,29 +109,23 @@ def _encode(frame: Frame, rows: int, region: Buffer, batches: Sequence[Buffer]) 
 
 
 def _header(frame: Frame, rows: int, batch_bytes: int) -> bytes:
-    return json.dumps(_header_fields(frame, rows, batch_bytes), separators=(",", ":")).encode()
-
-
-def _header_fields(frame: Frame, rows: int, batch_bytes: int) -> dict[str, Any]:
-    repair = frame.repair
-    return {
-        "v": FRAME_VERSION,
-        "link": frame.link.hex(),
-        "run": [frame.run.epoch, frame.run.counter],
-        "source": frame.source.hex(),
-        "shard": frame.shard,
-        "slice": frame.slice,
-        "from": frame.from_commit,
-        "to": frame.to_commit,
-        "epoch_id": frame.epoch_id.hex(),
-        "topics": [[number, topic.incarnation.hex(), topic.name] for number, topic in frame.topics.items()],
-        "repair": None
-        if repair is None
-        else [repair.number, repair.partition, repair.read_to, repair.last, repair.end],
-        "created_at": frame.link_created_at,
-        "rows": rows,
-        "batch_bytes": batch_bytes,
-    }
+    return _HEADER.write(
+        _Header(
+            frame.link,
+            (frame.run.epoch, frame.run.counter),
+            frame.source,
+            frame.shard,
+            frame.slice,
+            frame.from_commit,
+            frame.to_commit,
+            frame.epoch_id,
+            tuple([(number, topic.incarnation, topic.name) for number, topic in frame.topics.items()]),
+            frame.repair,
+            frame.link_created_at,
+            rows,
+            batch_bytes,
+        )
+    )
 
 
 def decode_columns(data: Buffer) -> tuple[Frame, Columns]:
@@ -117,7 +142,7 @@ def decode_columns(data: Buffer) -> tuple[Frame, Columns]:
         columns = format.columns_at(region, places, head.batch_bytes, "frame", 0, data=view[batches:])
     except Damaged as error:
         raise CorruptBatch("frame: the sizes of its batches do not fit") from error
-    return head.frame, columns
+    return head.frame(), columns
 
 
 def decode_frame(data: Buffer) -> Frame:
@@ -130,67 +155,21 @@ def decode_frame(data: Buffer) -> Frame:
     return replace(frame, rows=list(columns.rows()))
 
 
-def _peek(view: memoryview) -> tuple[_Head, int]:
+def _peek(view: memoryview) -> tuple[_Header, int]:
     try:
         length, _ = _START.unpack_from(view)
         start = _START.size + length
         if start > view.nbytes:
             raise ValueError("cut short")
-        head = _head(json.loads(bytes(view[_START.size : start])))
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        head = _HEADER.read(bytes(view[_START.size : start]))
+        if head.slice >= SLICES or head.from_ > head.to:
+            raise ValueError("slice or commits out of range")
+    except OtherVersion as error:
+        why = f"of version {error.version!r}; this program knows version {FRAME_VERSION}"
+        raise CorruptBatch(f"frame {why}") from error
+    except (struct.error, ValueError) as error:
         raise CorruptBatch(f"frame: its header cannot be read ({error})") from error
     expected = (layout.plan(head.rows).batches if head.rows else 0) + head.batch_bytes
     if view.nbytes - start != expected:
         raise CorruptBatch(f"frame: {view.nbytes - start:,} bytes follow its header, {expected:,} were expected")
     return head, start
-
-
-def _head(fields: Mapping[str, Any]) -> _Head:
-    if fields["v"] != FRAME_VERSION:
-        raise CorruptBatch(f"frame of version {fields['v']!r}; this program knows version {FRAME_VERSION}")
-    epoch, counter = fields["run"]
-    frame = Frame(
-        link=_id(fields["link"]),
-        run=GrantRun(_natural(epoch), _natural(counter)),
-        source=_id(fields["source"]),
-        shard=_natural(fields["shard"]),
-        slice=_natural(fields["slice"]),
-        from_commit=_natural(fields["from"]),
-        to_commit=_natural(fields["to"]),
-        epoch_id=_id(fields["epoch_id"]),
-        topics={_natural(number): FrameTopic(_id(id), _text(name)) for number, id, name in fields["topics"]},
-        rows=(),
-        repair=_repair(fields["repair"]),
-        link_created_at=None if fields["created_at"] is None else _natural(fields["created_at"]),
-    )
-    if frame.slice >= SLICES or frame.from_commit > frame.to_commit:
-        raise ValueError("slice or commits out of range")
-    return _Head(frame, _natural(fields["rows"]), _natural(fields["batch_bytes"]))
-
-
-def _repair(fields: Any) -> Repair | None:
-    if fields is None:
-        return None
-    number, partition, read_to, last, end = fields
-    if type(last) is not bool:
-        raise ValueError(f"{last!r} is not true or false")
-    return Repair(_natural(number), _natural(partition), _natural(read_to), last, _natural(end))
-
-
-def _id(value: Any) -> bytes:
-    id = bytes.fromhex(_text(value))
-    if len(id) != 16:
-        raise ValueError(f"{value!r} is not an id of 16 bytes")
-    return id
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise ValueError(f"{value!r} is not a text")
-    return value
-
-
-def _natural(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not a number from 0 on")
-    return value

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fairlead.model.strict_json import Natural
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import GrantRun
 
@@ -25,14 +26,14 @@ class FrameTopic:
 class Repair:
     """Marks a frame that brings one partition that was behind; such a frame moves no position."""
 
-    number: int
-    partition: int
-    read_to: int
+    number: Natural
+    partition: Natural
+    read_to: Natural
     """Commits below this one have been read for the partition; the note is cleared only if that is not before the
     slice's recorded position."""
     last: bool
     """No further rows of this repair follow."""
-    end: int = 0
+    end: Natural = 0
     """Where the partition's log ends after the rows of this repair so far; the note is cleared only if the replica has
     come that far, so that a frame that was lost on the way is noticed. 0: not known."""
 
