@@ -24,6 +24,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar, get_type_hints
 
 from annotated_types import Ge, Len
@@ -146,20 +147,17 @@ WHOLE: Final = _Object({}, whole=True)
 
 
 class _AsArray:
-    """Marks a dataclass that stands as the array of its fields."""
+    """Marks a dataclass (of two fields or more) that stands as the array of its fields."""
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         from pydantic_core import core_schema
 
         hints = get_type_hints(kind, include_extras=True)
-        names = tuple(hints)
         array = core_schema.tuple_schema([handler.generate_schema(hint) for hint in hints.values()])
         return core_schema.no_info_after_validator_function(
             lambda values: kind(*values),
             array,
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda value: tuple([getattr(value, name) for name in names]), return_schema=array
-            ),
+            serialization=core_schema.plain_serializer_function_ser_schema(attrgetter(*hints), return_schema=array),
         )
 
 

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from tests.streamlog.world import fresh, made, produced
 
 from fairlead.storage import names
-from fairlead.streamlog.merging.job import (
-    MergeJob,
-    MergeResult,
-    job_from_json,
-    job_to_json,
-    result_from_json,
-    result_to_json,
-)
+from fairlead.streamlog.merging.job import ANSWER, JOB, MergeFailure, MergeJob, MergeResult
 from fairlead.streamlog.merging.policy import FAN, MergeSettings, Now, new_manifest, plan, replaced, runs, unreferenced
 from fairlead.streamlog.objects.manifest import (
     CheckpointEntry,
@@ -248,7 +241,7 @@ def test_a_result_for_another_manifest_is_refused() -> None:
 
 
 def test_jobs_and_results_pass_the_pipe_unchanged() -> None:
-    """As JSON."""
+    """A line each."""
     job = MergeJob(
         "meta",
         STREAM,
@@ -260,7 +253,8 @@ def test_jobs_and_results_pass_the_pipe_unchanged() -> None:
         cut_off_ms=4,
         deleted=frozenset({1, 2}),
         compact=frozenset({3}),
-        histories={(1, 2): ((0, 0), (3, 4))},
+        commits=(CommitRange(2, 3, 9),),
+        histories=((1, 2, ((0, 0), (3, 4))),),
         links_passed=7,
         reclaim_share=0.5,
         checkpoint=CheckpointEntry("c", 3),
@@ -268,9 +262,11 @@ def test_jobs_and_results_pass_the_pipe_unchanged() -> None:
         make_checkpoint=True,
         whole_run=True,
     )
-    assert job_from_json(job_to_json(job)) == job
-    answer = MergeResult(0, 9, 5, (segment(0, 9),), ("a",), 3, "d", CheckpointEntry("c", 9), ("k",))
-    assert result_from_json(result_to_json(answer)) == answer
+    assert JOB.read(JOB.write(job)) == job
+    result = MergeResult(0, 9, 5, (segment(0, 9),), ("a",), 3, "d", CheckpointEntry("c", 9), ("k",))
+    failure = MergeFailure("damaged", "a", "broken")
+    for answer in (result, failure):
+        assert ANSWER.read(ANSWER.write(answer)) == answer
 
 
 def test_left_over_objects_are_found_and_nothing_that_counts() -> None:

@@ -321,7 +321,7 @@ def test_the_epoch_history_outlives_the_records() -> None:
     [start] = merged(MemoryStorage(), rows, cut_off_ms=1003)[:1]
     assert payloads.decode_start(start.batch).history == ((0, 0), (3, 1))
     assert (start.commit, start.row, start.base_offset, start.epoch, start.appended_at) == (2, 0, 2, 3, 1002)
-    known = {(1, 0): ((0, 0), (1, 0), (3, 1), (5, 7))}
+    known = ((1, 0, ((0, 0), (1, 0), (3, 1), (5, 7))),)
     [start] = merged(MemoryStorage(), rows, cut_off_ms=1003, histories=known)[:1]
     assert payloads.decode_start(start.batch).history == ((0, 0), (1, 0), (3, 1))
 

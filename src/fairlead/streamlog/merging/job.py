@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
-from fairlead.streamlog.objects.manifest import (
-    CheckpointEntry,
-    CommitRange,
-    SegmentEntry,
-    segment_from_json,
-    segment_to_json,
-)
+from fairlead.model.errors import Damaged, FairleadError, Missing, StorageFull, StorageUnavailable
+from fairlead.model.strict_json import JsonForm
+from fairlead.streamlog.objects.manifest import CheckpointEntry, CommitRange, SegmentEntry
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.rows import LOCAL_KINDS, Row
 from fairlead.streamlog.values import LogObject
@@ -45,8 +40,8 @@ class MergeJob:
     """Topic numbers that never expire."""
     whole_run: bool = False
     """`inputs` are all that stands for the run, so something must be left in its place, if only an empty segment."""
-    histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
-    """Epoch history by (topic number, partition), where it is another than epoch 0 from offset 0 on."""
+    histories: tuple[tuple[int, int, History], ...] = ()
+    """(topic number, partition, its epoch history), where it is another than epoch 0 from offset 0 on."""
     tombstone_ms: int = TOMBSTONE_MS
     links_passed: int = 0
     """Every link has sent all commits below this one."""
@@ -88,97 +83,41 @@ class MergeResult:
     """Segments that were looked at for deleted topics and are left as they are."""
 
 
-def job_to_json(job: MergeJob) -> dict[str, Any]:
-    """The job as JSON."""
-    return {
-        "prefix": job.prefix,
-        "stream_id": job.stream_id.hex(),
-        "run": [job.first, job.end],
-        "inputs": [_object(item) for item in job.inputs],
-        "commits": [list(commits) for commits in job.commits],
-        "planned_at": job.planned_at,
-        "at_begin": job.at_begin,
-        "cut_off_ms": job.cut_off_ms,
-        "deleted": sorted(job.deleted),
-        "compact": sorted(job.compact),
-        "whole_run": job.whole_run,
-        "histories": [[*key, history] for key, history in job.histories.items()],
-        "tombstone_ms": job.tombstone_ms,
-        "links_passed": job.links_passed,
-        "segment_bytes_max": job.segment_bytes_max,
-        "reclaim_share": job.reclaim_share,
-        "checkpoint": _checkpoint(job.checkpoint),
-        "replay": [_object(item) for item in job.replay],
-        "make_checkpoint": job.make_checkpoint,
-    }
+@dataclass(frozen=True, slots=True)
+class MergeFailure:
+    """Why nothing was made."""
+
+    kind: str
+    """`missing`, `damaged`, `full` or `unavailable`."""
+    name: str = ""
+    """Of the object."""
+    why: str = ""
+    free_bytes: int = 0
+    reserve_bytes: int = 0
+
+    @staticmethod
+    def of(error: FairleadError) -> MergeFailure:
+        """What is told of an error."""
+        if isinstance(error, Missing):
+            return MergeFailure("missing", error.name)
+        if isinstance(error, Damaged):
+            return MergeFailure("damaged", error.name, error.why)
+        if isinstance(error, StorageFull):
+            return MergeFailure("full", free_bytes=error.free_bytes, reserve_bytes=error.reserve_bytes)
+        # A file's name may be no text.
+        return MergeFailure("unavailable", why=str(error).encode(errors="backslashreplace").decode())
+
+    def error(self) -> FairleadError:
+        """The error that it tells of."""
+        if self.kind == "missing":
+            return Missing(self.name)
+        if self.kind == "damaged":
+            return Damaged(self.name, self.why)
+        if self.kind == "full":
+            return StorageFull("merging", self.free_bytes, self.reserve_bytes)
+        return StorageUnavailable(self.why)
 
 
-def job_from_json(fields: Mapping[str, Any]) -> MergeJob:
-    """The reverse. Raises: KeyError, ValueError, TypeError."""
-    histories = {
-        (number, partition): tuple((epoch, first) for epoch, first in history)
-        for number, partition, history in fields["histories"]
-    }
-    return MergeJob(
-        prefix=fields["prefix"],
-        stream_id=bytes.fromhex(fields["stream_id"]),
-        first=fields["run"][0],
-        end=fields["run"][1],
-        inputs=tuple(LogObject(*item) for item in fields["inputs"]),
-        planned_at=fields["planned_at"],
-        commits=tuple(CommitRange(*commits) for commits in fields["commits"]),
-        at_begin=fields["at_begin"],
-        cut_off_ms=fields["cut_off_ms"],
-        deleted=frozenset(fields["deleted"]),
-        compact=frozenset(fields["compact"]),
-        whole_run=fields["whole_run"],
-        histories=histories,
-        tombstone_ms=fields["tombstone_ms"],
-        links_passed=fields["links_passed"],
-        segment_bytes_max=fields["segment_bytes_max"],
-        reclaim_share=fields["reclaim_share"],
-        checkpoint=_checkpoint_from(fields["checkpoint"]),
-        replay=tuple(LogObject(*item) for item in fields["replay"]),
-        make_checkpoint=fields["make_checkpoint"],
-    )
-
-
-def result_to_json(result: MergeResult) -> dict[str, Any]:
-    """The result as JSON."""
-    return {
-        "run": [result.first, result.end],
-        "planned_at": result.planned_at,
-        "added": [segment_to_json(segment) for segment in result.added],
-        "removed": list(result.removed),
-        "starts": result.starts,
-        "control": result.control,
-        "checkpoint": _checkpoint(result.checkpoint),
-        "kept": list(result.kept),
-    }
-
-
-def result_from_json(fields: Mapping[str, Any]) -> MergeResult:
-    """The reverse. Raises: KeyError, ValueError, TypeError."""
-    return MergeResult(
-        first=fields["run"][0],
-        end=fields["run"][1],
-        planned_at=fields["planned_at"],
-        added=tuple(segment_from_json(segment) for segment in fields["added"]),
-        removed=tuple(fields["removed"]),
-        starts=fields["starts"],
-        control=fields["control"],
-        checkpoint=_checkpoint_from(fields["checkpoint"]),
-        kept=tuple(fields["kept"]),
-    )
-
-
-def _object(item: LogObject) -> list[Any]:
-    return [item.name, item.first, item.end, item.segment]
-
-
-def _checkpoint(entry: CheckpointEntry | None) -> list[Any] | None:
-    return None if entry is None else [entry.name, entry.commit]
-
-
-def _checkpoint_from(fields: list[Any] | None) -> CheckpointEntry | None:
-    return None if fields is None else CheckpointEntry(fields[0], fields[1])
+JOB: Final = JsonForm(MergeJob)
+"""What the merger's pipe carries, a line each."""
+ANSWER: Final[JsonForm[MergeResult | MergeFailure]] = JsonForm(MergeResult | MergeFailure)  # type: ignore[arg-type]

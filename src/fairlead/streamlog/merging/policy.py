@@ -138,7 +138,7 @@ def _job(
         cut_off_ms=now.cut_off_ms,
         deleted=frozenset(now.deleted),
         compact=now.compact,
-        histories=now.histories,
+        histories=tuple((*key, history) for key, history in now.histories.items()),
         tombstone_ms=settings.tombstone_ms,
         links_passed=now.links_passed,
         segment_bytes_max=settings.segment_bytes_max,

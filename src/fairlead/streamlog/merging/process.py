@@ -1,6 +1,6 @@
 """The merging process and the server's end of its pipe.
 
-`python -m fairlead.streamlog.merging.process` reads jobs as JSON lines from stdin and answers each with a line on
+`python -m fairlead.streamlog.merging.process DIR` reads jobs as JSON lines from stdin and answers each with a line on
 stdout. It is spawned, not forked, so it inherits no lock and no socket; it ends when stdin closes, which also happens
 when the server is killed (S14). It only writes objects that nobody reads until the writer's manifest names them.
 """
@@ -8,26 +8,17 @@ when the server is killed (S14). It only writes objects that nobody reads until 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fairlead.model.clock import SystemRandomness
-from fairlead.model.errors import Closed, Damaged, FairleadError, Missing, StorageFull, StorageUnavailable
+from fairlead.model.errors import Closed, FairleadError, StorageUnavailable
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.merging import run_job
-from fairlead.streamlog.merging.job import (
-    MergeJob,
-    MergeResult,
-    job_from_json,
-    job_to_json,
-    result_from_json,
-    result_to_json,
-)
+from fairlead.streamlog.merging.job import ANSWER, JOB, MergeFailure, MergeJob, MergeResult
 
 LINE_BYTES_MAX: Final = 1 << 30
 NICENESS: Final = 5
@@ -56,17 +47,17 @@ class MergerProcess:
             Closed: `close` was called.
         """
         async with self._turn:
-            answer = await self._ask({"root": str(self._root), "job": job_to_json(job)})
-        if "error" in answer:
-            raise _error_from(answer["error"])
-        return result_from_json(answer["result"])
+            answer = ANSWER.read(await self._ask(JOB.write(job)))
+        if isinstance(answer, MergeFailure):
+            raise answer.error()
+        return answer
 
-    async def _ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+    async def _ask(self, question: bytes) -> bytes:
         process = await self._running()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(json.dumps(question, separators=(",", ":")).encode() + b"\n")
+            process.stdin.write(question + b"\n")
             await process.stdin.drain()
             line = await process.stdout.readline()
         except asyncio.CancelledError:
@@ -79,8 +70,7 @@ class MergerProcess:
             if self._closed:
                 raise Closed("merging has been stopped")
             raise StorageUnavailable(f"the merging process ended without an answer (exit code {process.returncode})")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return line
 
     async def _running(self) -> asyncio.subprocess.Process:
         if self._closed:
@@ -90,6 +80,7 @@ class MergerProcess:
                 sys.executable,
                 "-m",
                 "fairlead.streamlog.merging.process",
+                str(self._root),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 close_fds=True,
@@ -120,37 +111,13 @@ def _opened(root: str) -> LocalStorage:
     return LocalStorage(Path(root))
 
 
-def answer(line: bytes) -> dict[str, Any]:
-    """The answer to one line."""
+def _answer(root: str, line: bytes) -> MergeResult | MergeFailure:
     try:
-        question = json.loads(line)
-        job = job_from_json(question["job"])
-        storage = _opened(question["root"])
-        return {"result": result_to_json(run_job.run(storage, SystemRandomness(), job))}
+        return run_job.run(_opened(root), SystemRandomness(), JOB.read(line))
     except FairleadError as error:
-        return {"error": _error_to(error)}
+        return MergeFailure.of(error)
     except MemoryError:
-        return {"error": _error_to(StorageUnavailable("merging: out of memory; it is tried again later"))}
-
-
-def _error_to(error: FairleadError) -> dict[str, Any]:
-    if isinstance(error, Missing):
-        return {"kind": "missing", "name": error.name}
-    if isinstance(error, Damaged):
-        return {"kind": "damaged", "name": error.name, "why": error.why}
-    if isinstance(error, StorageFull):
-        return {"kind": "full", "free": error.free_bytes, "reserve": error.reserve_bytes}
-    return {"kind": "unavailable", "message": str(error)}
-
-
-def _error_from(fields: Mapping[str, Any]) -> FairleadError:
-    if fields["kind"] == "missing":
-        return Missing(fields["name"])
-    if fields["kind"] == "damaged":
-        return Damaged(fields["name"], fields["why"])
-    if fields["kind"] == "full":
-        return StorageFull("merging", fields["free"], fields["reserve"])
-    return StorageUnavailable(fields["message"])
+        return MergeFailure.of(StorageUnavailable("merging: out of memory; it is tried again later"))
 
 
 def main() -> None:
@@ -160,7 +127,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints cannot break the pipe
     with os.fdopen(output, "wb") as pipe:
         for line in sys.stdin.buffer:
-            pipe.write(json.dumps(answer(line), separators=(",", ":")).encode() + b"\n")
+            pipe.write(ANSWER.write(_answer(sys.argv[1], line)) + b"\n")
             pipe.flush()
 
 

@@ -98,9 +98,9 @@ def _segment_order(columns: Columns) -> NDArray[np.int64]:
 # start rows
 
 
-def _histories(control: Sequence[Row], known: Mapping[PartitionKey, History]) -> dict[PartitionKey, History]:
+def _histories(control: Sequence[Row], known: Iterable[tuple[int, int, History]]) -> dict[PartitionKey, History]:
     """Epoch histories as far as the job and the run's own `start` rows say."""
-    found = dict(known)
+    found = {(number, partition): history for number, partition, history in known}
     for row in sorted(control, key=_log_order):
         if row.kind == Kind.START:
             key = (row.topic, row.partition)

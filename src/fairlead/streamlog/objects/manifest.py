@@ -8,31 +8,30 @@ control rows. Stored as JSON, read strictly, with a checksum.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Final, Literal, NamedTuple
 
 import crc32c
 
 from fairlead.model.errors import Damaged
 from fairlead.model.names import SLICES
+from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.values import EpochRange, LogObject
 
 MANIFEST_VERSION: Final = 1
 SegmentKind = Literal["data", "control"]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class SliceCount:
     """Rows of one slice in a segment that may be sent, the bytes of their batches and payloads, and the records."""
 
-    rows: int
-    bytes: int
-    records: int
+    rows: Natural
+    bytes: Natural
+    records: Natural
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class SegmentEntry:
     """`appended_at` up to which deletions of topics have been looked at: their rows are gone, or too few to matter."""
     expired_to: int
     """The cut-off of expiry when it was made: rows appended before are exempt from it."""
-    slices: tuple[SliceCount, ...]
+    slices: tuple[Annotated[SliceCount, AS_ARRAY], ...]
     """16 slices, then the rows that are never sent."""
 
     @property
@@ -80,7 +79,7 @@ class CheckpointEntry:
     """A checkpoint and the commit it stands before: rows of commits from `commit` on are not in it."""
 
     name: str
-    commit: int
+    commit: Natural
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,50 +150,42 @@ def first_manifest(prefix: str, number: int, id: bytes) -> Manifest:
     return Manifest(prefix, number, 0, (EpochRange(number, id, 0, None),))
 
 
-def encode(manifest: Manifest) -> bytes:
-    """The object's bytes: JSON with a checksum over everything before it."""
-    body = {
-        "version": MANIFEST_VERSION,
-        "epoch": manifest.epoch,
-        "k": manifest.k,
-        "begin": manifest.begin,
-        "epochs": [[e.number, e.id.hex(), e.first, e.end] for e in manifest.epochs],
-        "segments": [_segment_fields(manifest.prefix, s) for s in manifest.segments],
-        "checkpoint": None if manifest.checkpoint is None else [manifest.checkpoint.name, manifest.checkpoint.commit],
-        "prefix": manifest.prefix,
-    }
-    text = json.dumps(body, separators=(",", ":"))[:-1].encode()
-    return text + b',"checksum":"%08x"}' % crc32c.crc32c(text)
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What stands in the object before the checksum, under these names and in this order."""
+
+    epoch: Natural
+    k: Natural
+    begin: Natural
+    epochs: tuple[tuple[Natural, Id, Natural, Natural | None], ...]
+    segments: tuple[Annotated[SegmentEntry, AS_ARRAY], ...]
+    """Arrays, since there may be thousands, and without the prefix with which all their names begin."""
+    checkpoint: Annotated[CheckpointEntry, AS_ARRAY] | None
+    prefix: str
 
 
+_BODY: Final = JsonForm(_Body, head={"version": MANIFEST_VERSION})
 _CHECKSUM_LENGTH: Final = len(b',"checksum":"00000000"}')
 
 
-def _segment_fields(prefix: str, segment: SegmentEntry) -> list[Any]:
-    """A list and not an object, since there may be thousands; their names all begin with the prefix."""
-    return [
-        segment.name.removeprefix(prefix + "/"),
-        segment.kind,
-        segment.first,
-        segment.end,
-        segment.rows,
-        segment.bytes,
-        segment.oldest_at,
-        segment.newest_at,
-        segment.cleaned_at,
-        segment.expired_to,
-        [[count.rows, count.bytes, count.records] for count in segment.slices],
-    ]
+def encode(manifest: Manifest) -> bytes:
+    """The object's bytes: JSON with a checksum over everything before it."""
+    below = manifest.prefix + "/"
+    body = _Body(
+        manifest.epoch,
+        manifest.k,
+        manifest.begin,
+        tuple((e.number, e.id, e.first, e.end) for e in manifest.epochs),
+        tuple(replace(s, name=s.name.removeprefix(below)) for s in manifest.segments),
+        manifest.checkpoint,
+        manifest.prefix,
+    )
+    text = _BODY.write(body)[:-1]
+    return text + _checksum(text)
 
 
-def segment_to_json(segment: SegmentEntry) -> list[Any]:
-    """A segment entry for the merger's pipe."""
-    return _segment_fields("", segment)
-
-
-def segment_from_json(fields: list[Any]) -> SegmentEntry:
-    """The reverse of `segment_to_json`. Raises: ValueError, TypeError."""
-    return _segment("", fields)
+def _checksum(text: bytes) -> bytes:
+    return b',"checksum":"%08x"}' % crc32c.crc32c(text)
 
 
 def decode(data: bytes, name: str) -> Manifest:
@@ -204,50 +195,32 @@ def decode(data: bytes, name: str) -> Manifest:
         Damaged: not a manifest, of another version, or one that contradicts its name or itself.
     """
     try:
-        fields = json.loads(data)
-        version = fields["version"]
-        if type(version) is int and version != MANIFEST_VERSION:
-            raise Damaged(name, f"manifest of version {version}; this program reads version {MANIFEST_VERSION}")
-        if fields["checksum"] != f"{crc32c.crc32c(data[:-_CHECKSUM_LENGTH]):08x}":
+        body = _BODY.read(data)
+        if not data.endswith(_checksum(data[:-_CHECKSUM_LENGTH])):
             raise ValueError("the checksum does not fit")
-        manifest = _manifest(fields)
+        manifest = _manifest(body)
         _check(manifest)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except OtherVersion as error:
+        why = f"manifest of version {error.version}; this program reads version {MANIFEST_VERSION}"
+        raise Damaged(name, why) from error
+    except (ValueError, LookupError) as error:
         raise Damaged(name, f"not a manifest that can be read ({error})") from error
     if data != encode(manifest) or (name and name != manifest.name):
         raise Damaged(name, f"is the manifest {manifest.name}, or not in its exact form")
     return manifest
 
 
-def _manifest(fields: Mapping[str, Any]) -> Manifest:
-    prefix = _is(str, fields["prefix"])
-    checkpoint = fields["checkpoint"]
+def _manifest(body: _Body) -> Manifest:
+    below = body.prefix + "/"
     return Manifest(
-        prefix,
-        _natural(fields["epoch"]),
-        _natural(fields["k"]),
-        _all(fields["epochs"], _epoch),
-        _all(fields["segments"], lambda f: _segment(prefix + "/", f)),
-        _natural(fields["begin"]),
-        None if checkpoint is None else CheckpointEntry(_is(str, checkpoint[0]), _natural(checkpoint[1])),
+        body.prefix,
+        body.epoch,
+        body.k,
+        tuple(EpochRange(*epoch) for epoch in body.epochs),
+        tuple(replace(s, name=below + s.name) for s in body.segments),
+        body.begin,
+        body.checkpoint,
     )
-
-
-def _epoch(fields: Any) -> EpochRange:
-    number, id, first, end = fields
-    return EpochRange(
-        _natural(number), bytes.fromhex(_is(str, id)), _natural(first), None if end is None else _natural(end)
-    )
-
-
-def _segment(prefix: str, fields: Any) -> SegmentEntry:
-    name, kind, *numbers, slices = fields
-    first, end, rows, size, oldest_at, newest_at, cleaned_at, expired_to = (_is(int, number) for number in numbers)
-    if kind not in {"data", "control"}:
-        raise ValueError(f"kind {kind!r}")
-    counts = _all(slices, lambda counts: SliceCount(*_all(counts, _natural)))
-    name, kind = prefix + _is(str, name), cast(SegmentKind, kind)
-    return SegmentEntry(name, kind, first, end, rows, size, oldest_at, newest_at, cleaned_at, expired_to, counts)
 
 
 def _check(manifest: Manifest) -> None:
@@ -256,8 +229,8 @@ def _check(manifest: Manifest) -> None:
         if before.number >= after.number or before.end is None or not before.first <= before.end <= after.first:
             raise ValueError(f"epochs {before.number} and {after.number} do not follow each other")
     last = manifest.epochs[-1]
-    if last.end is not None or last.number != manifest.epoch or any(len(e.id) != 16 for e in manifest.epochs):
-        raise ValueError("the last epoch is not the manifest's own, or an id has another length than 16 bytes")
+    if last.end is not None or last.number != manifest.epoch:
+        raise ValueError("the last epoch is not the manifest's own")
     expected = manifest.begin
     for first, end in dict.fromkeys((s.first, s.end) for s in manifest.segments):
         if first != expected or end <= first:
@@ -279,19 +252,3 @@ def newest(storage: Storage, prefix: str) -> Manifest | None:
 def order(segments: Iterable[SegmentEntry]) -> tuple[SegmentEntry, ...]:
     """Segments in the order in which a manifest lists them."""
     return tuple(sorted(segments, key=lambda s: (s.first, s.kind, s.name)))
-
-
-def _all(values: Any, build: Callable[[Any], T]) -> tuple[T, ...]:
-    return tuple(build(value) for value in _is(list, values))
-
-
-def _is(kind: type[T], value: Any) -> T:
-    if type(value) is not kind:
-        raise ValueError(f"{value!r} is not of the kind {kind.__name__}")
-    return value
-
-
-def _natural(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not a number from 0 on")
-    return value
