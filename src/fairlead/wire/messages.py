@@ -12,14 +12,13 @@ kind as `type`. Ids are bytes here and hex in JSON. Commits are half-open: a pos
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fairlead.model.errors import InvalidValue
+from fairlead.model.strict_json import AS_ARRAY, JsonForm, NotAnObject, Unreadable
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
-from fairlead.wire.strict_json import from_object, to_object
 
 PROTOCOL = 1
 """Version of the link protocol; both ends of /gateway/apply must speak the same."""
@@ -105,7 +104,7 @@ class Grant:
     grant: int
     """Number of the grant on this server, for ReadReport, Done and Withdraw."""
     link: bytes
-    run: GrantRun
+    run: Annotated[GrantRun, AS_ARRAY]
     source: StreamPlace
     shard: int
     destination: StreamPlace
@@ -149,7 +148,7 @@ class RepairGrant:
 
     grant: int
     link: bytes
-    run: GrantRun
+    run: Annotated[GrantRun, AS_ARRAY]
     source: StreamPlace
     shard: int
     destination: StreamPlace
@@ -242,7 +241,7 @@ class Progress:
     """What a destination has answered; counts are since the Progress before this one."""
 
     link: bytes
-    run: GrantRun
+    run: Annotated[GrantRun, AS_ARRAY]
     shard: int
     slices: Mapping[int, int]
     """Recorded positions by slice, those that changed."""
@@ -261,7 +260,7 @@ class Failed:
     """The frames of this link up to this run were dropped: the destination does not answer, is slow or said no."""
 
     link: bytes
-    run: GrantRun
+    run: Annotated[GrantRun, AS_ARRAY]
     reason: str
     """`unreachable`, `slow`, or the `code` of the gateway's Error (`not_agreed`, `unknown_stream`, …)."""
     message: str
@@ -272,7 +271,7 @@ class SliceRefused:
     """The gateway refused a frame of this slice, and answered with the position that it has recorded."""
 
     link: bytes
-    run: GrantRun
+    run: Annotated[GrantRun, AS_ARRAY]
     shard: int
     slice: int
     position: int
@@ -283,7 +282,7 @@ class WithdrawRun:
     """Drop what waits for this link of runs up to and including this one."""
 
     link: bytes
-    run: GrantRun
+    run: Annotated[GrantRun, AS_ARRAY]
 
 
 # ---------------------------------------------------------------- source server → replicator
@@ -305,7 +304,7 @@ class ApplyHello:
 
     protocol: int
     link: bytes
-    run: GrantRun
+    run: Annotated[GrantRun, AS_ARRAY]
     source: StreamPlace
     destination: bytes
     """Id of the destination stream."""
@@ -386,7 +385,7 @@ class SlicePosition:
     slice: int
     commit: int
     epoch_id: bytes
-    run: GrantRun
+    run: Annotated[GrantRun, AS_ARRAY]
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,42 +427,63 @@ class LinkAnswer:
 
 # ---------------------------------------------------------------- text
 
-Kinds = Mapping[str, type[Any]]
+Kinds = Mapping[str, JsonForm[Any]]
+"""What one side of a connection says, by `type`."""
 
-READER_SAYS: Kinds = {
-    "hello": ReaderHello,
-    "list": ListObjects,
-    "topics": TopicsWanted,
-    "read": ReadReport,
-    "locate": Locate,
-    "done": Done,
-}
-READER_HEARS: Kinds = {
-    "grant": Grant,
-    "repair": RepairGrant,
-    "announce": Announce,
-    "topics": Topics,
-    "located": Located,
-    "withdraw": Withdraw,
-    "credit": Credit,
-}
-SINK_SAYS: Kinds = {"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SliceRefused}
-SINK_HEARS: Kinds = {"withdraw": WithdrawRun}
-REPLICATOR_HEARS: Kinds = {"links": LinksActive}
-APPLY_SAYS: Kinds = {"hello": ApplyHello}
-APPLY_HEARS: Kinds = {"ok": Ok, "error": Error, "applied": Applied, "refused": Refused}
+
+def _kinds(kinds: Mapping[str, type[Any]]) -> Kinds:
+    return {name: JsonForm(kind, head={"type": name}, unknown="forbid") for name, kind in kinds.items()}
+
+
+READER_SAYS = _kinds(
+    {
+        "hello": ReaderHello,
+        "list": ListObjects,
+        "topics": TopicsWanted,
+        "read": ReadReport,
+        "locate": Locate,
+        "done": Done,
+    }
+)
+READER_HEARS = _kinds(
+    {
+        "grant": Grant,
+        "repair": RepairGrant,
+        "announce": Announce,
+        "topics": Topics,
+        "located": Located,
+        "withdraw": Withdraw,
+        "credit": Credit,
+    }
+)
+SINK_SAYS = _kinds({"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SliceRefused})
+SINK_HEARS = _kinds({"withdraw": WithdrawRun})
+REPLICATOR_HEARS = _kinds({"links": LinksActive})
+APPLY_SAYS = _kinds({"hello": ApplyHello})
+APPLY_HEARS = _kinds({"ok": Ok, "error": Error, "applied": Applied, "refused": Refused})
 
 _ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, APPLY_SAYS, APPLY_HEARS)
-_TYPE_OF: dict[type[Any], str] = {kind: name for kinds in _ALL for name, kind in kinds.items()}
+_BODIES: Final[tuple[JsonForm[Any], ...]] = tuple(
+    JsonForm(kind, unknown="forbid") for kind in (LinkRequest, LinkAnswer)
+)
+_FORMS: Final = {form.kind: form for form in (*_BODIES, *(form for kinds in _ALL for form in kinds.values()))}
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What every message has."""
+
+    type: Any = None
+
+
+_HEAD: Final = JsonForm(_Head)
+
+
 def to_json(message: object) -> str:
     """The text of any message above; bodies of HTTP requests and answers have no `type`."""
-    name = _TYPE_OF.get(type(message))
-    head = {} if name is None else {"type": name}
-    return json.dumps(head | to_object(message), separators=(",", ":"))
+    return _FORMS[type(message)].write(message).decode()
 
 
 def from_json(text: str | bytes, kinds: Kinds) -> Any:
@@ -472,12 +492,11 @@ def from_json(text: str | bytes, kinds: Kinds) -> Any:
     Raises:
         InvalidValue: not JSON, another `type`, or a field that is missing, unknown or of another type.
     """
-    data = _parse(text)
-    name = data.pop("type", None)
-    kind = kinds.get(name) if isinstance(name, str) else None
-    if kind is None:
+    name = read(text, _HEAD).type
+    form = kinds.get(name) if isinstance(name, str) else None
+    if form is None:
         raise InvalidValue(f"message of type {name!r}: expected one of {', '.join(sorted(kinds))}")
-    return from_object(kind, data)
+    return read(text, form)
 
 
 def body_from_json(text: str | bytes, kind: type[T]) -> T:
@@ -486,14 +505,16 @@ def body_from_json(text: str | bytes, kind: type[T]) -> T:
     Raises:
         InvalidValue: as `from_json`.
     """
-    return from_object(kind, _parse(text))
+    body: T = read(text, _FORMS[kind])
+    return body
 
 
-def _parse(text: str | bytes) -> dict[str, Any]:
+def read(text: str | bytes, form: JsonForm[T]) -> T:
+    """Read what another process has written. Raises: InvalidValue, which names the kind and the field."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidValue(f"message is not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise InvalidValue(f"message is not a JSON object but {type(data).__name__}")
-    return data
+        return form.read(text)
+    except NotAnObject as error:
+        raise InvalidValue(f"message is {error}") from error
+    except Unreadable as error:
+        where = f"{form.kind.__name__}.{error.place}" if error.place else form.kind.__name__
+        raise InvalidValue(f"{where}: {error.why}") from error

@@ -14,7 +14,6 @@ JVM's buffer, of the same size, holds back no row either: an address alone is lo
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,10 +22,10 @@ from functools import cache, lru_cache
 import pyarrow as pa
 from typing_extensions import Buffer
 
+from fairlead.model.strict_json import JsonForm
 from fairlead.replication.carried.buffer import ALIGNMENT_BYTES, FILLER_BYTES_MIN
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import ApplyHello, StreamPlace
-from fairlead.wire.strict_json import from_object, to_object
+from fairlead.wire.messages import ApplyHello, StreamPlace, read
 
 ARROW_SCHEMA = pa.schema(
     [
@@ -59,7 +58,10 @@ class FrameAddress:
 
     def to_json(self) -> str:
         """The text that travels in the column `address`."""
-        return json.dumps(to_object(self), separators=(",", ":"))
+        return _ADDRESS.write(self).decode()
+
+
+_ADDRESS = JsonForm(FrameAddress, unknown="forbid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class LinkFrame:
 @lru_cache(maxsize=256)
 def parse_address(text: str) -> FrameAddress:
     """The inverse of `FrameAddress.to_json`."""
-    return from_object(FrameAddress, json.loads(text))
+    return read(text, _ADDRESS)
 
 
 def to_batch(frames: Sequence[LinkFrame], *, last: bool) -> pa.RecordBatch:
