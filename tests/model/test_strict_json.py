@@ -10,9 +10,11 @@ from typing import Annotated, Any
 
 import pytest
 
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import InvalidName, InvalidValue
+from fairlead.model.names import StreamPath, parse_stream_path
 from fairlead.model.strict_json import (
     AS_ARRAY,
+    AsText,
     Id,
     JsonForm,
     Natural,
@@ -42,14 +44,23 @@ class Voyage:
     eta: Mapping[int, int] = field(default_factory=dict)
     flags: frozenset[int] = frozenset()
     note: Any = None
+    route: Annotated[StreamPath, AsText(parse_stream_path)] | None = None
 
 
 FULL = Voyage(
-    b"s" * 16, b"\xab", Port("å", 0), Port("b", 2**70), (Port("c", 1),), {3: 4}, frozenset({5}), {"x": [None]}
+    b"s" * 16,
+    b"\xab",
+    Port("å", 0),
+    Port("b", 2**70),
+    (Port("c", 1),),
+    {3: 4},
+    frozenset({5}),
+    {"x": [None]},
+    StreamPath("/b", "a"),
 )
 TEXT = (
     '{"ship":"' + "73" * 16 + '","key":"ab","from":{"name":"\\u00e5","depth":0},'
-    '"by":["b",1180591620717411303424],"stops":[["c",1]],"eta":{"3":4},"flags":[5],"note":{"x":[null]}}'
+    '"by":["b",1180591620717411303424],"stops":[["c",1]],"eta":{"3":4},"flags":[5],"note":{"x":[null]},"route":"/mapr/a/b"}'
 )
 PLAIN: JsonForm[Voyage] = JsonForm(Voyage)
 STRICT: JsonForm[Voyage] = JsonForm(Voyage, head={"v": 1, "type": "voyage"}, unknown="forbid", whole=True, ascii=False)
@@ -119,6 +130,7 @@ def test_another_version_is_told_from_wrong_fields() -> None:
         ('[["c",1]]', '[["c",1,2]]', r"stops\.0: \['c', 1, 2\]: "),
         ('{"3":4}', '{"3.5":4}', r"eta\.3\.5"),
         ('{"3":4}', "[]", "eta: "),
+        ('"/mapr/a/b"', "5", "route: 5: "),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(old: str, new: str, said: str) -> None:
@@ -139,6 +151,8 @@ def test_a_value_that_refuses_itself_says_so_itself() -> None:
     """Its error is of a kind that callers know."""
     with pytest.raises(InvalidValue, match="nowhere is no port"):
         PLAIN.read(TEXT.replace("\\u00e5", "nowhere"))
+    with pytest.raises(InvalidName, match="no-path"):
+        PLAIN.read(TEXT.replace("/mapr/a/b", "no-path"))
 
 
 def test_a_form_that_reads_nothing_loads_nothing() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
 
+from fairlead.cluster.keys import VERSION
 from fairlead.model.errors import InvalidValue
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
 from fairlead.model.names import StreamPath, parse_stream_path
+from fairlead.model.strict_json import AsText, JsonForm
 
 COMPRESSIONS = ("off", "lz4", "lzf", "zlib")
 TIMESTAMP_TYPES = ("createtime", "logappendtime")
@@ -72,7 +74,7 @@ class LinkRecord:
     source: bytes
     """Id of the source stream, here."""
     source_path: str
-    replica_path: StreamPath
+    replica_path: Annotated[StreamPath, AsText(parse_stream_path)]
     """Global: with its cluster."""
     replica_urls: tuple[str, ...]
     """HTTP addresses of the replica's cluster, tried in turn."""
@@ -95,7 +97,7 @@ class UpstreamRecord:
 
     stream: bytes
     """Id of the replica stream, here."""
-    path: StreamPath
+    path: Annotated[StreamPath, AsText(parse_stream_path)]
     """Global path of the source."""
     source_stream: bytes | None = None
     """Id of the source stream, bound at first contact."""
@@ -113,72 +115,41 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise InvalidValue(f"{name} {value!r}: use one of {', '.join(allowed)}")
 
 
+_SETTINGS: Final = JsonForm(StreamSettings)
+_LINK: Final = JsonForm(LinkRecord)
+_UPSTREAM: Final = JsonForm(UpstreamRecord)
+
+
 def stream_json(record: StreamRecord) -> dict[str, Any]:
     """The entry `stream/<id>`."""
-    return {"v": 1, "path": record.path, **asdict(record.settings)}
+    return {"v": VERSION, "path": record.path, **_SETTINGS.to_plain(record.settings)}
 
 
 def stream_from_json(id: bytes, entry: Mapping[str, Any]) -> StreamRecord:
     """The inverse of `stream_json`; a field that a later version added is left out."""
-    known = {field.name for field in fields(StreamSettings)}
-    settings = StreamSettings(**{name: value for name, value in entry.items() if name in known})
-    return StreamRecord(id, entry["path"], settings)
+    return StreamRecord(id, entry["path"], _SETTINGS.from_plain(entry))
 
 
 def link_json(link: LinkRecord) -> dict[str, Any]:
-    """The entry `link/<id>`."""
-    return {
-        "v": 1,
-        "source": link.source.hex(),
-        "source_path": link.source_path,
-        "replica_path": str(link.replica_path),
-        "replica_urls": list(link.replica_urls),
-        "paused": link.paused,
-        "created_at": link.created_at,
-        "forward": link.forward,
-        "replica_stream": _hex(link.replica_stream),
-        "once": None if link.once is None else list(link.once),
-        "rescan": link.rescan,
-    }
+    """The entry `link/<id>`, whose key is its id."""
+    return _without("id", _LINK.to_plain(link))
 
 
 def link_from_json(id: bytes, entry: Mapping[str, Any]) -> LinkRecord:
     """The inverse of `link_json`."""
-    once = entry.get("once")
-    return LinkRecord(
-        id=id,
-        source=bytes.fromhex(entry["source"]),
-        source_path=entry["source_path"],
-        replica_path=parse_stream_path(entry["replica_path"]),
-        replica_urls=tuple(entry["replica_urls"]),
-        paused=entry["paused"],
-        created_at=entry["created_at"],
-        forward=entry.get("forward", "all"),
-        replica_stream=_bytes(entry.get("replica_stream")),
-        once=None if once is None else tuple(once),
-        rescan=entry.get("rescan", 0),
-    )
+    return _LINK.from_plain({**entry, "id": id.hex()})
 
 
 def upstream_json(upstream: UpstreamRecord) -> dict[str, Any]:
     """The entry `upstream/<stream id>/<global path of the source>`."""
-    return {
-        "v": 1,
-        "path": str(upstream.path),
-        "source_stream": _hex(upstream.source_stream),
-        "once_link": _hex(upstream.once_link),
-    }
+    return _without("stream", _UPSTREAM.to_plain(upstream))
 
 
 def upstream_from_json(stream: bytes, entry: Mapping[str, Any]) -> UpstreamRecord:
     """The inverse of `upstream_json`."""
-    path = parse_stream_path(entry["path"])
-    return UpstreamRecord(stream, path, _bytes(entry.get("source_stream")), _bytes(entry.get("once_link")))
+    return _UPSTREAM.from_plain({**entry, "stream": stream.hex()})
 
 
-def _hex(value: bytes | None) -> str | None:
-    return None if value is None else value.hex()
-
-
-def _bytes(value: str | None) -> bytes | None:
-    return None if value is None else bytes.fromhex(value)
+def _without(key: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry: the version, and all but what its key says."""
+    return {"v": VERSION, **{name: value for name, value in plain.items() if name != key}}

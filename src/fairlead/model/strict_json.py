@@ -12,6 +12,7 @@ The annotations of a dataclass are its format; pydantic reads and writes by them
     a dataclass               object of its fields; `from_` stands as `from`
     Annotated[X, WHOLE]       the same, of which fields that have a default must be there too
     Annotated[X, AS_ARRAY]    array of the fields of the dataclass X
+    Annotated[X, AsText(f)]   text: `str` of the value, read by `f`
     Any                       any JSON value
 
 Of a field that stands twice the last counts. Texts are UTF-8 and nest at most 200 deep. pydantic is imported when the
@@ -21,7 +22,7 @@ first text is read or written: processes that read none do not pay for it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -98,6 +99,10 @@ class JsonForm(Generic[T]):
         kind: Any = Annotated[with_config(config)(self.kind), _Object(self._head, self._whole)]
         return TypeAdapter(kind)
 
+    def prepare(self) -> None:
+        """Do now what the first reading or writing would do (some milliseconds)."""
+        assert self._adapter
+
     def write(self, value: T) -> bytes:
         """The text of a value."""
         text = self._adapter.dump_json(value, by_alias=True, ensure_ascii=self._ascii)
@@ -158,6 +163,22 @@ class _AsArray:
             lambda values: kind(*values),
             array,
             serialization=core_schema.plain_serializer_function_ser_schema(attrgetter(*hints), return_schema=array),
+        )
+
+
+class AsText:
+    """Marks a class whose values stand as text: written by `str`, read by `parse`, whose errors go through."""
+
+    def __init__(self, parse: Callable[[str], object]) -> None:
+        self._parse = parse
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(
+            self._parse,
+            core_schema.str_schema(),
+            serialization=core_schema.plain_serializer_function_ser_schema(str),
         )
 
 

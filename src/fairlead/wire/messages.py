@@ -481,6 +481,12 @@ class _Head:
 _HEAD: Final = JsonForm(_Head)
 
 
+def prepare() -> None:
+    """Load what reading and writing needs, for a process whose forks are to share it."""
+    for form in (_HEAD, *_FORMS.values()):
+        form.prepare()
+
+
 def to_json(message: object) -> str:
     """The text of any message above; bodies of HTTP requests and answers have no `type`."""
     return _FORMS[type(message)].write(message).decode()

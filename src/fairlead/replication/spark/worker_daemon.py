@@ -12,8 +12,10 @@ from pyspark.daemon import manager
 
 import fairlead.replication.spark.format
 import fairlead.replication.spark.rounds  # noqa: F401
+from fairlead.wire import messages
 
 if __name__ == "__main__":
+    messages.prepare()
     gc.collect()
     gc.freeze()
     """A collection writes to what it looks at, and what a fork writes to it shares no more."""
