@@ -155,3 +155,19 @@ def test_what_is_no_json_comes_from_another_program(answer: bytes, server: Answe
     server.answer = answer
     with pytest.raises(InvalidValue, match=rf"127\.0\.0\.1:{server.server_port} is not a Fairlead server"):
         client.ends()
+
+
+def test_an_answer_of_another_shape_is_refused_by_name(server: Answering, client: RecordsClient) -> None:
+    """The server may be another version."""
+    server.answer = b'{"stream": "", "path": "", "root": "", "shards": [{"shard": 0}]}'
+    with pytest.raises(InvalidValue, match=r"is not understood: shards\.0: field 'begin' is missing"):
+        client.ends()
+
+
+@pytest.mark.parametrize("commit", ["7", 7.0, True, None])
+def test_a_position_of_other_kinds_is_refused(commit: object) -> None:
+    """Before anything is read by it."""
+    found = json.loads(TEXT)
+    found["shards"]["0"]["commit"] = commit
+    with pytest.raises(InvalidValue, match=r"no position of format fairlead: shards\.0\.commit"):
+        from_json(found)

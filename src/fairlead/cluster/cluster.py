@@ -10,8 +10,8 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from fairlead.cluster.keys import GONE, LISTENER, STREAM, VERSION, check_versions
 from fairlead.cluster.links import Links
@@ -30,6 +30,7 @@ from fairlead.model.errors import (
 from fairlead.model.limits import FORMAT_VERSION
 from fairlead.model.names import StreamPath, check_cluster_name, parse_stream_path
 from fairlead.model.settings import Settings
+from fairlead.model.strict_json import JsonForm, OtherVersion, Unreadable
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog.reading.recent import RecentBatches
@@ -40,33 +41,44 @@ from fairlead.streamlog.writing.shard import Shard
 DEFAULT_STREAM = "/default"
 
 
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What `cluster.json` says."""
+
+    name: str
+    id: bytes
+
+
+_IDENTITY: Final = JsonForm(_Identity, head={"version": FORMAT_VERSION})
+
+
 def identify(storage: Storage, name: str, randomness: Randomness) -> bytes:
     """The cluster's id; on empty storage a new one is made and recorded with the name.
 
     Raises:
         BadRequest: the storage is another cluster's, or of a version that this program does not know.
     """
-    fresh = {"version": FORMAT_VERSION, "name": check_cluster_name(name), "id": randomness.id16().hex()}
+    fresh = json.dumps(_IDENTITY.to_plain(_Identity(check_cluster_name(name), randomness.id16()))).encode()
     if storage.size(names.CLUSTER) is None:
-        outcome = storage.put_if_absent(names.CLUSTER, json.dumps(fresh).encode())
+        outcome = storage.put_if_absent(names.CLUSTER, fresh)
         if outcome is Put.UNKNOWN:
-            storage.put_if_absent(names.CLUSTER, json.dumps(fresh).encode())
+            storage.put_if_absent(names.CLUSTER, fresh)
     return _check_identity(storage.get(names.CLUSTER), name)
 
 
 def _check_identity(data: bytes, name: str) -> bytes:
     try:
-        found = json.loads(data)
-        version, owner, id_hex = found["version"], found["name"], found["id"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise Damaged(names.CLUSTER, f"not the description of a cluster ({error})") from error
-    if version != FORMAT_VERSION:
+        found = _IDENTITY.read(data)
+    except OtherVersion as error:
         raise BadRequest(
-            f"the data directory has format version {version}; this program knows version {FORMAT_VERSION}"
-        )
-    if owner != name:
+            f"the data directory has format version {error.version}; this program knows version {FORMAT_VERSION}"
+        ) from error
+    except Unreadable as error:
+        raise Damaged(names.CLUSTER, f"not the description of a cluster ({error})") from error
+    if found.name != name:
+        owner = found.name
         raise BadRequest(f"the data directory belongs to cluster {owner}, not {name}; start it with --name {owner}")
-    return bytes.fromhex(id_hex)
+    return found.id
 
 
 class Cluster:

@@ -12,7 +12,7 @@ The annotations of a dataclass are its format; pydantic reads and writes by them
     a dataclass               object of its fields; `from_` stands as `from`
     Annotated[X, WHOLE]       the same, of which fields that have a default must be there too
     Annotated[X, AS_ARRAY]    array of the fields of the dataclass X
-    Annotated[X, AsText(f)]   text: `str` of the value, read by `f`
+    Annotated[X, AsText(f)]   text: `str` of the value, read by `f`; a key of an object may be one
     Any                       any JSON value
 
 Of a field that stands twice the last counts. Texts are UTF-8 and nest at most 200 deep. pydantic is imported when the
@@ -167,10 +167,12 @@ class _AsArray:
 
 
 class AsText:
-    """Marks a class whose values stand as text: written by `str`, read by `parse`, whose errors go through."""
+    """Marks what stands as text: written by `show`, read by `parse`, of whose errors a ValueError makes it Unreadable
+    and any other goes through."""
 
-    def __init__(self, parse: Callable[[str], object]) -> None:
+    def __init__(self, parse: Callable[[str], object], show: Callable[[Any], str] = str) -> None:
         self._parse = parse
+        self._show = show
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         from pydantic_core import core_schema
@@ -178,7 +180,7 @@ class AsText:
         return core_schema.no_info_after_validator_function(
             self._parse,
             core_schema.str_schema(),
-            serialization=core_schema.plain_serializer_function_ser_schema(str),
+            serialization=core_schema.plain_serializer_function_ser_schema(self._show),
         )
 
 

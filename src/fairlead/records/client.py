@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Final, TypeVar
 
 import httpx
 
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
+from fairlead.model.strict_json import AS_ARRAY, JsonForm, NotAnObject, Unreadable
 from fairlead.streamlog.values import EpochRange, LogObject
 from fairlead.wire.urls import Attempts
 from fairlead.wire.waits import CONNECT_SECONDS, RECORDS_SECONDS
@@ -22,7 +23,7 @@ class ShardPlan:
     shard: int
     begin: int
     end: int
-    epochs: tuple[EpochRange, ...]
+    epochs: tuple[Annotated[EpochRange, AS_ARRAY], ...]
     objects: tuple[LogObject, ...]
 
     def epoch_id(self, commit: int) -> str:
@@ -58,6 +59,36 @@ class TopicPlan:
     partitions: tuple[tuple[int, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    topics: tuple[TopicPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    names: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicOffsets:
+    shard: int
+    number: int
+    offsets: list[int]
+    """One a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Offsets:
+    topics: tuple[_TopicOffsets, ...]
+
+
+_PLAN: Final = JsonForm(StreamPlan)
+_TOPICS: Final = JsonForm(_Topics)
+_NAMES: Final = JsonForm(_Names)
+_OFFSETS: Final = JsonForm(_Offsets)
+T = TypeVar("T")
+
+
 class RecordsClient:
     """Asks about one stream. Raises `Unreachable` where no address answers, else the error that the server answered."""
 
@@ -75,55 +106,45 @@ class RecordsClient:
 
     def topics(self, names: Sequence[str]) -> list[TopicPlan]:
         """These topics; those that do not exist are left out."""
-        found = self._ask("POST", "/records/topics", json={"path": self.path, "topics": list(names)})
-        return [
-            TopicPlan(t["name"], t["shard"], t["number"], tuple((start, end) for start, end in t["partitions"]))
-            for t in found["topics"]
-        ]
+        body = {"path": self.path, "topics": list(names)}
+        return list(self._ask(_TOPICS, "POST", "/records/topics", json=body).topics)
 
     def names(self, shard: int, numbers: Iterable[int]) -> dict[int, str]:
         """Names of topic numbers; a deleted topic is left out."""
         body = {"path": self.path, "shard": shard, "numbers": list(numbers)}
-        return dict(self._ask("POST", "/records/names", json=body)["names"])
+        return dict(self._ask(_NAMES, "POST", "/records/names", json=body).names)
 
     def offsets_at(self, topics: Sequence[str] | None, time_ms: int) -> dict[tuple[int, int], list[int]]:
         """Offset of each partition's first record with at least that time (or its end), by shard and topic number."""
         body = {"path": self.path, "topics": None if topics is None else list(topics), "time_ms": time_ms}
-        found = self._ask("POST", "/records/times", json=body)
-        return {(topic["shard"], topic["number"]): topic["offsets"] for topic in found["topics"]}
+        found = self._ask(_OFFSETS, "POST", "/records/times", json=body)
+        return {(topic.shard, topic.number): topic.offsets for topic in found.topics}
 
     def _plan(self, query: Mapping[str, str]) -> StreamPlan:
-        found = self._ask("GET", "/records/plan", params={"path": self.path, **query})
-        return StreamPlan(found["stream"], found["path"], found["root"], tuple(map(_shard, found["shards"])))
+        return self._ask(_PLAN, "GET", "/records/plan", params={"path": self.path, **query})
 
-    def _ask(self, method: str, route: str, **how: Any) -> Any:
+    def _ask(self, form: JsonForm[T], method: str, route: str, **how: Any) -> T:
         # Asking twice changes nothing, so the next server is tried whatever became of the call.
         attempts = Attempts(self.servers, httpx.TransportError)
         timeout = httpx.Timeout(RECORDS_SECONDS, connect=CONNECT_SECONDS)
         with httpx.Client(timeout=timeout, trust_env=False) as http:
             for server in attempts.urls:
                 with attempts.at(server):
-                    return _body(http.request(method, server + route, **how))
+                    return _answer(form, http.request(method, server + route, **how))
         raise Unreachable(f"no server answers at {attempts}; is it running?")
 
 
-def _body(response: httpx.Response) -> Any:
+def _answer(form: JsonForm[T], response: httpx.Response) -> T:
+    server = f"{response.request.url.host}:{response.request.url.port}"
     try:
-        body = response.json()
-    except ValueError:
-        raise InvalidValue(
-            f"{response.request.url.host}:{response.request.url.port} is not a Fairlead server"
-        ) from None
-    if response.is_error:
-        raise to_error(body)
-    return body
+        if response.is_error:
+            raise to_error(response.json())
+        return form.read(response.content)
+    except ValueError as error:
+        if isinstance(error, Unreadable) and not isinstance(error, NotAnObject):
+            raise InvalidValue(f"an answer of {server} that is not understood: {error}") from error
+        raise InvalidValue(f"{server} is not a Fairlead server") from None
 
 
 def _commits(by_shard: Mapping[int, int]) -> str:
     return ",".join(f"{shard}:{commit}" for shard, commit in by_shard.items())
-
-
-def _shard(found: Mapping[str, Any]) -> ShardPlan:
-    epochs = tuple(EpochRange(number, bytes.fromhex(id), first, end) for number, id, first, end in found["epochs"])
-    objects = tuple(LogObject(o["name"], o["first"], o["end"], o["segment"]) for o in found["objects"])
-    return ShardPlan(found["shard"], found["begin"], found["end"], epochs, objects)

@@ -6,17 +6,19 @@ them. An option that is not known is refused, so that a misspelt one is not take
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge
 
 from fairlead.client.address_book import AddressBook, default_file
 from fairlead.client.admin import check_url
 from fairlead.model.errors import InvalidValue
 from fairlead.model.names import check_topic_name, parse_stream_path
+from fairlead.model.strict_json import JsonForm, Unreadable
 from fairlead.records.columns import ALL, check_columns
 
 EARLIEST: Literal["earliest"] = "earliest"
@@ -30,8 +32,9 @@ NAMES = (
     *("maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "pushFilters", "checkCrcs"),
 )
 
-PerPartition = dict[str, dict[int, int]]
+PerPartition = dict[str, dict[int, Annotated[int, Ge(OFFSET_EARLIEST)]]]
 """Offset by topic and partition; -1 latest, -2 earliest."""
+_PER_PARTITION = JsonForm(PerPartition)
 Bound = Literal["earliest", "latest"] | PerPartition
 
 
@@ -163,16 +166,9 @@ def _bound(values: _Values, name: str) -> Bound:
     if text.lower() == LATEST:
         return LATEST
     try:
-        return {check_topic_name(topic): _offsets(places) for topic, places in json.loads(text).items()}
-    except (ValueError, TypeError, AttributeError):
+        return {check_topic_name(topic): places for topic, places in _PER_PARTITION.read(text).items()}
+    except Unreadable:
         example = '{"ship-1": {"0": 23, "1": -2}}'
         raise InvalidValue(
             f"option {name} = {text[:100]!r}: give earliest, latest or offsets such as {example}"
         ) from None
-
-
-def _offsets(places: Mapping[str, Any]) -> dict[int, int]:
-    offsets = {int(partition): offset for partition, offset in places.items()}
-    if any(type(offset) is not int or offset < OFFSET_EARLIEST for offset in offsets.values()):
-        raise ValueError(places)
-    return offsets

@@ -159,7 +159,7 @@ class Planner:
         return plan
 
     def _check_shard(self, plan: StreamPlan, shard: ShardPlan, start: ShardPosition) -> None:
-        if not shard.knows(start.epoch_id, start.commit):
+        if not shard.knows(start.epoch, start.commit):
             raise RecordsLost(
                 f"{plan.path} was rolled back: its log does not know commit {start.commit - 1} as it was read before; "
                 "begin with a new checkpoint"

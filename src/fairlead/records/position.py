@@ -14,15 +14,24 @@ in the log cannot say them; it is empty where no such offsets were given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final
 
 from fairlead.model.errors import InvalidValue
+from fairlead.model.strict_json import AsText, JsonForm, OtherVersion, Unreadable
 
-VERSION = 1
+VERSION: Final = 1
 
-Offsets = Mapping[tuple[int, int], Mapping[int, int]]
-"""Offset by (shard, topic number) and partition. A topic that is made anew under its name has another number."""
+
+def _topic(text: str) -> tuple[int, int]:
+    shard, _, number = text.partition("/")
+    return int(shard), int(number)
+
+
+TopicKey = Annotated[tuple[int, int], AsText(_topic, "{0[0]}/{0[1]}".format)]
+"""(shard, topic number)."""
+Offsets = Mapping[TopicKey, Mapping[int, int]]
+"""Offset by topic and partition. A topic that is made anew under its name has another number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,8 @@ class ShardPosition:
     """Every commit below `commit` has been read."""
 
     commit: int
-    epoch_id: str
+    epoch: str
+    """Hex id of the writer epoch."""
     began: int
 
 
@@ -48,15 +58,10 @@ class RecordsPosition:
 
     def to_json(self) -> dict[str, Any]:
         """As Spark keeps it."""
-        shards = {
-            str(shard): {"commit": at.commit, "epoch": at.epoch_id, "began": at.began}
-            for shard, at in sorted(self.shards.items())
-        }
-        starting = {
-            f"{shard}/{number}": {str(partition): offset for partition, offset in places.items()}
-            for (shard, number), places in self.starting.items()
-        }
-        return {"version": VERSION, "stream": self.stream, "shards": shards, "starting": starting}
+        return _FORM.to_plain(replace(self, shards=dict(sorted(self.shards.items()))))
+
+
+_FORM: Final = JsonForm(RecordsPosition, head={"version": VERSION}, whole=True)
 
 
 def from_json(found: Mapping[str, Any]) -> RecordsPosition:
@@ -66,19 +71,9 @@ def from_json(found: Mapping[str, Any]) -> RecordsPosition:
         InvalidValue: not a position, or of a version that this program does not know.
     """
     try:
-        if found["version"] != VERSION:
-            raise InvalidValue(f"checkpoint of version {found['version']}; this program knows version {VERSION}")
-        shards = {
-            int(shard): ShardPosition(at["commit"], at["epoch"], at["began"]) for shard, at in found["shards"].items()
-        }
-        return RecordsPosition(found["stream"], shards, _starting(found["starting"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidValue(f"the checkpoint holds no position of format fairlead: {error!r}") from error
-
-
-def _starting(found: Mapping[str, Mapping[str, int]]) -> Offsets:
-    read: dict[tuple[int, int], dict[int, int]] = {}
-    for key, places in found.items():
-        shard, _, number = key.partition("/")
-        read[int(shard), int(number)] = {int(partition): offset for partition, offset in places.items()}
-    return read
+        return _FORM.from_plain(found)
+    except OtherVersion as error:
+        why = f"of version {error.version}; this program knows version {VERSION}"
+        raise InvalidValue(f"checkpoint {why}") from error
+    except Unreadable as error:
+        raise InvalidValue(f"the checkpoint holds no position of format fairlead: {error}") from error

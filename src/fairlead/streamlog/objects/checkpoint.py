@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import crc32c
@@ -24,11 +25,21 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 from fairlead.model.errors import Damaged
+from fairlead.model.strict_json import JsonForm, Natural, OtherVersion
 
 CHECKPOINT_VERSION: Final = 1
 MAGIC: Final = b"FLCHKPT1"
 _HEAD: Final = struct.Struct("<8sII")
 Table = NDArray[Any] | Sequence[str] | Sequence[bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    meta: Any
+    tables: tuple[tuple[str, str, Natural, tuple[Natural, ...]], ...]
+
+
+_HEADER: Final = JsonForm(_Header, head={"version": CHECKPOINT_VERSION})
 
 
 def write(tables: Mapping[str, Table], meta: Mapping[str, Any]) -> list[Buffer]:
@@ -82,16 +93,16 @@ def read(data: Buffer, name: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
             raise Damaged(name, "is not a checkpoint")
         if checksum != crc32c.crc32c(view[_HEAD.size - 4 :]):
             raise Damaged(name, "its checksum does not fit")
-        header = json.loads(bytes(view[_HEAD.size : _HEAD.size + length]))
-        if header["version"] != CHECKPOINT_VERSION:
-            why = f"checkpoint of version {header['version']}; this program reads version {CHECKPOINT_VERSION}"
-            raise Damaged(name, why)
-        return _tables(view[_HEAD.size + length :], header["tables"]), header["meta"]
-    except (struct.error, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        header = _HEADER.read(bytes(view[_HEAD.size : _HEAD.size + length]))
+        return _tables(view[_HEAD.size + length :], header.tables), header.meta
+    except OtherVersion as error:
+        why = f"checkpoint of version {error.version}; this program reads version {CHECKPOINT_VERSION}"
+        raise Damaged(name, why) from error
+    except (struct.error, ValueError, TypeError, IndexError) as error:
         raise Damaged(name, f"a checkpoint that cannot be read ({error})") from error
 
 
-def _tables(view: memoryview, described: list[list[Any]]) -> dict[str, Any]:
+def _tables(view: memoryview, described: Sequence[tuple[str, str, int, Sequence[int]]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     place = 0
     for name, kind, count, lengths in described:
