@@ -321,3 +321,16 @@ def test_ids_may_be_in_upper_case_and_spaces_stand_anywhere_in_the_text() -> Non
     """Other languages write hex and JSON their own way."""
     text = '\n{ "source": "' + "7A" * 16 + '", "numbers": [ ],\t"shard":0, "type":"topics" } '
     assert m.from_json(text, m.READER_SAYS) == m.TopicsWanted(b"z" * 16, 0, ())
+
+
+@pytest.mark.parametrize("root", ["/data/\udcff", "/flöte/\udcc3", "\udc80", "C:\\x41"])
+def test_a_directory_may_have_any_name(root: str) -> None:
+    """Also one that is no text."""
+    grant = m.Grant(1, LINK, RUN, HERE, 0, THERE, "all", root, "p", {}, (), 0)
+    assert m.from_json(m.to_json(grant), m.READER_HEARS) == grant
+
+
+def test_what_is_said_to_people_may_name_such_a_directory() -> None:
+    """By an escape."""
+    text = m.to_json(m.Error("storage_unavailable", "/data/\udcff: gone"))
+    assert m.from_json(text, m.APPLY_HEARS) == m.Error("storage_unavailable", "/data/\\udcff: gone")

@@ -12,6 +12,8 @@ The annotations of a dataclass are its format; pydantic reads and writes by them
     a dataclass               object of its fields; `from_` stands as `from`
     Annotated[X, WHOLE]       the same, of which fields that have a default must be there too
     Annotated[X, AS_ARRAY]    array of the fields of the dataclass X
+    Words                     text for people; what is no UTF-8 in it becomes an escape, and stays one
+    FileName                  itself; hex digits behind a 0 if it is no UTF-8, as names of files may be
     Annotated[X, AsText(f)]   text: `str` of the value, read by `f`; a key of an object may be one
     Any                       any JSON value
 
@@ -22,6 +24,7 @@ first text is read or written: processes that read none do not pay for it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import cached_property
@@ -185,6 +188,22 @@ class AsText:
 
 
 AS_ARRAY: Final = _AsArray()
+
+
+def _show_words(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _show_name(name: str) -> str:
+    return name if _show_words(name) == name else "\0" + os.fsencode(name).hex()
+
+
+def _parse_name(text: str) -> str:
+    return os.fsdecode(bytes.fromhex(text[1:])) if text.startswith("\0") else text
+
+
+Words = Annotated[str, AsText(str, _show_words)]
+FileName = Annotated[str, AsText(_parse_name, _show_name)]
 
 
 def _field_name(name: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeVar
 
 from fairlead.model.errors import InvalidValue
-from fairlead.model.strict_json import AS_ARRAY, JsonForm, NotAnObject, Unreadable
+from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
 
 PROTOCOL = 1
@@ -110,7 +110,7 @@ class Grant:
     destination: StreamPlace
     forward: str
     """`all`: also rows that came by another link; `own`: only those first written in the source stream."""
-    data_root: str
+    data_root: FileName
     """Directory of the server's storage, for executors on the same host."""
     prefix: str
     """Objects of the shard lie below `<prefix>/`."""
@@ -153,7 +153,7 @@ class RepairGrant:
     shard: int
     destination: StreamPlace
     forward: str
-    data_root: str
+    data_root: FileName
     prefix: str
     partitions: tuple[RepairPartition, ...]
     epochs: tuple[EpochRange, ...]
@@ -212,7 +212,7 @@ class Withdraw:
     """Stop this grant at once; what it has handed on may be dropped by anyone."""
 
     grant: int
-    reason: str
+    reason: Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class Failed:
     run: Annotated[GrantRun, AS_ARRAY]
     reason: str
     """`unreachable`, `slow`, or the `code` of the gateway's Error (`not_agreed`, `unknown_stream`, …)."""
-    message: str
+    message: Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,7 @@ class Error:
     """No, and the connection is closed. `code` as in `GatewayCode`."""
 
     code: str
-    message: str
+    message: Words
 
 
 @dataclass(frozen=True, slots=True)

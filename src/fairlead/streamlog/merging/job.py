@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead.model.errors import Damaged, FairleadError, Missing, StorageFull, StorageUnavailable
-from fairlead.model.strict_json import JsonForm
+from fairlead.model.strict_json import JsonForm, Words
 from fairlead.streamlog.objects.manifest import CheckpointEntry, CommitRange, SegmentEntry
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.rows import LOCAL_KINDS, Row
@@ -91,7 +91,7 @@ class MergeFailure:
     """`missing`, `damaged`, `full` or `unavailable`."""
     name: str = ""
     """Of the object."""
-    why: str = ""
+    why: Words = ""
     free_bytes: int = 0
     reserve_bytes: int = 0
 
@@ -104,8 +104,7 @@ class MergeFailure:
             return MergeFailure("damaged", error.name, error.why)
         if isinstance(error, StorageFull):
             return MergeFailure("full", free_bytes=error.free_bytes, reserve_bytes=error.reserve_bytes)
-        # A file's name may be no text.
-        return MergeFailure("unavailable", why=str(error).encode(errors="backslashreplace").decode())
+        return MergeFailure("unavailable", why=str(error))
 
     def error(self) -> FairleadError:
         """The error that it tells of."""
