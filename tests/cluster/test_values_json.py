@@ -125,13 +125,13 @@ class Fixed:
 def _identity(text: str | bytes) -> bytes:
     storage = MemoryStorage()
     storage.put_if_absent("cluster.json", text if isinstance(text, bytes) else text.encode())
-    return identify(storage, "sanfrancisco", Fixed())  # type: ignore[arg-type]
+    return identify(storage, "sanfrancisco", Fixed())
 
 
 def test_a_cluster_is_described_by_these_bytes() -> None:
     """Written once, read at each start, whatever else somebody wrote into it."""
     storage = MemoryStorage()
-    assert identify(storage, "sanfrancisco", Fixed()) == ID  # type: ignore[arg-type]
+    assert identify(storage, "sanfrancisco", Fixed()) == ID
     assert storage.get("cluster.json") == CLUSTER.encode()
     assert _identity(with_more(CLUSTER)) == ID
 

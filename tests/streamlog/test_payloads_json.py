@@ -148,7 +148,8 @@ def test_another_version_is_refused_naming_both_whatever_else_is_there(
         decode(b'{"v":2}')
     with pytest.raises(CorruptBatch, match="row of version 0; this program knows version 1"):
         decode(json.dumps({**json.loads(text), "v": 0}).encode())
-    for version in (None, "1", [1], {}):
+    versions: tuple[Any, ...] = (None, "1", [1], {})
+    for version in versions:
         with pytest.raises(CorruptBatch, match="row"):
             decode(json.dumps({**json.loads(text), "v": version}).encode())
 

@@ -36,7 +36,7 @@ class Fixed:
 def test_a_claim_is_these_bytes() -> None:
     """A newer writer only looks at its name."""
     storage = MemoryStorage()
-    claim(storage, "meta", Fixed())  # type: ignore[arg-type]
+    claim(storage, "meta", Fixed())
     assert storage.get(names.epoch("meta", 1)) == b'{"v": 1, "epoch": 1, "id": "' + b"ab" * 16 + b'"}'
 
 
