@@ -331,7 +331,8 @@ class LinkRunner:
         self._withdraw(link, code_of(error))
         if link.record.paused:
             return
-        stops = isinstance(error, STOPS)
+        # What a person said while the answer was on its way is not answered by it.
+        stops = isinstance(error, STOPS) and not link.changed.is_set()
         link.phase = Phase.STOPPED if stops else Phase.FAILED
         if link.error is None or str(link.error) != str(error):
             log.warning("link failed", replica=str(link.record.replica_path), error=str(error), stopped=stops)
