@@ -215,11 +215,9 @@ class LinkRunner:
                 await link.wake.wait()
                 continue
             try:
-                await self._contact(link)
+                await self._contact_or_end(link)
             except FairleadError as error:
                 self._fail(link, error)
-                if link.record.once is not None and isinstance(error, BadRequest):
-                    await self._end_copy(link, error)
                 await self._rest(link)
                 continue
             except Exception as error:
@@ -228,6 +226,14 @@ class LinkRunner:
             await link.wake.wait()
             if link.failed:
                 await self._rest(link)
+
+    async def _contact_or_end(self, link: LinkState) -> None:
+        try:
+            await self._contact(link)
+        except BadRequest as error:
+            if link.record.once is not None:
+                await self._end_copy(link, error)
+            raise
 
     def _holds_still(self, link: LinkState) -> bool:
         """Paused, stopped, or a copy to the same replica is under way, which moves the same positions."""
