@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.gateway.links.destination import ANOTHER, ANSWER, REPLICA, SHIPS, URLS, Destination, source
 from tests.gateway.rig import until
 
-from fairlead.model.errors import NotAllowed, StorageUnavailable
+from fairlead.cluster.values import LinkRecord
+from fairlead.model.errors import AlreadyExists, NotAllowed, StorageUnavailable
+from fairlead.model.names import StreamPath
 
 
 async def test_a_resume_is_heard_though_the_contact_in_flight_stops_the_link() -> None:
@@ -41,3 +45,29 @@ async def test_a_failed_copy_ends_also_when_its_end_cannot_be_written_at_first(m
         await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "failed")
         assert sf.links.copy_status(SHIPS, REPLICA)["error"] == "not here"
         assert sf.cluster.links.all() == []
+
+
+async def test_two_calls_for_the_same_copy_at_once_begin_one() -> None:
+    """Two copies to one replica would stand aside for each other for ever."""
+    destination = Destination()
+    async with source(destination) as sf:
+        destination.open.clear()
+        calls = [asyncio.ensure_future(sf.links.copystream(SHIPS, REPLICA, URLS)) for _ in range(2)]
+        await until(lambda: "/gateway/copy" in destination.asked)
+        destination.open.set()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [LinkRecord, AlreadyExists]
+        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+        assert destination.asked.count("/gateway/copy") == 1
+
+
+async def test_a_copy_that_could_not_begin_can_begin_later() -> None:
+    """What failed on the way leaves nothing that refuses the next call."""
+    destination = Destination()
+    async with source(destination) as sf:
+        with pytest.raises(NotAllowed, match="copied into itself"):
+            await sf.links.copystream(SHIPS, StreamPath(SHIPS))
+        await sf.links.copystream(SHIPS, REPLICA, URLS)
+        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+        await sf.links.copystream(SHIPS, REPLICA, URLS)
+        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")

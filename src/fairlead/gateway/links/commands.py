@@ -203,11 +203,16 @@ class LinkManager(LinkTasks):
             raise NotAllowed(f"{target} cannot be copied into itself")
         ends = tuple(shard.log.end for shard in stream.shards)
         record = self._record(stream, target, urls, once=ends)
-        if self._running_copy(stream, target) is not None:
+        pair = (stream.id, target)
+        if pair in self._beginning or self._running_copy(stream, target) is not None:
             raise AlreadyExists(f"a copy of {src} to {target} is under way")
-        await self._allow_copy(record, stream, target, urls)
-        self.ended_copies.pop((stream.path, target), None)
-        return await self.cluster.links.add(record)
+        self._beginning.add(pair)
+        try:
+            await self._allow_copy(record, stream, target, urls)
+            self.ended_copies.pop((stream.path, target), None)
+            return await self.cluster.links.add(record)
+        finally:
+            self._beginning.discard(pair)
 
     async def _allow_copy(self, record: LinkRecord, stream: Stream, target: StreamPath, urls: Sequence[str]) -> None:
         source = StreamPlace(self.cluster.name, stream.path, stream.id, tuple(self.cluster.urls))

@@ -87,6 +87,7 @@ class LinkRunner:
         self.granting = Granting(cluster, data_root)
         self.sinks: set[SinkPort] = set()
         self.ended_copies: dict[tuple[str, StreamPath], CopyNumbers] = {}
+        self._beginning: set[tuple[bytes, StreamPath]] = set()
         self.contacts = 0
         self.failures = 0
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
