@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
+import httpx
 import pytest
 from tests.gateway.links.destination import ANOTHER, ANSWER, REPLICA, SHIPS, URLS, Destination, source
-from tests.gateway.rig import until
+from tests.gateway.rig import FAST, until
 
+from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.commands import LinkManager
+from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import AlreadyExists, NotAllowed, StorageUnavailable
 from fairlead.model.names import StreamPath
 
@@ -71,3 +78,54 @@ async def test_a_copy_that_could_not_begin_can_begin_later() -> None:
         await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
         await sf.links.copystream(SHIPS, REPLICA, URLS)
         await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+
+
+class Records:
+    """A cluster of which only the records of links are there; the source's stream is gone, so every link rests."""
+
+    def __init__(self) -> None:
+        self.links = self
+        self.name, self.urls, self.damaged = "sf", (), {}
+        self.meta = SimpleNamespace(log=SimpleNamespace(epoch=SimpleNamespace(number=1)))
+        self.looks = 0
+        self._records: list[LinkRecord] = []
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+    def change(self, *records: LinkRecord) -> None:
+        """These are the records now, and whoever listens is told."""
+        self._records = list(records)
+        for listener in self._listeners:
+            listener()
+
+    def all(self) -> list[LinkRecord]:
+        return self._records
+
+    def streams(self) -> list[object]:
+        return []
+
+    def stream_by_id(self, stream: bytes) -> None:
+        self.looks += 1
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_link_that_is_removed_while_it_is_roused_ends(turns: int) -> None:
+    """However many turns of the event loop lie between the two."""
+    records = Records()
+    links = LinkManager(
+        cast(Cluster, records), cast(httpx.AsyncClient, None), SystemClock(), SystemRandomness(), timing=FAST
+    )
+    links.start()
+    one = LinkRecord(b"l" * 16, b"s" * 16, SHIPS, REPLICA, URLS, paused=False, created_at=1)
+    records.change(one)
+    await until(lambda: records.looks)
+    records.change(LinkRecord(one.id, one.source, SHIPS, REPLICA, ("http://other",), paused=False, created_at=1))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    records.change()
+    looks = records.looks
+    await asyncio.sleep(FAST.backoff_max_s * 2)
+    assert records.looks == looks
+    await links.close()

@@ -247,8 +247,10 @@ class LinkRunner:
         link.failed = False
         if link.phase is Phase.STOPPED:
             return
+        # Before Python 3.12 `wait_for` forgets that it was cancelled if what it waits for has just come.
         with suppress(TimeoutError):
-            await asyncio.wait_for(link.changed.wait(), min(link.backoff.next_s(), self._longest_s(link)))
+            async with asyncio.timeout(min(link.backoff.next_s(), self._longest_s(link))):
+                await link.changed.wait()
 
     def _longest_s(self, link: LinkState) -> float:
         """Whoever adds the missing upstream waits for it, so that is looked for more often than a dead site."""
