@@ -26,6 +26,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.http_protocol import HttpProtocol
+from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.links.commands import LinkManager
 from fairlead.gateway.links.contact import Timing
 from fairlead.gateway.rest.context import RestContext
@@ -135,6 +136,8 @@ class Site:
             executor=self._executor,
         )
         self._http = httpx.AsyncClient(trust_env=False)
+        self.apply = ApplyGateway(self.cluster)
+        self.apply.start()
         self.links = LinkManager(
             self.cluster,
             self._http,
@@ -148,7 +151,8 @@ class Site:
         return self
 
     async def _listen(self) -> None:
-        app = build_app(RestContext(self.cluster, self.links, self._http, cast(Any, NoListeners()), "tester"))
+        context = RestContext(self.cluster, self.links, self._http, cast(Any, NoListeners()), "tester")
+        app = build_app(context, self.apply)
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self.port))
@@ -176,6 +180,7 @@ class Site:
         return (self.url,)
 
     async def __aexit__(self, *exc: object) -> None:
+        self.apply.close()
         await self.links.close()
         self._server.should_exit = self._server.force_exit = True
         await self._serving

@@ -6,7 +6,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -44,7 +43,7 @@ async def listener(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     monkeypatch.setattr(apply_protocol, "serve", served)
     app = FastAPI()
     app.include_router(apply_socket.router)
-    app.state.links = SimpleNamespace(gateway=None)
+    app.state.apply = None
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_config=None, lifespan="off", http=apply_protocol.HttpProtocol, ws="none")
     server = _Server(config)

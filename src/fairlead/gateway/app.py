@@ -1,7 +1,7 @@
 """The HTTP listener as one FastAPI application: admin interface, links, health, metrics, the page.
 
-In: an open cluster, its links and listeners. Out: answers in the original's envelope. A bug answers a one-line error
-and is written to the log; nothing here ever answers with a traceback.
+In: an open cluster, its links and listeners, its apply connections. Out: answers in the original's envelope. A bug
+answers a one-line error and is written to the log; nothing here ever answers with a traceback.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fairlead import __version__
 from fairlead.gateway import metrics, records_routes
 from fairlead.gateway.apply import routes as apply_routes
 from fairlead.gateway.apply import socket as apply_socket
+from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.links import control
 from fairlead.gateway.rest import routes
 from fairlead.gateway.rest.cluster import describe, stopped_shards
@@ -29,20 +30,21 @@ _log = structlog.get_logger(__name__)
 ABOUT = "Admin interface of one cluster. Parameters as in `fairlead stream …`; see docs/guides/rest.md."
 
 
-def build_app(context: RestContext) -> FastAPI:
-    """The whole application for one cluster."""
+def build_app(context: RestContext, apply: ApplyGateway) -> FastAPI:
+    """The whole application for one cluster; `apply` has the connections that bring frames for its replicas."""
     app = FastAPI(title="Fairlead", version=__version__, description=ABOUT, redoc_url=None)
     app.state.cluster = context.cluster
     app.state.links = context.links
+    app.state.apply = apply
     app.include_router(routes.build(context))
     for router in (control.router, apply_socket.router, apply_routes.router, records_routes.router):
         app.include_router(router)
-    _add_pages(app, context)
+    _add_pages(app, context, apply)
     _add_errors(app, context)
     return app
 
 
-def _add_pages(app: FastAPI, context: RestContext) -> None:
+def _add_pages(app: FastAPI, context: RestContext, apply: ApplyGateway) -> None:
     @app.get("/health", tags=["server"], summary="ok, or 503 with the logs that have stopped")
     async def health() -> JSONResponse:
         stopped = stopped_shards(context)
@@ -51,7 +53,7 @@ def _add_pages(app: FastAPI, context: RestContext) -> None:
 
     @app.get("/metrics", tags=["server"], summary="Numbers for Prometheus")
     async def numbers() -> Response:
-        return Response(metrics.render(context), media_type=metrics.CONTENT_TYPE)
+        return Response(metrics.render(context, apply.counts), media_type=metrics.CONTENT_TYPE)
 
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fairlead.gateway.apply.session import ApplyCounts
 from fairlead.gateway.rest.context import RestContext
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -21,18 +22,21 @@ _STREAM = ("stream",)
 _LINK = ("stream", "replica")
 
 
-def render(context: RestContext) -> bytes:
-    """The page of this moment; no destination is asked for it."""
+def render(context: RestContext, applied: ApplyCounts) -> bytes:
+    """The page of this moment; `applied` is what links have brought. No destination is asked for it."""
     registry = CollectorRegistry(auto_describe=False)
     paths = [stream.path for stream in context.cluster.streams() if context.cluster.links.of(stream.id)]
     links = [(path, each.row()) for path in paths for each in context.links.list(path)]
-    registry.register(_ClusterCollector(context, links))
+    registry.register(_ClusterCollector(context, applied, links))
     return generate_latest(registry)
 
 
 class _ClusterCollector(Collector):
-    def __init__(self, context: RestContext, links: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    def __init__(
+        self, context: RestContext, applied: ApplyCounts, links: Sequence[tuple[str, Mapping[str, Any]]]
+    ) -> None:
         self._context = context
+        self._applied = applied
         self._link_rows = links
 
     def collect(self) -> Iterable[Metric]:
@@ -48,7 +52,7 @@ class _ClusterCollector(Collector):
         uptime = (cluster.clock.monotonic_ms() - self._context.started_ms) / 1000
         yield _gauge("fairlead_uptime_seconds", "Time since the server started", uptime)
         yield from _counters("kafka", listeners.counters())
-        yield from _counters("applied", asdict(self._context.links.gateway.counts))
+        yield from _counters("applied", asdict(self._applied))
 
     def _streams(self) -> Iterator[Metric]:
         topics = GaugeMetricFamily("fairlead_topics", "Topics of a stream", labels=_STREAM)

@@ -1,4 +1,4 @@
-"""The server: where storage, cluster, Kafka listeners, links and the HTTP listener are put together, and nothing else.
+"""The server: where storage, cluster, Kafka listeners, both sides of links and the HTTP listener are put together.
 
 One event loop runs all of it. Starting is from the bottom up (lock, storage, cluster, listeners, links, HTTP), stopping
 from the top down; whatever was started when a step fails is stopped again.
@@ -22,6 +22,7 @@ from fairlead.broker.server import KafkaServer
 from fairlead.client.admin import new_http_client
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
+from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.links.commands import LinkManager
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.addresses import Address, parse_address
@@ -144,6 +145,9 @@ async def _start_http(
     cluster: Cluster, data_root: str, listeners: KafkaListeners, http_socket: socket.socket, started: AsyncExitStack
 ) -> None:
     http = await started.enter_async_context(new_http_client())
+    apply = ApplyGateway(cluster)
+    apply.start()
+    started.callback(apply.close)
     links = LinkManager(cluster, http, cluster.clock, cluster.randomness, data_root=data_root)
     started.push_async_callback(links.close)
     context = RestContext(
@@ -154,7 +158,7 @@ async def _start_http(
         user=getpass.getuser(),
         started_ms=cluster.clock.monotonic_ms(),
     )
-    listener = HttpListener(build_app(context))
+    listener = HttpListener(build_app(context, apply))
     started.push_async_callback(listener.stop)
     await listener.start(http_socket)
     links.start()

@@ -345,7 +345,7 @@ async def test_a_sink_that_goes_in_the_middle_of_a_frame_leaves_nothing_behind(n
     first, second = frames(2)
     await sink.send_raw(packed(encode_frame(first)) + packed(encode_frame(second))[:-1])
     await sink.through(1)
-    gateway = ny.links.gateway
+    gateway = ny.apply
     assert len(gateway.sessions) == 1
     await sink.socket.close()
     await until(lambda: not gateway.sessions)

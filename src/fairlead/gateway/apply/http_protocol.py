@@ -36,7 +36,7 @@ class HttpProtocol(H11Protocol):
         return asked == ("GET", "1.1", APPLY_PATH) and asks_to_upgrade(self.headers)
 
     def _hand_over(self) -> None:
-        gateway: ApplyGateway = cast(Any, self.config.app).state.links.gateway
+        gateway: ApplyGateway = cast(Any, self.config.app).state.apply
         early, _ = self.conn.trailing_data
         stream = ApplyStream(HELLO)
         # uvicorn closes these when it stops, and waits for the tasks.

@@ -85,7 +85,7 @@ def _copy_of(cluster: Cluster, request: LinkRequest) -> UpstreamRecord | None:
 
 
 async def _answer(request: Request, handle: Callable[[Cluster, LinkRequest], Awaitable[LinkAnswer | None]]) -> Response:
-    cluster: Cluster = request.app.state.links.cluster
+    cluster: Cluster = request.app.state.cluster
     try:
         answer = await handle(cluster, body_from_json(await request.body(), LinkRequest))
     except FairleadError as error:

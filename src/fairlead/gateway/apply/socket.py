@@ -20,25 +20,25 @@ from fairlead.model.errors import Closed, FairleadError, NotAgreed
 from fairlead.wire.connection import ApplyStream, Disconnected
 from fairlead.wire.first_of import first_of
 from fairlead.wire.framing import FRAMES
-from fairlead.wire.messages import APPLY_SAYS, Error, Ok, from_json, to_json
+from fairlead.wire.messages import APPLY_SAYS, HELLO_TIMEOUT_S, Error, Ok, from_json, to_json
 from fairlead.wire.upgrade import APPLY_PATH, TOKEN
 
 log = structlog.get_logger()
 router = APIRouter()
 
-HELLO_TIMEOUT_S = 10.0
-"""A connection whose first message does not come in this time is closed; also a control connection."""
-
 
 class ApplyGateway:
-    """The open apply connections of this server."""
+    """The open apply connections of this server. `start` and `close` enclose its life."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.counts = ApplyCounts()
         self.sessions: set[ApplySession] = set()
-        cluster.links.listen(self._check_again)
-        cluster.listen(self._check_again)
+
+    def start(self) -> None:
+        """End connections from now on whose agreement has ended."""
+        self.cluster.links.listen(self._check_again)
+        self.cluster.listen(self._check_again)
 
     def open(self, text: bytes) -> ApplySession:
         """Begin a connection by its hello.

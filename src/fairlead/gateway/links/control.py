@@ -15,12 +15,12 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
-from fairlead.gateway.apply.socket import HELLO_TIMEOUT_S
 from fairlead.gateway.links.reader_port import ReaderPort
 from fairlead.gateway.links.task_messages import LinkTasks
 from fairlead.model.errors import InvalidValue
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import (
+    HELLO_TIMEOUT_S,
     READER_SAYS,
     SINK_SAYS,
     Done,

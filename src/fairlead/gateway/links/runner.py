@@ -21,7 +21,6 @@ import structlog
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.links.assignment import Granting
 from fairlead.gateway.links.codes import STOPS, RolledBack, StreamChanged
 from fairlead.gateway.links.contact import Backoff, Gateways, Timing
@@ -82,7 +81,6 @@ class LinkRunner:
         self.clock = clock
         self.randomness = randomness
         self.timing = timing or Timing()
-        self.gateway = ApplyGateway(cluster)
         self.states: dict[bytes, LinkState] = {}
         self.granting = Granting(cluster, data_root)
         self.sinks: set[SinkPort] = set()
@@ -104,9 +102,8 @@ class LinkRunner:
         self._sync()
 
     async def close(self) -> None:
-        """End all links and apply connections."""
+        """End all links."""
         self._closed = True
-        self.gateway.close()
         for timer in self._timers.values():
             timer.cancel()
         for task in self._tasks.values():
