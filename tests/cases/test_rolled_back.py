@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from fairlead.gateway.links.state import Phase
+from fairlead.gateway.links.running_link import Phase
 from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, held, link, path_at
 from tests.gateway.rig import Site, until
 from tests.gateway.tasks import task

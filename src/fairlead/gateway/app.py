@@ -16,7 +16,7 @@ from fairlead.gateway import metrics, records_routes
 from fairlead.gateway.apply import routes as apply_routes
 from fairlead.gateway.apply import socket as apply_socket
 from fairlead.gateway.apply.socket import ApplyGateway
-from fairlead.gateway.links import control
+from fairlead.gateway.links import control_routes
 from fairlead.gateway.rest import routes
 from fairlead.gateway.rest.cluster import describe, stopped_shards
 from fairlead.gateway.rest.context import RestContext
@@ -37,7 +37,7 @@ def build_app(context: RestContext, apply: ApplyGateway) -> FastAPI:
     app.state.links = context.links
     app.state.apply = apply
     app.include_router(routes.build(context))
-    for router in (control.router, apply_socket.router, apply_routes.router, records_routes.router):
+    for router in (control_routes.router, apply_socket.router, apply_routes.router, records_routes.router):
         app.include_router(router)
     _add_pages(app, context, apply)
     _add_errors(app, context)

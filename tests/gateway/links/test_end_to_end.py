@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, until
 
-from fairlead.gateway.links.state import Phase
+from fairlead.gateway.links.running_link import Phase
 from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, NotFound, NotImplementedYet, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.rows import Kind

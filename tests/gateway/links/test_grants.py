@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import cast
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.gateway.links.assignment import Granting
+from fairlead.gateway.links.connected_reader import ConnectedReader
 from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
-from fairlead.gateway.links.reader_port import ReaderPort
+from fairlead.gateway.links.granting import Granting
 from fairlead.streamlog.values import GrantRun, WriterEpoch
 
 KEY = (b"s" * 16, 0)
@@ -27,13 +27,13 @@ class FakePort:
 
 def held(number: int, port: FakePort, link: bytes = b"l", slices: frozenset[int] = frozenset({1})) -> Held:
     """A grant under run (1, number)."""
-    return Held(number, link, GrantRun(1, number), KEY, slices, cast(ReaderPort, port))
+    return Held(number, link, GrantRun(1, number), KEY, slices, cast(ConnectedReader, port))
 
 
 def table_of(*ports: FakePort) -> GrantTable:
     """A table with these readers."""
     table = GrantTable()
-    table.ports.extend(cast(list[ReaderPort], list(ports)))
+    table.ports.extend(cast(list[ConnectedReader], list(ports)))
     return table
 
 
@@ -80,7 +80,7 @@ def test_a_reader_that_leaves_ends_its_grants() -> None:
     table = table_of(one, other)
     table.add(held(1, one, b"a"))
     table.add(held(2, other, b"b"))
-    assert table.leave(cast(ReaderPort, one)) == {b"a"}
+    assert table.leave(cast(ConnectedReader, one)) == {b"a"}
     assert table.of(b"a") == []
     assert len(table.of(b"b")) == 1
 

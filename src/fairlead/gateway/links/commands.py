@@ -11,11 +11,11 @@ from contextlib import suppress
 
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord
-from fairlead.gateway.links.remote_streams import Streams, StreamsHere, StreamsThere
+from fairlead.gateway.links.replica_cluster import Streams, StreamsHere, StreamsThere
 from fairlead.gateway.links.runner import CopyNumbers
-from fairlead.gateway.links.state import LinkState, Phase, urls_of, wire_id
+from fairlead.gateway.links.running_link import Phase, RunningLink, urls_of, wire_id
 from fairlead.gateway.links.status import ReplicaStatus, backlog, percentage, status
-from fairlead.gateway.links.task_messages import LinkTasks
+from fairlead.gateway.links.task_reports import LinkTasks
 from fairlead.model.envelope import code_of, to_error
 from fairlead.model.errors import (
     AlreadyExists,
@@ -117,11 +117,11 @@ class LinkManager(LinkTasks):
         """
         await asyncio.gather(*map(self._refresh, self._standing(self.cluster.stream(path))))
 
-    def _standing(self, stream: Stream) -> Sequence[LinkState]:
+    def _standing(self, stream: Stream) -> Sequence[RunningLink]:
         records = [record for record in self.cluster.links.of(stream.id) if record.once is None]
         return [self.states[record.id] for record in records if record.id in self.states]
 
-    async def _refresh(self, link: LinkState) -> None:
+    async def _refresh(self, link: RunningLink) -> None:
         """Take the destination's present notes; its silence is the business of `_drive`, not of a table."""
         if link.phase is not Phase.READY:
             return
@@ -250,7 +250,7 @@ class LinkManager(LinkTasks):
             raise NotFound(f"no copy of {src} to {target} is under way")
         return _copy_row("done" if ended.error is None else "failed", 100, ended)
 
-    def _running_copy(self, stream: Stream, target: StreamPath) -> LinkState | None:
+    def _running_copy(self, stream: Stream, target: StreamPath) -> RunningLink | None:
         copies = (link for link in self.states.values() if link.record.once is not None)
         pair = (stream.id, target)
         return next((link for link in copies if (link.record.source, link.record.replica_path) == pair), None)

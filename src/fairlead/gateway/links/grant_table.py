@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fairlead.gateway.links.reader_port import ReaderPort, ShardKey
+from fairlead.gateway.links.connected_reader import ConnectedReader, ShardKey
 from fairlead.streamlog.values import GrantRun
 
 SPLIT_BYTES = 64_000_000
@@ -25,7 +25,7 @@ class Held:
     run: GrantRun
     key: ShardKey
     slices: frozenset[int]
-    port: ReaderPort
+    port: ConnectedReader
     repair: bool = False
 
 
@@ -51,7 +51,7 @@ class GrantTable:
     """All reader tasks that are connected, and what each holds."""
 
     def __init__(self) -> None:
-        self.ports: list[ReaderPort] = []
+        self.ports: list[ConnectedReader] = []
         self._held: dict[int, Held] = {}
         self._answered: dict[int, tuple[int, int]] = {}
 
@@ -89,7 +89,7 @@ class GrantTable:
         """The slices of a link's shard that are held."""
         return {s for held in self.of(link) if held.key[1] == shard for s in held.slices}
 
-    def leave(self, port: ReaderPort) -> set[bytes]:
+    def leave(self, port: ConnectedReader) -> set[bytes]:
         """A reader has gone: its grants end; answers the links that lost some."""
         self.ports.remove(port)
         lost = [held for held in self._held.values() if held.port is port]
@@ -97,7 +97,7 @@ class GrantTable:
             self.drop(held.number)
         return {held.link for held in lost}
 
-    def free(self) -> list[ReaderPort]:
+    def free(self) -> list[ConnectedReader]:
         """Readers that may be given more, those with the fewest grants first."""
         load = {id(port): 0 for port in self.ports}
         for held in self._held.values():

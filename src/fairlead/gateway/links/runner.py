@@ -21,10 +21,10 @@ import structlog
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.assignment import Granting
-from fairlead.gateway.links.codes import STOPS, RolledBack, StreamChanged
-from fairlead.gateway.links.contact import Backoff, Gateways, Timing
-from fairlead.gateway.links.state import LinkCounts, LinkState, Phase, SliceKey, urls_of, wire_id
+from fairlead.gateway.links.destination import Backoff, Gateways, Timing
+from fairlead.gateway.links.errors import STOPS, RolledBack, StreamChanged
+from fairlead.gateway.links.granting import Granting
+from fairlead.gateway.links.running_link import LinkCounts, Phase, RunningLink, SliceKey, urls_of, wire_id
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.envelope import code_of
 from fairlead.model.errors import BadRequest, Damaged, FairleadError, NotAgreed, UnknownStream
@@ -81,7 +81,7 @@ class LinkRunner:
         self.clock = clock
         self.randomness = randomness
         self.timing = timing or Timing()
-        self.states: dict[bytes, LinkState] = {}
+        self.states: dict[bytes, RunningLink] = {}
         self.granting = Granting(cluster, data_root)
         self.sinks: set[SinkPort] = set()
         self.ended_copies: dict[tuple[str, StreamPath], CopyNumbers] = {}
@@ -124,7 +124,7 @@ class LinkRunner:
         """Calls of the gateways of one destination."""
         return Gateways(self.http, self.clock, self.timing)
 
-    def source(self, link: LinkState) -> Stream:
+    def source(self, link: RunningLink) -> Stream:
         """The link's source stream.
 
         Raises:
@@ -159,7 +159,7 @@ class LinkRunner:
             watcher()
 
     def _begin(self, record: LinkRecord) -> None:
-        link = LinkState(record, Backoff(self.timing, self.randomness), self.new_gateways())
+        link = RunningLink(record, Backoff(self.timing, self.randomness), self.new_gateways())
         for other in self._beside(link) if record.once is not None else []:
             link.shares = other.wire_id
             self._withdraw(other, "a copy is made")
@@ -177,7 +177,7 @@ class LinkRunner:
         if timer is not None:
             timer.cancel()
 
-    def _changed(self, link: LinkState, record: LinkRecord) -> None:
+    def _changed(self, link: RunningLink, record: LinkRecord) -> None:
         before, link.record = link.record, record
         if (record.paused, record.rescan, record.replica_urls) == (before.paused, before.rescan, before.replica_urls):
             return
@@ -186,7 +186,7 @@ class LinkRunner:
             link.forget()
         self.restart(link)
 
-    def restart(self, link: LinkState) -> None:
+    def restart(self, link: RunningLink) -> None:
         """Pause or resume by the record, also a link that had stopped; felt at once."""
         link.phase = Phase.PAUSED if link.record.paused else Phase.CONTACTING
         if link.record.paused:
@@ -194,18 +194,18 @@ class LinkRunner:
         link.error = None
         link.rouse()
 
-    def _beside(self, link: LinkState) -> list[LinkState]:
+    def _beside(self, link: RunningLink) -> list[RunningLink]:
         """Other links of the same source and replica: a standing one, or copies."""
         pair = (link.record.source, link.record.replica_path)
         found = [other for other in self.states.values() if (other.record.source, other.record.replica_path) == pair]
         return [other for other in found if other is not link]
 
-    def _copy_beside(self, link: LinkState) -> LinkState | None:
+    def _copy_beside(self, link: RunningLink) -> RunningLink | None:
         return next((other for other in self._beside(link) if other.record.once is not None), None)
 
     # ------------------------------------------------------------ one link
 
-    async def _drive(self, link: LinkState) -> None:
+    async def _drive(self, link: RunningLink) -> None:
         while True:
             link.wake.clear()
             link.changed.clear()
@@ -225,7 +225,7 @@ class LinkRunner:
             if link.failed:
                 await self._rest(link)
 
-    async def _contact_or_end(self, link: LinkState) -> None:
+    async def _contact_or_end(self, link: RunningLink) -> None:
         try:
             await self._contact(link)
         except BadRequest as error:
@@ -233,13 +233,13 @@ class LinkRunner:
                 await self._end_copy(link, error)
             raise
 
-    def _holds_still(self, link: LinkState) -> bool:
+    def _holds_still(self, link: RunningLink) -> bool:
         """Paused, stopped, or a copy to the same replica is under way, which moves the same positions."""
         if link.record.paused:
             link.phase = Phase.PAUSED
         return link.phase in {Phase.PAUSED, Phase.STOPPED} or self._copy_beside(link) is not None
 
-    async def _rest(self, link: LinkState) -> None:
+    async def _rest(self, link: RunningLink) -> None:
         """Wait out a back-off; a changed record ends it. A stopped link does not wait here."""
         link.failed = False
         if link.phase is Phase.STOPPED:
@@ -249,11 +249,11 @@ class LinkRunner:
             async with asyncio.timeout(min(link.backoff.next_s(), self._longest_s(link))):
                 await link.changed.wait()
 
-    def _longest_s(self, link: LinkState) -> float:
+    def _longest_s(self, link: RunningLink) -> float:
         """Whoever adds the missing upstream waits for it, so that is looked for more often than a dead site."""
         return self.timing.agreement_s if isinstance(link.error, NotAgreed) else self.timing.backoff_max_s
 
-    async def _contact(self, link: LinkState) -> None:
+    async def _contact(self, link: RunningLink) -> None:
         """Ask the destination where it stands, check that it is still the same and so are we, and grant.
 
         Raises:
@@ -276,12 +276,12 @@ class LinkRunner:
         self._repair(link, stream, answer)
         self.granting.fill(link, stream)
 
-    def request(self, link: LinkState) -> LinkRequest:
+    def request(self, link: RunningLink) -> LinkRequest:
         """What this link says at contact."""
         source = StreamPlace(self.cluster.name, link.record.source_path, link.record.source, tuple(self.cluster.urls))
         return LinkRequest(link.wire_id, source, link.record.replica_path.path, once=link.record.once is not None)
 
-    async def _bind(self, link: LinkState, answer: LinkAnswer) -> None:
+    async def _bind(self, link: RunningLink, answer: LinkAnswer) -> None:
         record = link.record
         if record.replica_stream is None:
             await self.cluster.links.edit(record.id, replica_stream=answer.stream)
@@ -292,7 +292,7 @@ class LinkRunner:
                 f"run: fairlead stream replica remove {names}, then: fairlead stream replica add {names}"
             )
 
-    def _check_history(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
+    def _check_history(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         for position in answer.positions:
             known = position.shard < len(stream.shards) and stream.shards[position.shard].log.knows(
                 position.epoch_id, position.commit
@@ -305,7 +305,7 @@ class LinkRunner:
                     f"-replica {link.record.replica_path} -rescan"
                 )
 
-    def _check_positions(self, link: LinkState, known: Mapping[SliceKey, int], answer: LinkAnswer) -> None:
+    def _check_positions(self, link: RunningLink, known: Mapping[SliceKey, int], answer: LinkAnswer) -> None:
         """A destination that was restored from a copy has less than it had answered before it was asked (`known`): what
         it says now counts, or it would be sent only what is new, and refuse that or never hear of the rest."""
         found = {(each.shard, each.slice): each.commit for each in answer.positions}
@@ -316,7 +316,7 @@ class LinkRunner:
         self._take_back(link, "the replica has less than it had")
         link.unlearn(lost)
 
-    def _learn(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
+    def _learn(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         if link.answer is None:
             link.began_empty = not answer.positions
         link.answer = answer
@@ -332,7 +332,7 @@ class LinkRunner:
             link.copy_ends = tuple(shard.log.end for shard in stream.shards)
             link.copy_bytes = sum(self.granting.pending_bytes(link, stream).values())
 
-    def _fail(self, link: LinkState, error: FairleadError) -> None:
+    def _fail(self, link: RunningLink, error: FairleadError) -> None:
         self.failures += 1
         self._withdraw(link, code_of(error))
         if link.record.paused:
@@ -344,7 +344,7 @@ class LinkRunner:
             log.warning("link failed", replica=str(link.record.replica_path), error=str(error), stopped=stops)
         link.error = error
 
-    def _break(self, link: LinkState, error: Exception) -> None:
+    def _break(self, link: RunningLink, error: Exception) -> None:
         """A bug: the link stops, visibly, and the others go on."""
         log.error("a bug stopped a link", replica=str(link.record.replica_path), exc_info=error)
         self._fail(
@@ -352,7 +352,7 @@ class LinkRunner:
         )
         link.phase = Phase.STOPPED
 
-    def _withdraw(self, link: LinkState, reason: str, before: LinkRecord | None = None) -> None:
+    def _withdraw(self, link: RunningLink, reason: str, before: LinkRecord | None = None) -> None:
         """Take all grants of a link back, from readers and sinks. Before it is granted again, `_drive` looks at it."""
         link.wake.set()
         last = self.granting.withdraw(link, reason)
@@ -360,7 +360,7 @@ class LinkRunner:
             self._tell_sinks(link.wire_id if before is None else wire_id(before), last)
         self._serve_waiting()
 
-    def _take_back(self, link: LinkState, reason: str) -> None:
+    def _take_back(self, link: RunningLink, reason: str) -> None:
         """The same while `_drive` looks at it: it is granted again at once."""
         last = self.granting.withdraw(link, reason)
         if last is not None:
@@ -379,7 +379,7 @@ class LinkRunner:
                 with suppress(UnknownStream, Damaged):
                     self.granting.fill(link, self.source(link))
 
-    def _repair(self, link: LinkState, stream: Stream, answer: LinkAnswer) -> None:
+    def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         behind = [each for each in answer.behind if not each.reason.startswith("conflict")]
         if any(held.repair for held in self.granting.table.of(link.record.id)):
             return
@@ -393,7 +393,7 @@ class LinkRunner:
         if behind and not self.granting.repair(link, stream, behind, alone=alone):
             self._later(link, REPAIR_DELAY_MAX_S)
 
-    def _later(self, link: LinkState, delay_s: float) -> None:
+    def _later(self, link: RunningLink, delay_s: float) -> None:
         """Ask the destination again after a while, for what is behind; sooner if that was said before: rows that keep
         being refused must not put it off."""
         loop = asyncio.get_running_loop()
@@ -418,7 +418,7 @@ class LinkRunner:
             for port in self.granting.table.ports:
                 port.moved(key)
 
-    def _note_passed(self, link: LinkState) -> None:
+    def _note_passed(self, link: RunningLink) -> None:
         stream = self.cluster.stream_by_id(link.record.source)
         if stream is not None and link.note_passed(len(stream.shards)):
             self._tell_upkeep(stream)
@@ -432,19 +432,19 @@ class LinkRunner:
 
     # ------------------------------------------------------------ copies that end
 
-    def _note_caught_up(self, link: LinkState) -> None:
+    def _note_caught_up(self, link: RunningLink) -> None:
         link.note_caught_up()
         self._note_passed(link)
         if link.record.once is not None and self._copy_is_done(link):
             link.wake.set()
 
-    def _copy_is_done(self, link: LinkState) -> bool:
+    def _copy_is_done(self, link: RunningLink) -> bool:
         once = link.record.once
         if once is None or link.answer is None or link.answer.behind_total > link.answer.conflicts_total:
             return False
         return link.reached(once)
 
-    async def _finish_copy(self, link: LinkState) -> None:
+    async def _finish_copy(self, link: RunningLink) -> None:
         """Take back the permission at the destination, then forget the link.
 
         Its grants go first: who held one would report the end of the permission as a failure.
@@ -454,7 +454,7 @@ class LinkRunner:
         await link.gateways.tell(urls_of(self.cluster, link.record), request, "/gateway/copy/end")
         await self._end_copy(link, None)
 
-    async def _end_copy(self, link: LinkState, error: FairleadError | None) -> None:
+    async def _end_copy(self, link: RunningLink, error: FairleadError | None) -> None:
         """Remember how a copy ended, for whoever waits for it, and remove its link (which ends this task)."""
         self.ended_copies[link.record.source_path, link.record.replica_path] = CopyNumbers(
             link.counts, error, link.conflicts

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.links.assignment import Granting
-from fairlead.gateway.links.codes import shown_code
+from fairlead.gateway.links.errors import shown_code
 from fairlead.gateway.links.grant_table import SPLIT_BYTES
-from fairlead.gateway.links.state import LinkState, Phase
+from fairlead.gateway.links.granting import Granting
+from fairlead.gateway.links.running_link import Phase, RunningLink
 from fairlead.wire.messages import BehindPartition, GapRange
 
 SHOWN_MAX = 100
@@ -53,7 +53,7 @@ class ReplicaStatus:
         return dict(self.values)
 
 
-def status(link: LinkState, stream: Stream, granting: Granting, index: int) -> ReplicaStatus:
+def status(link: RunningLink, stream: Stream, granting: Granting, index: int) -> ReplicaStatus:
     """The row of one link; `index` counts from 1."""
     left = backlog(link, stream)
     link.note_caught_up()
@@ -67,7 +67,7 @@ def status(link: LinkState, stream: Stream, granting: Granting, index: int) -> R
     )
 
 
-def backlog(link: LinkState, stream: Stream) -> Backlog:
+def backlog(link: RunningLink, stream: Stream) -> Backlog:
     """What is pending, by the log's own counts."""
     parts = [
         part
@@ -84,12 +84,12 @@ def backlog(link: LinkState, stream: Stream) -> Backlog:
     )
 
 
-def state_of(link: LinkState, granting: Granting) -> str:
+def state_of(link: RunningLink, granting: Granting) -> str:
     """The original's name for what the link is doing."""
     return f"REPLICA_STATE_{_state(link, granting)}"
 
 
-def _state(link: LinkState, granting: Granting) -> str:
+def _state(link: RunningLink, granting: Granting) -> str:
     if link.phase is Phase.STOPPED:
         return "UNEXPECTED"
     if link.answer is None:
@@ -101,12 +101,12 @@ def _state(link: LinkState, granting: Granting) -> str:
     return "COPY_IN_PROGRESS" if granting.table.of(link.record.id) else "COPY_SCHEDULE"
 
 
-def _copying(link: LinkState) -> bool:
+def _copying(link: RunningLink) -> bool:
     """The first copy is not over, or so much was left when this server started that it is one."""
     return link.copy_bytes is not None and (link.began_empty or link.copy_bytes > SPLIT_BYTES)
 
 
-def percentage(link: LinkState, left: Backlog) -> int:
+def percentage(link: RunningLink, left: Backlog) -> int:
     """How much of the copy is done, 0 to 100."""
     if link.answer is None:
         return 0
@@ -115,7 +115,7 @@ def percentage(link: LinkState, left: Backlog) -> int:
     return min(max(0, 100 - 100 * left.size_bytes // max(link.copy_bytes, 1)), 99)
 
 
-def _original(link: LinkState, left: Backlog, state: str, index: int) -> dict[str, Any]:
+def _original(link: RunningLink, left: Backlog, state: str, index: int) -> dict[str, Any]:
     replica = link.record.replica_path
     return {
         "cluster": replica.cluster,
@@ -141,7 +141,7 @@ def _original(link: LinkState, left: Backlog, state: str, index: int) -> dict[st
     }
 
 
-def _ours(link: LinkState, stream: Stream) -> dict[str, Any]:
+def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
     answer = link.answer
     return {
         "replicaUrls": list(link.record.replica_urls),
@@ -158,11 +158,11 @@ def _ours(link: LinkState, stream: Stream) -> dict[str, Any]:
     }
 
 
-def _behind_total(link: LinkState) -> int:
+def _behind_total(link: RunningLink) -> int:
     return 0 if link.answer is None else link.answer.behind_total
 
 
-def _positions(link: LinkState, stream: Stream) -> list[dict[str, int]]:
+def _positions(link: RunningLink, stream: Stream) -> list[dict[str, int]]:
     return [
         {
             "shard": number,
@@ -188,7 +188,7 @@ def _gap(each: GapRange) -> dict[str, Any]:
     }
 
 
-def _errors(link: LinkState) -> dict[str, Any]:
+def _errors(link: RunningLink) -> dict[str, Any]:
     if link.error is None:
         return {}
     return {"Code": shown_code(link.error), "Host": ",".join(link.record.replica_urls), "Msg": str(link.error)}

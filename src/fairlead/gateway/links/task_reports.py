@@ -1,18 +1,18 @@
 """What reader and sink tasks say to the source server, and what follows from it.
 
-In: messages of the control connections (`control.py`), and the connections' beginning and end. Out: changes of a link's
-numbers; grants given, ended and taken back. Always true: what a task says of a grant that no longer stands changes
-nothing.
+In: messages of the control connections (`control_routes.py`), and the connections' beginning and end. Out: changes of a
+link's numbers; grants given, ended and taken back. Always true: what a task says of a grant that no longer stands
+changes nothing.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 
+from fairlead.gateway.links.connected_reader import ConnectedReader
 from fairlead.gateway.links.grant_table import Held
-from fairlead.gateway.links.reader_port import ReaderPort
 from fairlead.gateway.links.runner import REPAIR_DELAY_MAX_S, LinkRunner
-from fairlead.gateway.links.state import LinkState, Phase
+from fairlead.gateway.links.running_link import Phase, RunningLink
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import Damaged, FairleadError, UnknownStream
 from fairlead.streamlog.values import GrantRun
@@ -24,7 +24,7 @@ class LinkTasks(LinkRunner):
 
     # ------------------------------------------------------------ readers
 
-    def reader_joined(self, port: ReaderPort) -> None:
+    def reader_joined(self, port: ConnectedReader) -> None:
         """A reader task has connected: it gets what waits, and its part of big backlogs."""
         self.granting.join(port)
         for link in self.states.values():
@@ -33,14 +33,14 @@ class LinkTasks(LinkRunner):
                     self._withdraw(link, "shared with another reader")
         self._serve_waiting()
 
-    def reader_left(self, port: ReaderPort) -> None:
+    def reader_left(self, port: ConnectedReader) -> None:
         """A reader has gone: what it held is given again, from where the destination then stands."""
         for link_id in self.granting.leave(port):
             link = self.states.get(link_id)
             if link is not None:
                 link.wake.set()
 
-    def read(self, port: ReaderPort, report: ReadReport) -> None:
+    def read(self, port: ConnectedReader, report: ReadReport) -> None:
         """A reader says how far it has scanned."""
         held, link = self._held(port, report.grant)
         if held is None or link is None or held.repair:
@@ -48,7 +48,7 @@ class LinkTasks(LinkRunner):
         link.read(held.key[1], report)
         self._note_caught_up(link)
 
-    def done(self, port: ReaderPort, message: Done) -> None:
+    def done(self, port: ConnectedReader, message: Done) -> None:
         """A reader has finished a repair, or a copy's part."""
         held, link = self._held(port, message.grant)
         if held is None or link is None:
@@ -59,7 +59,7 @@ class LinkTasks(LinkRunner):
             self._later(link, min(self.timing.repair_s * 2.0**link.repairs, REPAIR_DELAY_MAX_S))
         self._note_caught_up(link)
 
-    def _held(self, port: ReaderPort, grant: int) -> tuple[Held | None, LinkState | None]:
+    def _held(self, port: ConnectedReader, grant: int) -> tuple[Held | None, RunningLink | None]:
         held = self.granting.table.get(grant)
         if held is None or held.port is not port:
             return None, None
@@ -100,11 +100,11 @@ class LinkTasks(LinkRunner):
             self._withdraw(link, "refused")
             link.failed = link.undelivered = True
 
-    def _stands(self, link: LinkState, run: GrantRun) -> bool:
+    def _stands(self, link: RunningLink, run: GrantRun) -> bool:
         """Something that was granted under this run, or before, still counts."""
         return any(not run < held.run for held in self.granting.table.of(link.record.id))
 
-    def _by_wire_id(self, known_as: bytes) -> LinkState | None:
+    def _by_wire_id(self, known_as: bytes) -> RunningLink | None:
         found = [link for link in self.states.values() if link.wire_id == known_as]
         return next((link for link in found if link.shares is not None), found[0] if found else None)
 

@@ -12,10 +12,9 @@ from tests.gateway.rig import Site, Worker, until
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from fairlead.gateway.links import assignment as granting
-from fairlead.gateway.links import reader_port
-from fairlead.gateway.links.reader_port import ReaderPort
-from fairlead.gateway.links.state import Phase
+from fairlead.gateway.links import connected_reader, granting
+from fairlead.gateway.links.connected_reader import ConnectedReader
+from fairlead.gateway.links.running_link import Phase
 from fairlead.model.errors import UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.values import GrantRun, LogObject
@@ -70,14 +69,14 @@ def key_of(site: Site) -> tuple[bytes, int]:
     return site.cluster.stream(SHIPS).id, 0
 
 
-async def said(port: ReaderPort) -> list[Any]:
+async def said(port: ConnectedReader) -> list[Any]:
     """What waits to be said."""
     return await asyncio.wait_for(port.outgoing(), 1)
 
 
 async def test_a_grant_is_followed_by_the_objects_from_its_position_on(sf: Site) -> None:
     """The reader knows at once what to read."""
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
     port.grant(grant_of(sf, 1))
     grant, announce = await said(port)
     assert isinstance(grant, Grant)
@@ -86,7 +85,7 @@ async def test_a_grant_is_followed_by_the_objects_from_its_position_on(sf: Site)
     assert (announce.objects[0].first, announce.end) == (1, 3)
 
 
-async def write_and_tell(sf: Site, port: ReaderPort) -> None:
+async def write_and_tell(sf: Site, port: ConnectedReader) -> None:
     """One more commit, and the port hears of it."""
     await sf.write(SHIPS, "a", b"x")
     port.moved(key_of(sf))
@@ -94,7 +93,7 @@ async def write_and_tell(sf: Site, port: ReaderPort) -> None:
 
 async def test_new_commits_gather_while_the_socket_is_busy(sf: Site) -> None:
     """Five commits, one announcement, only of what was not named before."""
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
     port.grant(grant_of(sf, 0))
     await said(port)
     for _ in range(5):
@@ -106,7 +105,7 @@ async def test_new_commits_gather_while_the_socket_is_busy(sf: Site) -> None:
 
 async def test_commits_of_a_busy_log_gather_into_one_announcement(sf: Site) -> None:
     """The first after a pause is said at once; those that follow it closely are said together."""
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=0.3)
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=0.3)
     port.grant(grant_of(sf, 3))
     await said(port)
     await write_and_tell(sf, port)
@@ -120,7 +119,7 @@ async def test_commits_of_a_busy_log_gather_into_one_announcement(sf: Site) -> N
 
 async def test_what_else_is_to_be_said_does_not_wait_for_commits_to_gather(sf: Site) -> None:
     """A withdrawal is said at once, however lately a commit was announced."""
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=3600)
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=3600)
     port.grant(grant_of(sf, 3))
     await said(port)
     await write_and_tell(sf, port)
@@ -134,7 +133,7 @@ async def test_what_else_is_to_be_said_does_not_wait_for_commits_to_gather(sf: S
 
 async def test_a_shard_is_followed_only_while_it_is_granted(sf: Site) -> None:
     """After the last grant has ended nothing is said about it."""
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
     port.grant(grant_of(sf, 0))
     await said(port)
     port.withdraw(1, key_of(sf), "paused")
@@ -146,8 +145,8 @@ async def test_a_shard_is_followed_only_while_it_is_granted(sf: Site) -> None:
 
 async def test_a_long_list_of_objects_is_said_in_parts(sf: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part ends where its last object does, the last one at the announced end."""
-    monkeypatch.setattr(reader_port, "OBJECTS_PER_MESSAGE_MAX", 2)
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    monkeypatch.setattr(connected_reader, "OBJECTS_PER_MESSAGE_MAX", 2)
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
     port.grant(grant_of(sf, 0))
     _, *parts = await said(port)
     assert [(part.end, part.reset, len(part.objects)) for part in parts] == [(2, True, 2), (3, False, 1)]
@@ -157,12 +156,12 @@ async def test_a_list_that_is_cut_within_a_merged_run_allows_reading_up_to_the_r
     sf: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run may be named by several objects: a reader that wakes between two messages would leave out the others."""
-    monkeypatch.setattr(reader_port, "OBJECTS_PER_MESSAGE_MAX", 1)
+    monkeypatch.setattr(connected_reader, "OBJECTS_PER_MESSAGE_MAX", 1)
     log = sf.cluster.stream(SHIPS).shards[0].log
     run = [LogObject(name, 1, 3, segment=True) for name in ("control", "data", "data-2")]
     objects = [LogObject("first", 0, 1, segment=True), *run]
     monkeypatch.setattr(type(log), "objects", lambda *_: objects)
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
     port.grant(grant_of(sf, 0))
     _, *parts = await said(port)
     assert [[each.name for each in part.objects] for part in parts] == [["first"], ["control"], ["data"], ["data-2"]]
@@ -171,7 +170,7 @@ async def test_a_list_that_is_cut_within_a_merged_run_allows_reading_up_to_the_r
 
 async def test_a_reader_that_missed_an_object_is_told_again(sf: Site) -> None:
     """The list begins anew at the commit that it names."""
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
     port.grant(grant_of(sf, 0))
     await said(port)
     port.list_again(ListObjects(*key_of(sf), from_commit=2))
@@ -183,7 +182,7 @@ async def test_a_reader_that_missed_an_object_is_told_again(sf: Site) -> None:
 async def test_topic_numbers_and_places_of_rows_are_answered(sf: Site) -> None:
     """Unknown numbers are left out; a partition's objects are named up to the announced end."""
     shard, topic = sf.cluster.stream(SHIPS).topic("a")
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
     port.name_topics(TopicsWanted(*key_of(sf), numbers=(topic.number, 12345)))
     await port.locate(Locate(*key_of(sf), number=topic.number, partition=0, offset=0))
     names, located = await said(port)
@@ -263,7 +262,7 @@ async def test_a_reader_joins_beside_a_link_whose_stream_is_gone(
     await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
     await until(lambda: [link.phase for link in sf.links.states.values()] == [Phase.READY])
     monkeypatch.setattr(sf.links, "source", _gone)
-    port = ReaderPort(sf.cluster, ReaderHello("w", 1))
+    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
     sf.links.reader_joined(port)
     assert sf.links.granting.table.ports == [port]
     sf.links.reader_left(port)
@@ -271,9 +270,9 @@ async def test_a_reader_joins_beside_a_link_whose_stream_is_gone(
 
 async def test_a_reader_that_cannot_join_leaves_nothing_behind(sf: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left of it would be given grants that nobody reads."""
-    joined: list[ReaderPort] = []
+    joined: list[ConnectedReader] = []
 
-    def join(port: ReaderPort) -> None:
+    def join(port: ConnectedReader) -> None:
         sf.links.granting.join(port)
         joined.append(port)
         _gone()

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import cast
 
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.assignment import Granting
-from fairlead.gateway.links.codes import RolledBack
-from fairlead.gateway.links.contact import Backoff, Gateways
-from fairlead.gateway.links.state import LinkState, Phase
+from fairlead.gateway.links.destination import Backoff, Gateways
+from fairlead.gateway.links.errors import RolledBack
+from fairlead.gateway.links.granting import Granting
+from fairlead.gateway.links.running_link import Phase, RunningLink
 from fairlead.gateway.links.status import Backlog, percentage, state_of
 from fairlead.model.names import StreamPath
 from fairlead.wire.messages import LinkAnswer, ReadReport
@@ -29,12 +29,12 @@ class NoGrants:
         return [1] * self._grants
 
 
-def link() -> LinkState:
+def link() -> RunningLink:
     """A link that was just begun."""
-    return LinkState(RECORD, cast(Backoff, None), cast(Gateways, None))
+    return RunningLink(RECORD, cast(Backoff, None), cast(Gateways, None))
 
 
-def shown(state: LinkState, grants: int = 0) -> str:
+def shown(state: RunningLink, grants: int = 0) -> str:
     """What `replica list` says of it."""
     return state_of(state, cast(Granting, NoGrants(grants))).removeprefix("REPLICA_STATE_")
 
@@ -84,7 +84,7 @@ def test_a_rescan_is_another_link_for_the_destination() -> None:
     assert before == RECORD.id
     assert state.wire_id != before
     assert len(state.wire_id) == 16
-    assert state.wire_id != LinkState(replace(RECORD, rescan=2), state.backoff, state.gateways).wire_id
+    assert state.wire_id != RunningLink(replace(RECORD, rescan=2), state.backoff, state.gateways).wire_id
 
 
 def test_the_states_are_the_originals() -> None:

@@ -7,9 +7,9 @@ from itertools import count
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.links.connected_reader import ConnectedReader
 from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
-from fairlead.gateway.links.reader_port import ReaderPort
-from fairlead.gateway.links.state import LinkState, SliceKey, urls_of
+from fairlead.gateway.links.running_link import RunningLink, SliceKey, urls_of
 from fairlead.model.names import SLICES
 from fairlead.storage.names import shard_prefix
 from fairlead.streamlog.values import GrantRun
@@ -30,15 +30,15 @@ class Granting:
         self._data_root = data_root
         self._numbers = count(1)
 
-    def join(self, port: ReaderPort) -> None:
+    def join(self, port: ConnectedReader) -> None:
         """A reader has connected."""
         self.table.ports.append(port)
 
-    def leave(self, port: ReaderPort) -> set[bytes]:
+    def leave(self, port: ConnectedReader) -> set[bytes]:
         """A reader has gone; answers the links that lost grants."""
         return self.table.leave(port)
 
-    def withdraw(self, link: LinkState, reason: str) -> GrantRun | None:
+    def withdraw(self, link: RunningLink, reason: str) -> GrantRun | None:
         """Take all grants of a link back; answers the largest run among them."""
         return self.table.withdraw(self.table.of(link.record.id), reason)
 
@@ -47,7 +47,7 @@ class Granting:
         self.table.drop(held.number)
         held.port.release(None if held.repair else held.key)
 
-    def fill(self, link: LinkState, stream: Stream) -> None:
+    def fill(self, link: RunningLink, stream: Stream) -> None:
         """Grant every slice of a link that nobody holds, if there is a reader with room."""
         for shard in range(len(stream.shards)):
             missing = self._missing(link, shard)
@@ -55,7 +55,7 @@ class Granting:
                 self._give(link, stream, shard, missing)
 
     def repair(
-        self, link: LinkState, stream: Stream, behind: Sequence[BehindPartition], *, alone: bool = False
+        self, link: RunningLink, stream: Stream, behind: Sequence[BehindPartition], *, alone: bool = False
     ) -> bool:
         """Grant a repair for partitions that are behind and whose topics are here; False if none could be. `alone`:
         nobody else is granted their slices until it is done."""
@@ -69,7 +69,7 @@ class Granting:
                 given |= self._give_repair(link, stream, shard_number, partitions[:REPAIRED_AT_ONCE], alone=alone)
         return given
 
-    def pending_bytes(self, link: LinkState, stream: Stream) -> dict[SliceKey, int]:
+    def pending_bytes(self, link: RunningLink, stream: Stream) -> dict[SliceKey, int]:
         """By slice, the bytes of batches that the destination has not."""
         return {
             (number, each): left.bytes
@@ -77,7 +77,7 @@ class Granting:
             for each, left in shard.log.pending(link.effective_of(number)).items()
         }
 
-    def should_spread(self, link: LinkState, stream: Stream) -> bool:
+    def should_spread(self, link: RunningLink, stream: Stream) -> bool:
         """A big backlog of this link is read by fewer tasks than there are."""
         for number, shard in enumerate(stream.shards):
             readers = {id(held.port) for held in self.table.of(link.record.id) if held.key[1] == number}
@@ -87,7 +87,7 @@ class Granting:
                 return True
         return False
 
-    def _missing(self, link: LinkState, shard: int) -> dict[int, int]:
+    def _missing(self, link: RunningLink, shard: int) -> dict[int, int]:
         """By slice that nobody holds, where to begin."""
         held = self.table.slices(link.record.id, shard)
         starts = {each: start for each, start in link.start_of(shard).items() if each not in held}
@@ -96,7 +96,7 @@ class Granting:
             return starts
         return {each: start for each, start in starts.items() if link.effective((shard, each)) < until}
 
-    def _give(self, link: LinkState, stream: Stream, shard: int, missing: dict[int, int]) -> None:
+    def _give(self, link: RunningLink, stream: Stream, shard: int, missing: dict[int, int]) -> None:
         ports = self.table.free()
         if not ports:
             return
@@ -105,7 +105,9 @@ class Granting:
         for port, group in zip(ports, groups(pending, len(ports)), strict=False):
             self._grant(port, link, stream, shard, {each: missing[each] for each in group})
 
-    def _grant(self, port: ReaderPort, link: LinkState, stream: Stream, shard: int, slices: dict[int, int]) -> None:
+    def _grant(
+        self, port: ConnectedReader, link: RunningLink, stream: Stream, shard: int, slices: dict[int, int]
+    ) -> None:
         log = stream.shards[shard].log
         read_from = {each: max(start, link.effective((shard, each))) for each, start in slices.items()}
         grant = Grant(
@@ -132,7 +134,7 @@ class Granting:
         port.grant(grant)
 
     def _give_repair(
-        self, link: LinkState, stream: Stream, shard: int, partitions: tuple[RepairPartition, ...], *, alone: bool
+        self, link: RunningLink, stream: Stream, shard: int, partitions: tuple[RepairPartition, ...], *, alone: bool
     ) -> bool:
         ports = self.table.free()
         if not ports:
@@ -160,7 +162,7 @@ class Granting:
         ports[0].repair(grant)
         return True
 
-    def _destination(self, link: LinkState) -> StreamPlace:
+    def _destination(self, link: RunningLink) -> StreamPlace:
         """Where a link's frames go; the URLs begin with the one whose turn it is."""
         replica = link.record.replica_path
         urls = link.gateways.in_turn(urls_of(self._cluster, link.record))
@@ -170,6 +172,6 @@ class Granting:
         return StreamPlace(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
 
 
-def _until(link: LinkState, shard: int) -> int | None:
+def _until(link: RunningLink, shard: int) -> int | None:
     once = link.record.once
     return None if once is None else once[shard]

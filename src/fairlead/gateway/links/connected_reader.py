@@ -45,7 +45,7 @@ class _Name:
     first: int
 
 
-class ReaderPort:
+class ConnectedReader:
     """One connected reader task."""
 
     def __init__(

@@ -15,8 +15,8 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
-from fairlead.gateway.links.reader_port import ReaderPort
-from fairlead.gateway.links.task_messages import LinkTasks
+from fairlead.gateway.links.connected_reader import ConnectedReader
+from fairlead.gateway.links.task_reports import LinkTasks
 from fairlead.model.errors import InvalidValue
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import (
@@ -80,7 +80,7 @@ async def reader(socket: WebSocket) -> None:
     hello = await _hello(socket, READER_SAYS, ReaderHello)
     if hello is None:
         return
-    port = ReaderPort(links.cluster, hello)
+    port = ConnectedReader(links.cluster, hello)
     try:
         links.reader_joined(port)
         await _converse(socket, port.outgoing, READER_SAYS, lambda message: _from_reader(links, port, message))
@@ -88,7 +88,7 @@ async def reader(socket: WebSocket) -> None:
         links.reader_left(port)
 
 
-async def _from_reader(links: LinkTasks, port: ReaderPort, message: object) -> None:
+async def _from_reader(links: LinkTasks, port: ConnectedReader, message: object) -> None:
     match message:
         case ReadReport():
             links.read(port, message)

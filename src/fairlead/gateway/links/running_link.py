@@ -10,7 +10,7 @@ from enum import Enum
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.contact import Backoff, Gateways
+from fairlead.gateway.links.destination import Backoff, Gateways
 from fairlead.model.errors import FairleadError
 from fairlead.model.names import SLICES
 from fairlead.wire.messages import LinkAnswer, ReadReport
@@ -56,7 +56,7 @@ class LinkCounts:
 
 
 @dataclass(slots=True)
-class LinkState:
+class RunningLink:
     """One link, as it runs."""
 
     record: LinkRecord
