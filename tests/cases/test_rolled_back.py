@@ -6,16 +6,16 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from fairlead.gateway.links.running_link import Phase
+from fairlead.gateway.links.lifecycle import State
 from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, held, link, path_at
 from tests.gateway.rig import Site, until
 from tests.gateway.tasks import task
 
 
-def phase(site: Site) -> Phase:
+def state(site: Site) -> State:
     """Of the only link."""
-    (state,) = site.links.states.values()
-    return state.phase
+    (running,) = site.manager.running
+    return running.state
 
 
 async def test_yesterdays_directory_under_a_live_link_is_noticed(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ async def test_yesterdays_directory_under_a_live_link_is_noticed(tmp_path: Path)
         await ny.stream(SHIPS)
         today = await today_and_yesterday(tmp_path, ny)
         async with Site("sf", tmp_path / "yesterday") as sf, task(sf):
-            await until(lambda: phase(sf) is Phase.STOPPED, WAIT_SECONDS)
+            await until(lambda: state(sf) is State.STOPPED, WAIT_SECONDS)
             (status,) = sf.links.list(SHIPS)
             assert status["replicaState"] == "REPLICA_STATE_UNEXPECTED"
             assert "rolled back" in status["errors"]["Msg"]
@@ -36,7 +36,7 @@ async def test_yesterdays_directory_under_a_live_link_is_noticed(tmp_path: Path)
             assert held(ny) == today, "a stopped link sends nothing"
             await sf.links.resume(SHIPS, path_at(ny), rescan=True)
             await until(lambda: ny.end(SHIPS, "new") == 1 and ny.end(SHIPS, "untouched") == 2, WAIT_SECONDS)
-            await until(lambda: phase(sf) is Phase.READY, WAIT_SECONDS)
+            await until(lambda: state(sf).ready, WAIT_SECONDS)
             await check_conflict(sf, ny)
             for topic in ("rewritten", "lost"):
                 assert held(ny)[topic, 0] == today[topic, 0]

@@ -12,7 +12,7 @@ import httpx
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
-from fairlead.gateway.links.commands import LinkManager
+from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.envelope import to_error
@@ -110,8 +110,8 @@ async def _open(
     links = LinkManager(cluster, http, clock, randomness)
     links.start()
     started.push_async_callback(links.close)
-    context = RestContext(cluster, links, http, FakeListeners(), "tester", clock.monotonic_ms())
-    app = build_app(context, ApplyGateway(cluster))
+    context = RestContext(cluster, links.commands, links.copies, http, FakeListeners(), "tester", clock.monotonic_ms())
+    app = build_app(context, links, ApplyGateway(cluster))
     mounts[name] = httpx.ASGITransport(app, raise_app_exceptions=False)
     return Desk(cluster, http)
 

@@ -27,8 +27,8 @@ from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.apply.socket import ApplyGateway
-from fairlead.gateway.links.commands import LinkManager
-from fairlead.gateway.links.destination import Timing
+from fairlead.gateway.links.manager import LinkManager
+from fairlead.gateway.links.timing import Timing
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.errors import Missing
@@ -138,7 +138,7 @@ class Site:
         self._http = httpx.AsyncClient(trust_env=False)
         self.apply = ApplyGateway(self.cluster)
         self.apply.start()
-        self.links = LinkManager(
+        self.manager = LinkManager(
             self.cluster,
             self._http,
             SystemClock(),
@@ -146,13 +146,14 @@ class Site:
             data_root=str(self._folder),
             timing=self._timing,
         )
+        self.links, self.copies = self.manager.commands, self.manager.copies
         await self._listen()
-        self.links.start()
+        self.manager.start()
         return self
 
     async def _listen(self) -> None:
-        context = RestContext(self.cluster, self.links, self._http, cast(Any, NoListeners()), "tester")
-        app = build_app(context, self.apply)
+        context = RestContext(self.cluster, self.links, self.copies, self._http, cast(Any, NoListeners()), "tester")
+        app = build_app(context, self.manager, self.apply)
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self.port))
@@ -181,7 +182,7 @@ class Site:
 
     async def __aexit__(self, *exc: object) -> None:
         self.apply.close()
-        await self.links.close()
+        await self.manager.close()
         self._server.should_exit = self._server.force_exit = True
         await self._serving
         await self._http.aclose()

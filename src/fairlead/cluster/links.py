@@ -1,7 +1,7 @@
 """Links and upstreams as this cluster records them: both halves of the two-way agreement.
 
 Data flows only if the source's cluster has a link and the replica's cluster an upstream. Only records are kept here;
-`gateway/links/commands.py` acts on them and is told of each change.
+`gateway/links/runner.py` acts on them and is told of each change.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from fairlead.gateway.apply import routes as apply_routes
 from fairlead.gateway.apply import socket as apply_socket
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.links import control_routes
+from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest import routes
 from fairlead.gateway.rest.cluster import describe, stopped_shards
 from fairlead.gateway.rest.context import RestContext
@@ -30,11 +31,12 @@ _log = structlog.get_logger(__name__)
 ABOUT = "Admin interface of one cluster. Parameters as in `fairlead stream …`; see docs/guides/rest.md."
 
 
-def build_app(context: RestContext, apply: ApplyGateway) -> FastAPI:
-    """The whole application for one cluster; `apply` has the connections that bring frames for its replicas."""
+def build_app(context: RestContext, links: LinkManager, apply: ApplyGateway) -> FastAPI:
+    """The whole application for one cluster; `links` has those whose source is here, `apply` the connections that bring
+    frames for its replicas."""
     app = FastAPI(title="Fairlead", version=__version__, description=ABOUT, redoc_url=None)
     app.state.cluster = context.cluster
-    app.state.links = context.links
+    app.state.links = links
     app.state.apply = apply
     app.include_router(routes.build(context))
     for router in (control_routes.router, apply_socket.router, apply_routes.router, records_routes.router):

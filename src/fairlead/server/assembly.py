@@ -23,7 +23,7 @@ from fairlead.client.admin import new_http_client
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
-from fairlead.gateway.links.commands import LinkManager
+from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.addresses import Address, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
@@ -152,13 +152,14 @@ async def _start_http(
     started.push_async_callback(links.close)
     context = RestContext(
         cluster=cluster,
-        links=links,
+        links=links.commands,
+        copies=links.copies,
         http=http,
         listeners=listeners,
         user=getpass.getuser(),
         started_ms=cluster.clock.monotonic_ms(),
     )
-    listener = HttpListener(build_app(context, apply))
+    listener = HttpListener(build_app(context, links, apply))
     started.push_async_callback(listener.stop)
     await listener.start(http_socket)
     links.start()

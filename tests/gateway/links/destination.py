@@ -14,7 +14,9 @@ from tests.gateway.rig import FAST
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import StreamSettings
-from fairlead.gateway.links.commands import LinkManager
+from fairlead.gateway.links.commands import LinkCommands
+from fairlead.gateway.links.copystream import CopyCommands
+from fairlead.gateway.links.manager import LinkManager
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.envelope import error_envelope
 from fairlead.model.errors import FairleadError
@@ -67,7 +69,8 @@ class Source:
     """The source's cluster, with one stream, and its links."""
 
     cluster: Cluster
-    links: LinkManager
+    links: LinkCommands
+    copies: CopyCommands
     destination: Destination
 
     def error(self) -> str:
@@ -91,10 +94,10 @@ async def source(destination: Destination) -> AsyncIterator[Source]:
         )
         await cluster.create_stream(SHIPS, StreamSettings())
         async with httpx.AsyncClient(transport=httpx.MockTransport(destination.handle)) as http:
-            links = LinkManager(cluster, http, clock, randomness, timing=FAST)
-            links.start()
+            manager = LinkManager(cluster, http, clock, randomness, timing=FAST)
+            manager.start()
             try:
-                yield Source(cluster, links, destination)
+                yield Source(cluster, manager.commands, manager.copies, destination)
             finally:
-                await links.close()
+                await manager.close()
                 await cluster.close()

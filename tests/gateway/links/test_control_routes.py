@@ -14,7 +14,6 @@ from websockets.exceptions import ConnectionClosed
 
 from fairlead.gateway.links import connected_reader, granting
 from fairlead.gateway.links.connected_reader import ConnectedReader
-from fairlead.gateway.links.running_link import Phase
 from fairlead.model.errors import UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.values import GrantRun, LogObject
@@ -69,86 +68,86 @@ def key_of(site: Site) -> tuple[bytes, int]:
     return site.cluster.stream(SHIPS).id, 0
 
 
-async def said(port: ConnectedReader) -> list[Any]:
+async def said(reader: ConnectedReader) -> list[Any]:
     """What waits to be said."""
-    return await asyncio.wait_for(port.outgoing(), 1)
+    return await asyncio.wait_for(reader.outgoing(), 1)
 
 
 async def test_a_grant_is_followed_by_the_objects_from_its_position_on(sf: Site) -> None:
     """The reader knows at once what to read."""
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
-    port.grant(grant_of(sf, 1))
-    grant, announce = await said(port)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    reader.grant(grant_of(sf, 1))
+    grant, announce = await said(reader)
     assert isinstance(grant, Grant)
     assert isinstance(announce, Announce)
     assert announce.reset
     assert (announce.objects[0].first, announce.end) == (1, 3)
 
 
-async def write_and_tell(sf: Site, port: ConnectedReader) -> None:
-    """One more commit, and the port hears of it."""
+async def write_and_tell(sf: Site, reader: ConnectedReader) -> None:
+    """One more commit, and the reader hears of it."""
     await sf.write(SHIPS, "a", b"x")
-    port.moved(key_of(sf))
+    reader.moved(key_of(sf))
 
 
 async def test_new_commits_gather_while_the_socket_is_busy(sf: Site) -> None:
     """Five commits, one announcement, only of what was not named before."""
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
-    port.grant(grant_of(sf, 0))
-    await said(port)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    reader.grant(grant_of(sf, 0))
+    await said(reader)
     for _ in range(5):
-        await write_and_tell(sf, port)
-    (announce,) = await said(port)
+        await write_and_tell(sf, reader)
+    (announce,) = await said(reader)
     assert [each.first for each in announce.objects] == [3, 4, 5, 6, 7]
     assert not announce.reset
 
 
 async def test_commits_of_a_busy_log_gather_into_one_announcement(sf: Site) -> None:
     """The first after a pause is said at once; those that follow it closely are said together."""
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=0.3)
-    port.grant(grant_of(sf, 3))
-    await said(port)
-    await write_and_tell(sf, port)
-    (first,) = await said(port)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=0.3)
+    reader.grant(grant_of(sf, 3))
+    await said(reader)
+    await write_and_tell(sf, reader)
+    (first,) = await said(reader)
     assert [each.first for each in first.objects] == [3]
     for _ in range(5):
-        await write_and_tell(sf, port)
-    (second,) = await said(port)
+        await write_and_tell(sf, reader)
+    (second,) = await said(reader)
     assert [each.first for each in second.objects] == [4, 5, 6, 7, 8]
 
 
 async def test_what_else_is_to_be_said_does_not_wait_for_commits_to_gather(sf: Site) -> None:
     """A withdrawal is said at once, however lately a commit was announced."""
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=3600)
-    port.grant(grant_of(sf, 3))
-    await said(port)
-    await write_and_tell(sf, port)
-    await said(port)
-    await write_and_tell(sf, port)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=3600)
+    reader.grant(grant_of(sf, 3))
+    await said(reader)
+    await write_and_tell(sf, reader)
+    await said(reader)
+    await write_and_tell(sf, reader)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(port.outgoing(), 0.05)
-    port.withdraw(1, None, "paused")
-    assert Withdraw(1, "paused") in await said(port)
+        await asyncio.wait_for(reader.outgoing(), 0.05)
+    reader.withdraw(1, None, "paused")
+    assert Withdraw(1, "paused") in await said(reader)
 
 
 async def test_a_shard_is_followed_only_while_it_is_granted(sf: Site) -> None:
     """After the last grant has ended nothing is said about it."""
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
-    port.grant(grant_of(sf, 0))
-    await said(port)
-    port.withdraw(1, key_of(sf), "paused")
-    assert await said(port) == [Withdraw(1, "paused")]
-    port.moved(key_of(sf))
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    reader.grant(grant_of(sf, 0))
+    await said(reader)
+    reader.withdraw(1, key_of(sf), "paused")
+    assert await said(reader) == [Withdraw(1, "paused")]
+    reader.moved(key_of(sf))
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(port.outgoing(), 0.05)
+        await asyncio.wait_for(reader.outgoing(), 0.05)
 
 
 async def test_a_long_list_of_objects_is_said_in_parts(sf: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part ends where its last object does, the last one at the announced end."""
     monkeypatch.setattr(connected_reader, "OBJECTS_PER_MESSAGE_MAX", 2)
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
-    port.grant(grant_of(sf, 0))
-    _, *parts = await said(port)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    reader.grant(grant_of(sf, 0))
+    _, *parts = await said(reader)
     assert [(part.end, part.reset, len(part.objects)) for part in parts] == [(2, True, 2), (3, False, 1)]
 
 
@@ -161,20 +160,20 @@ async def test_a_list_that_is_cut_within_a_merged_run_allows_reading_up_to_the_r
     run = [LogObject(name, 1, 3, segment=True) for name in ("control", "data", "data-2")]
     objects = [LogObject("first", 0, 1, segment=True), *run]
     monkeypatch.setattr(type(log), "objects", lambda *_: objects)
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
-    port.grant(grant_of(sf, 0))
-    _, *parts = await said(port)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    reader.grant(grant_of(sf, 0))
+    _, *parts = await said(reader)
     assert [[each.name for each in part.objects] for part in parts] == [["first"], ["control"], ["data"], ["data-2"]]
     assert [part.end for part in parts] == [1, 1, 1, 3]
 
 
 async def test_a_reader_that_missed_an_object_is_told_again(sf: Site) -> None:
     """The list begins anew at the commit that it names."""
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
-    port.grant(grant_of(sf, 0))
-    await said(port)
-    port.list_again(ListObjects(*key_of(sf), from_commit=2))
-    (announce,) = await said(port)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    reader.grant(grant_of(sf, 0))
+    await said(reader)
+    reader.list_again(ListObjects(*key_of(sf), from_commit=2))
+    (announce,) = await said(reader)
     assert announce.reset
     assert [each.first for each in announce.objects] == [2]
 
@@ -182,10 +181,10 @@ async def test_a_reader_that_missed_an_object_is_told_again(sf: Site) -> None:
 async def test_topic_numbers_and_places_of_rows_are_answered(sf: Site) -> None:
     """Unknown numbers are left out; a partition's objects are named up to the announced end."""
     shard, topic = sf.cluster.stream(SHIPS).topic("a")
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
-    port.name_topics(TopicsWanted(*key_of(sf), numbers=(topic.number, 12345)))
-    await port.locate(Locate(*key_of(sf), number=topic.number, partition=0, offset=0))
-    names, located = await said(port)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    reader.name_topics(TopicsWanted(*key_of(sf), numbers=(topic.number, 12345)))
+    await reader.locate(Locate(*key_of(sf), number=topic.number, partition=0, offset=0))
+    names, located = await said(reader)
     assert isinstance(names, Topics)
     assert names.topics == (TopicName(topic.number, topic.incarnation, "a"),)
     assert isinstance(located, Located)
@@ -214,7 +213,7 @@ async def test_a_second_hello_ends_the_conversation(sf: Site, path: str, hello: 
         await socket.send(to_json(hello))
         with pytest.raises(ConnectionClosed, match="second hello"):
             await socket.recv()
-    await until(lambda: not sf.links.granting.table.ports and not sf.links.sinks)
+    await until(lambda: not sf.manager.granting.table.readers and not sf.manager.granting.sinks)
 
 
 async def test_a_big_backlog_is_divided_also_when_a_reader_joins_later(
@@ -260,30 +259,26 @@ async def test_a_reader_joins_beside_a_link_whose_stream_is_gone(
 ) -> None:
     """The others' links are served."""
     await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
-    await until(lambda: [link.phase for link in sf.links.states.values()] == [Phase.READY])
-    monkeypatch.setattr(sf.links, "source", _gone)
-    port = ConnectedReader(sf.cluster, ReaderHello("w", 1))
-    sf.links.reader_joined(port)
-    assert sf.links.granting.table.ports == [port]
-    sf.links.reader_left(port)
+    await until(lambda: [link.state.ready for link in sf.manager.running] == [True])
+    monkeypatch.setattr(sf.cluster, "stream_by_id", lambda id: None)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    sf.manager.tasks.reader_joined(reader)
+    assert sf.manager.granting.table.readers == [reader]
+    sf.manager.tasks.reader_left(reader)
 
 
 async def test_a_reader_that_cannot_join_leaves_nothing_behind(sf: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left of it would be given grants that nobody reads."""
     joined: list[ConnectedReader] = []
 
-    def join(port: ConnectedReader) -> None:
-        sf.links.granting.join(port)
-        joined.append(port)
-        _gone()
+    def join(reader: ConnectedReader) -> None:
+        sf.manager.granting.join(reader)
+        joined.append(reader)
+        raise UnknownStream("it was deleted")
 
-    monkeypatch.setattr(sf.links, "reader_joined", join)
+    monkeypatch.setattr(sf.manager.tasks, "reader_joined", join)
     async with connect(sf.url.replace("http", "ws") + "/control/reader") as socket:
         await socket.send(to_json(ReaderHello("w", 1)))
         with pytest.raises(ConnectionClosed):
             await socket.recv()
-    await until(lambda: joined and not sf.links.granting.table.ports)
-
-
-def _gone(*_: object) -> Any:
-    raise UnknownStream("it was deleted")
+    await until(lambda: joined and not sf.manager.granting.table.readers)

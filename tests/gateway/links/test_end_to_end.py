@@ -10,7 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, until
 
-from fairlead.gateway.links.running_link import Phase
+from fairlead.gateway.links.lifecycle import State
+from fairlead.gateway.links.running_link import source_of
 from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, NotFound, NotImplementedYet, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.rows import Kind
@@ -29,10 +30,10 @@ async def same(sf: Site, ny: Site) -> None:
     await until(lambda: sf.ends(SHIPS) == ny.ends(SHIPS))
 
 
-def state(sf: Site) -> Phase:
+def state(sf: Site) -> State:
     """Of the only link."""
-    (link,) = sf.links.states.values()
-    return link.phase
+    (link,) = sf.manager.running
+    return link.state
 
 
 def error(sf: Site) -> str:
@@ -79,7 +80,7 @@ async def test_a_link_without_a_reader_waits_and_says_so(sf: Site, ny: Site) -> 
     """The copy is scheduled; with a reader it runs."""
     await sf.write(SHIPS, "a", b"1", b"2")
     await agree(sf, ny)
-    await until(lambda: state(sf) is Phase.READY)
+    await until(lambda: state(sf).ready)
     (status,) = sf.links.list(SHIPS)
     assert status["replicaState"] == "REPLICA_STATE_COPY_SCHEDULE"
     assert status["putsPending"] > 0
@@ -174,8 +175,8 @@ async def test_frames_that_were_lost_on_the_way_are_sent_again(sf: Site, ny: Sit
         await until(lambda: first.grants)
         first.hold.clear()
         await sf.write(SHIPS, "a", b"1")
-        (link,) = sf.links.states.values()
-        await until(lambda: any(emitted for _, emitted in link.scanned.values()))
+        end = sf.cluster.stream(SHIPS).shards[0].log.end
+        await until(lambda: sf.links.list(SHIPS)[0]["positions"][0]["highest"] == end)
         (status,) = sf.links.list(SHIPS)
         assert not status["isUptodate"]
     async with Worker(sf):
@@ -210,7 +211,7 @@ async def test_a_changed_replica_stops_the_link_naming_the_commands(sf: Site, ny
         await ny.stream(SHIPS)
         await ny.links.add_upstream(SHIPS, SOURCE)
         await sf.write(SHIPS, "a", b"2")
-        await until(lambda: state(sf) is Phase.STOPPED)
+        await until(lambda: state(sf) is State.STOPPED)
         assert f"fairlead stream replica remove -path {SOURCE} -replica {REPLICA}" in error(sf)
         (status,) = sf.links.list(SHIPS)
         assert status["replicaState"] == "REPLICA_STATE_UNEXPECTED"
@@ -248,7 +249,7 @@ async def test_a_rolled_back_source_is_noticed_and_can_be_rescanned(sf: Site, ny
         await same(sf, ny)
     await sf.links.pause(SHIPS, REPLICA)
     async with Site("sf", tmp_path / "old") as restored, Worker(restored):
-        await until(lambda: state(restored) is Phase.STOPPED)
+        await until(lambda: state(restored) is State.STOPPED)
         (status,) = restored.links.list(SHIPS)
         assert status["replicaState"] == "REPLICA_STATE_UNEXPECTED"
         assert "rolled back" in status["errors"]["Msg"]
@@ -258,7 +259,7 @@ async def test_a_rolled_back_source_is_noticed_and_can_be_rescanned(sf: Site, ny
         await restored.links.resume(SHIPS, REPLICA, rescan=True)
         await until(lambda: ny.end(SHIPS, "b") == 1)
         assert ny.end(SHIPS, "a") == 3
-        assert state(restored) is Phase.READY
+        assert state(restored).ready
 
 
 async def test_a_stream_is_replicated_inside_one_cluster(sf: Site) -> None:
@@ -362,15 +363,15 @@ async def test_copystream_copies_what_is_there_and_ends(sf: Site, ny: Site) -> N
     """The destination is made, grants it once, and no standing agreement is left on either side."""
     await sf.write(SHIPS, "a", b"1", b"2")
     async with Worker(sf):
-        await sf.links.copystream(SHIPS, REPLICA, ny.urls)
-        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+        await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
         await sf.write(SHIPS, "a", b"3")
     assert ny.end(SHIPS, "a") == 2
     replica = ny.cluster.stream(SHIPS)
     assert ny.cluster.links.upstreams(replica.id) == []
     assert replica.shards[0].state.links() == set()
     assert sf.cluster.links.all() == []
-    assert sf.links.copy_status(SHIPS, REPLICA)["recordsCopied"] == 2
+    assert sf.copies.status(SHIPS, REPLICA)["recordsCopied"] == 2
 
 
 async def test_the_end_of_a_copy_is_no_failure(sf: Site, ny: Site) -> None:
@@ -378,30 +379,30 @@ async def test_the_end_of_a_copy_is_no_failure(sf: Site, ny: Site) -> None:
     await sf.write(SHIPS, "a", b"1")
     with capture_logs() as logs:
         async with Worker(sf):
-            await sf.links.copystream(SHIPS, REPLICA, ny.urls)
-            await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+            await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+            await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
             await asyncio.sleep(0.2)
     assert [line for line in logs if line["log_level"] in {"warning", "error"}] == []
-    assert sf.links.failures == 0
+    assert sf.manager.failures.count == 0
 
 
 async def test_a_link_of_a_damaged_stream_says_so(sf: Site, ny: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not that the stream was deleted."""
     await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
-    (link,) = sf.links.states.values()
+    (link,) = sf.manager.running
     monkeypatch.setattr(sf.cluster, "stream_by_id", lambda id: None)
     monkeypatch.setitem(sf.cluster.damaged, SHIPS, Damaged("segment", "cut"))
     with pytest.raises(Damaged, match="segment: cut"):
-        sf.links.source(link)
+        source_of(sf.cluster, link.record)
     del sf.cluster.damaged[SHIPS]
     with pytest.raises(UnknownStream, match="was deleted"):
-        sf.links.source(link)
+        source_of(sf.cluster, link.record)
 
 
 async def test_an_empty_stream_is_copied_at_once(sf: Site, ny: Site) -> None:
     """There is nothing to wait for, not even a reader."""
-    await sf.links.copystream(SHIPS, REPLICA, ny.urls)
-    await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+    await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+    await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
     assert ny.cluster.stream(SHIPS)
 
 
@@ -412,8 +413,8 @@ async def test_a_copy_beside_a_paused_link_sends_nothing_twice(sf: Site, ny: Sit
     await sf.links.add_replica(SHIPS, REPLICA, paused=True, urls=ny.urls)
     await ny.links.add_upstream(SHIPS, SOURCE)
     async with Worker(sf):
-        await sf.links.copystream(SHIPS, REPLICA, ny.urls)
-        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+        await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
         await sf.links.resume(SHIPS, REPLICA)
         await sf.write(SHIPS, "a", b"3")
         await same(sf, ny)
@@ -425,11 +426,11 @@ async def test_a_copy_beside_a_paused_link_sends_nothing_twice(sf: Site, ny: Sit
 async def test_a_copy_into_a_deleted_stream_fails(sf: Site, ny: Site) -> None:
     """The copy ends with the reason, and its link is gone."""
     await sf.write(SHIPS, "a", b"1")
-    await sf.links.copystream(SHIPS, REPLICA, ny.urls)
-    await until(lambda: state(sf) is Phase.READY)
+    await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+    await until(lambda: state(sf).ready)
     await ny.cluster.delete_stream(SHIPS)
     async with Worker(sf):
-        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "failed")
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "failed")
     assert sf.cluster.links.all() == []
 
 

@@ -9,12 +9,13 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.links.connected_reader import ConnectedReader
 from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
 from fairlead.gateway.links.granting import Granting
+from fairlead.gateway.links.running_links import RunningLinks
 from fairlead.streamlog.values import GrantRun, WriterEpoch
 
 KEY = (b"s" * 16, 0)
 
 
-class FakePort:
+class FakeReader:
     """A reader that remembers what was taken from it."""
 
     def __init__(self, slots: int = 2) -> None:
@@ -25,15 +26,15 @@ class FakePort:
         self.withdrawn.append((grant, reason))
 
 
-def held(number: int, port: FakePort, link: bytes = b"l", slices: frozenset[int] = frozenset({1})) -> Held:
+def held(number: int, reader: FakeReader, link: bytes = b"l", slices: frozenset[int] = frozenset({1})) -> Held:
     """A grant under run (1, number)."""
-    return Held(number, link, GrantRun(1, number), KEY, slices, cast(ConnectedReader, port))
+    return Held(number, link, GrantRun(1, number), KEY, slices, cast(ConnectedReader, reader))
 
 
-def table_of(*ports: FakePort) -> GrantTable:
+def table_of(*readers: FakeReader) -> GrantTable:
     """A table with these readers."""
     table = GrantTable()
-    table.ports.extend(cast(list[ConnectedReader], list(ports)))
+    table.readers.extend(cast(list[ConnectedReader], list(readers)))
     return table
 
 
@@ -67,7 +68,7 @@ def test_runs_grow_also_above_those_a_destination_has_seen() -> None:
 
 def test_free_readers_are_offered_by_load_and_full_ones_not_at_all() -> None:
     """The reader with the fewest grants comes first."""
-    busy, idle, full = FakePort(), FakePort(), FakePort(slots=1)
+    busy, idle, full = FakeReader(), FakeReader(), FakeReader(slots=1)
     table = table_of(busy, idle, full)
     table.add(held(1, busy))
     table.add(held(2, full))
@@ -76,7 +77,7 @@ def test_free_readers_are_offered_by_load_and_full_ones_not_at_all() -> None:
 
 def test_a_reader_that_leaves_ends_its_grants() -> None:
     """The links that lost something are named, so that they are given again."""
-    one, other = FakePort(), FakePort()
+    one, other = FakeReader(), FakeReader()
     table = table_of(one, other)
     table.add(held(1, one, b"a"))
     table.add(held(2, other, b"b"))
@@ -87,19 +88,21 @@ def test_a_reader_that_leaves_ends_its_grants() -> None:
 
 def test_withdrawing_tells_the_readers_and_answers_the_largest_run() -> None:
     """Sinks are told to drop up to that run."""
-    port = FakePort()
-    table = table_of(port)
-    table.add(held(1, port))
-    table.add(held(2, port))
+    reader = FakeReader()
+    table = table_of(reader)
+    table.add(held(1, reader))
+    table.add(held(2, reader))
     assert table.withdraw(table.of(b"l"), "paused") == GrantRun(1, 2)
-    assert port.withdrawn == [(1, "paused"), (2, "paused")]
+    assert reader.withdrawn == [(1, "paused"), (2, "paused")]
     assert table.withdraw(table.of(b"l"), "paused") is None
 
 
 def test_runs_grow_across_restarts() -> None:
     """Also where no destination has seen those of the last server, whose frames may still come."""
     first, second = (
-        Granting(cast(Cluster, SimpleNamespace(meta=SimpleNamespace(log=SimpleNamespace(epoch=epoch)))), "").runs
+        Granting(
+            cast(Cluster, SimpleNamespace(meta=SimpleNamespace(log=SimpleNamespace(epoch=epoch)))), "", RunningLinks()
+        ).runs
         for epoch in (WriterEpoch(1, b"a" * 16), WriterEpoch(2, b"b" * 16))
     )
     for _ in range(5):

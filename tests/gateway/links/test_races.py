@@ -14,7 +14,7 @@ from tests.gateway.rig import FAST, until
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.commands import LinkManager
+from fairlead.gateway.links.manager import LinkManager
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import AlreadyExists, NotAllowed, StorageUnavailable
 from fairlead.model.names import StreamPath
@@ -48,9 +48,9 @@ async def test_a_failed_copy_ends_also_when_its_end_cannot_be_written_at_first(m
             await remove(link)
 
         monkeypatch.setattr(sf.cluster.links, "remove", remove_later)
-        await sf.links.copystream(SHIPS, REPLICA, URLS)
-        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "failed")
-        assert sf.links.copy_status(SHIPS, REPLICA)["error"] == "not here"
+        await sf.copies.begin(SHIPS, REPLICA, URLS)
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "failed")
+        assert sf.copies.status(SHIPS, REPLICA)["error"] == "not here"
         assert sf.cluster.links.all() == []
 
 
@@ -59,12 +59,12 @@ async def test_two_calls_for_the_same_copy_at_once_begin_one() -> None:
     destination = Destination()
     async with source(destination) as sf:
         destination.open.clear()
-        calls = [asyncio.ensure_future(sf.links.copystream(SHIPS, REPLICA, URLS)) for _ in range(2)]
+        calls = [asyncio.ensure_future(sf.copies.begin(SHIPS, REPLICA, URLS)) for _ in range(2)]
         await until(lambda: "/gateway/copy" in destination.asked)
         destination.open.set()
         answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [LinkRecord, AlreadyExists]
-        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
         assert destination.asked.count("/gateway/copy") == 1
 
 
@@ -73,11 +73,11 @@ async def test_a_copy_that_could_not_begin_can_begin_later() -> None:
     destination = Destination()
     async with source(destination) as sf:
         with pytest.raises(NotAllowed, match="copied into itself"):
-            await sf.links.copystream(SHIPS, StreamPath(SHIPS))
-        await sf.links.copystream(SHIPS, REPLICA, URLS)
-        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
-        await sf.links.copystream(SHIPS, REPLICA, URLS)
-        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+            await sf.copies.begin(SHIPS, StreamPath(SHIPS))
+        await sf.copies.begin(SHIPS, REPLICA, URLS)
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
+        await sf.copies.begin(SHIPS, REPLICA, URLS)
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
 
 
 class Records:

@@ -68,10 +68,10 @@ async def test_links_both_ways_come_to_rest(sf: Site, ny: Site) -> None:
         await ny.write(SHIPS, "b", b"2")
         await until(lambda: same(sf, ny) and ny.links.list(SHIPS)[0]["isUptodate"])
         before = [site.cluster.stream(SHIPS).shards[0].log.end for site in (sf, ny)]
-        contacts = sf.links.contacts, ny.links.contacts
+        contacts = sf.manager.contacts.count, ny.manager.contacts.count
         await asyncio.sleep(0.5)
         assert before == [site.cluster.stream(SHIPS).shards[0].log.end for site in (sf, ny)]
-        assert contacts == (sf.links.contacts, ny.links.contacts)
+        assert contacts == (sf.manager.contacts.count, ny.manager.contacts.count)
 
 
 async def test_shards_need_not_be_as_many_on_both_sides(sf: Site, ny: Site) -> None:
@@ -95,8 +95,8 @@ async def test_a_copy_ends_by_itself(sf: Site, ny: Site) -> None:
     """Also where the last commits of the source have nothing to send."""
     await sf.write(SHIPS, "a", b"1", b"2")
     async with task(sf):
-        await sf.links.copystream(SHIPS, REPLICA, ny.urls)
-        await until(lambda: sf.links.copy_status(SHIPS, REPLICA)["state"] == "done")
+        await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
     assert ny.end(SHIPS, "a") == 2
 
 

@@ -3,4 +3,19 @@
 In: records of links, connections of reader and sink tasks, what destinations answer. Out: grants, announcements, the
 state that `replica list` shows. Always true: a slice of a link is held by at most one reader at a time. It never
 carries a record.
+
+Arrows point downwards:
+
+    control_routes · manager         what tasks say, by WebSocket · the parts put together
+    commands · copystream            what people do
+    runner · task_reports · autosetup · naming
+                                     what changed records and messages of tasks mean for which link; steps of commands
+    contact_loop · replica_cluster   the loop of one link · what autosetup does at the replica's
+    contacts                         what a destination's answer means
+    copies · failures                how a link ends, or fails
+    granting · source_logs · status  who reads what · new ends of logs · what is shown
+    grant_table · running_links      who holds what · the set of links
+    running_link · connected_reader · outbox
+    attention · destination · positions · errors
+    lifecycle · timing               the states of a link, as a pure function
 """

@@ -7,7 +7,6 @@ reason; the task comes back and says hello again. When a reader's connection end
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -16,7 +15,9 @@ import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from fairlead.gateway.links.connected_reader import ConnectedReader
-from fairlead.gateway.links.task_reports import LinkTasks
+from fairlead.gateway.links.outbox import Outbox
+from fairlead.gateway.links.runner import LinkRunner
+from fairlead.gateway.links.task_reports import TaskReports
 from fairlead.model.errors import InvalidValue
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import (
@@ -35,7 +36,6 @@ from fairlead.wire.messages import (
     SinkHello,
     SliceRefused,
     TopicsWanted,
-    WithdrawRun,
     from_json,
     to_json,
 )
@@ -46,60 +46,35 @@ router = APIRouter()
 POLICY_VIOLATION = 1008
 
 
-class Outbox:
-    """Messages that wait for a socket."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[object] = deque()
-        self._news = asyncio.Event()
-
-    def put(self, message: object) -> None:
-        self._waiting.append(message)
-        self._news.set()
-
-    async def outgoing(self) -> list[object]:
-        """Wait for messages, and return all."""
-        await self._news.wait()
-        self._news.clear()
-        messages = list(self._waiting)
-        self._waiting.clear()
-        return messages
-
-
-class SinkConnection(Outbox):
-    """One connected sink task."""
-
-    def withdraw(self, message: WithdrawRun) -> None:
-        self.put(message)
-
-
 @router.websocket("/control/reader")
 async def reader(socket: WebSocket) -> None:
     """Grants and announcements for one reader task."""
-    links: LinkTasks = socket.app.state.links
+    tasks: TaskReports = socket.app.state.links.tasks
     hello = await _hello(socket, READER_SAYS, ReaderHello)
     if hello is None:
         return
-    port = ConnectedReader(links.cluster, hello)
+    connected = ConnectedReader(socket.app.state.cluster, hello)
     try:
-        links.reader_joined(port)
-        await _converse(socket, port.outgoing, READER_SAYS, lambda message: _from_reader(links, port, message))
+        tasks.reader_joined(connected)
+        await _converse(
+            socket, connected.outgoing, READER_SAYS, lambda message: _from_reader(tasks, connected, message)
+        )
     finally:
-        links.reader_left(port)
+        tasks.reader_left(connected)
 
 
-async def _from_reader(links: LinkTasks, port: ConnectedReader, message: object) -> None:
+async def _from_reader(tasks: TaskReports, connected: ConnectedReader, message: object) -> None:
     match message:
         case ReadReport():
-            links.read(port, message)
+            tasks.read(connected, message)
         case ListObjects():
-            port.list_again(message)
+            connected.list_again(message)
         case TopicsWanted():
-            port.name_topics(message)
+            connected.name_topics(message)
         case Locate():
-            await port.locate(message)
+            await connected.locate(message)
         case Done():
-            links.done(port, message)
+            tasks.done(connected, message)
         case _:
             raise InvalidValue("a second hello")
 
@@ -107,25 +82,25 @@ async def _from_reader(links: LinkTasks, port: ConnectedReader, message: object)
 @router.websocket("/control/sink")
 async def sink(socket: WebSocket) -> None:
     """Progress and failures of one sink task; withdrawals for it."""
-    links: LinkTasks = socket.app.state.links
+    tasks: TaskReports = socket.app.state.links.tasks
     if await _hello(socket, SINK_SAYS, SinkHello) is None:
         return
-    connection = SinkConnection()
-    links.sinks.add(connection)
+    outbox = Outbox()
+    tasks.sink_joined(outbox)
     try:
-        await _converse(socket, connection.outgoing, SINK_SAYS, lambda message: _from_sink(links, message))
+        await _converse(socket, outbox.outgoing, SINK_SAYS, lambda message: _from_sink(tasks, message))
     finally:
-        links.sinks.discard(connection)
+        tasks.sink_left(outbox)
 
 
-async def _from_sink(links: LinkTasks, message: object) -> None:
+async def _from_sink(tasks: TaskReports, message: object) -> None:
     match message:
         case Progress():
-            links.progress(message)
+            tasks.progress(message)
         case Failed():
-            links.sink_failed(message)
+            tasks.sink_failed(message)
         case SliceRefused():
-            links.sink_refused(message)
+            tasks.sink_refused(message)
         case _:
             raise InvalidValue("a second hello")
 
@@ -133,14 +108,14 @@ async def _from_sink(links: LinkTasks, message: object) -> None:
 @router.websocket("/control/replicator")
 async def replicator(socket: WebSocket) -> None:
     """Tells the replicator how many links want to move data, now and at each change; it says nothing."""
-    links: LinkTasks = socket.app.state.links
+    runner: LinkRunner = socket.app.state.links.runner
     await socket.accept()
     outbox = Outbox()
 
     def tell() -> None:
-        outbox.put(LinksActive(links.active))
+        outbox.put(LinksActive(runner.active))
 
-    unwatch = links.watch(tell)
+    unwatch = runner.watch(tell)
     tell()
     try:
         await _converse(socket, outbox.outgoing, {}, _nothing)

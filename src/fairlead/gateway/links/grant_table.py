@@ -25,7 +25,7 @@ class Held:
     run: GrantRun
     key: ShardKey
     slices: frozenset[int]
-    port: ConnectedReader
+    reader: ConnectedReader
     repair: bool = False
 
 
@@ -51,7 +51,7 @@ class GrantTable:
     """All reader tasks that are connected, and what each holds."""
 
     def __init__(self) -> None:
-        self.ports: list[ConnectedReader] = []
+        self.readers: list[ConnectedReader] = []
         self._held: dict[int, Held] = {}
         self._answered: dict[int, tuple[int, int]] = {}
 
@@ -78,7 +78,7 @@ class GrantTable:
                 before = self._answered.get(held.number, (0, 0))
                 total = (before[0] + frames, before[1] + size_bytes)
                 self._answered[held.number] = total
-                held.port.credit(held.number, *total)
+                held.reader.credit(held.number, *total)
                 return
 
     def of(self, link: bytes) -> list[Held]:
@@ -89,20 +89,22 @@ class GrantTable:
         """The slices of a link's shard that are held."""
         return {s for held in self.of(link) if held.key[1] == shard for s in held.slices}
 
-    def leave(self, port: ConnectedReader) -> set[bytes]:
+    def leave(self, reader: ConnectedReader) -> set[bytes]:
         """A reader has gone: its grants end; answers the links that lost some."""
-        self.ports.remove(port)
-        lost = [held for held in self._held.values() if held.port is port]
+        self.readers.remove(reader)
+        lost = [held for held in self._held.values() if held.reader is reader]
         for held in lost:
             self.drop(held.number)
         return {held.link for held in lost}
 
     def free(self) -> list[ConnectedReader]:
         """Readers that may be given more, those with the fewest grants first."""
-        load = {id(port): 0 for port in self.ports}
+        load = {id(reader): 0 for reader in self.readers}
         for held in self._held.values():
-            load[id(held.port)] += 1
-        return sorted((port for port in self.ports if load[id(port)] < port.slots), key=lambda port: load[id(port)])
+            load[id(held.reader)] += 1
+        return sorted(
+            (reader for reader in self.readers if load[id(reader)] < reader.slots), key=lambda reader: load[id(reader)]
+        )
 
     def withdraw(self, held: Iterable[Held], reason: str) -> GrantRun | None:
         """Take grants back; answers the largest run among them."""
@@ -110,7 +112,7 @@ class GrantTable:
         for each in list(held):
             if self.drop(each.number) is None:
                 continue
-            each.port.withdraw(each.number, None if each.repair else each.key, reason)
+            each.reader.withdraw(each.number, None if each.repair else each.key, reason)
             last = each.run if last is None or last < each.run else last
         return last
 

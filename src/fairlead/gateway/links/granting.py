@@ -1,19 +1,28 @@
-"""Giving the slices of links to readers: what is missing, how much there is to read, who has room."""
+"""Giving the slices of links to readers and taking them back: what is missing, how much is to be read, who has room.
+
+Owns who is connected (readers, with what each holds, and sinks) and the numbers of grants. Never asks a destination.
+Always true: a slice of a link is held by one reader at a time; what stands still, or is to be looked at first, is given
+to nobody.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.connected_reader import ConnectedReader
 from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
-from fairlead.gateway.links.running_link import RunningLink, SliceKey, urls_of
+from fairlead.gateway.links.outbox import Outbox
+from fairlead.gateway.links.positions import SliceKey
+from fairlead.gateway.links.running_link import RunningLink, source_of, urls_of
+from fairlead.gateway.links.running_links import RunningLinks
+from fairlead.model.errors import Damaged, UnknownStream
 from fairlead.model.names import SLICES
 from fairlead.storage.names import shard_prefix
-from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import BehindPartition, Grant, RepairGrant, RepairPartition, StreamPlace
+from fairlead.wire.messages import BehindPartition, Grant, RepairGrant, RepairPartition, StreamPlace, WithdrawRun
 
 REPAIRED_AT_ONCE = 1000
 """Partitions in one repair grant; the next contact brings more."""
@@ -22,30 +31,48 @@ REPAIRED_AT_ONCE = 1000
 class Granting:
     """Keeps the grant table full."""
 
-    def __init__(self, cluster: Cluster, data_root: str) -> None:
+    def __init__(self, cluster: Cluster, data_root: str, links: RunningLinks) -> None:
         self.table = GrantTable()
+        self.sinks: set[Outbox] = set()
         self.runs = Runs(cluster.meta.log.epoch.number)
-        self.given = 0
         self._cluster = cluster
         self._data_root = data_root
+        self._links = links
         self._numbers = count(1)
 
-    def join(self, port: ConnectedReader) -> None:
+    def join(self, reader: ConnectedReader) -> None:
         """A reader has connected."""
-        self.table.ports.append(port)
+        self.table.readers.append(reader)
 
-    def leave(self, port: ConnectedReader) -> set[bytes]:
+    def leave(self, reader: ConnectedReader) -> set[bytes]:
         """A reader has gone; answers the links that lost grants."""
-        return self.table.leave(port)
+        return self.table.leave(reader)
 
-    def withdraw(self, link: RunningLink, reason: str) -> GrantRun | None:
-        """Take all grants of a link back; answers the largest run among them."""
-        return self.table.withdraw(self.table.of(link.record.id), reason)
+    def withdraw(self, link: RunningLink, reason: str, known_as: bytes | None = None) -> None:
+        """Take all grants of a link back, and give others the room. `known_as`: what the destination called the link
+        when they were given, if that has changed."""
+        self.take_back(link, reason, known_as)
+        self.serve_waiting()
+
+    def take_back(self, link: RunningLink, reason: str, known_as: bytes | None = None) -> None:
+        """Take all grants of a link back, from readers and sinks."""
+        last = self.table.withdraw(self.table.of(link.record.id), reason)
+        if last is not None:
+            message = WithdrawRun(known_as or link.wire_id, last)
+            for sink in self.sinks:
+                sink.put(message)
+
+    def serve_waiting(self) -> None:
+        """There is room: fill every link that may be granted as it stands."""
+        for link in self._links:
+            if link.state.grantable:
+                with suppress(UnknownStream, Damaged):  # its next contact says so
+                    self.fill(link, source_of(self._cluster, link.record))
 
     def end(self, held: Held) -> None:
         """A grant is done."""
         self.table.drop(held.number)
-        held.port.release(None if held.repair else held.key)
+        held.reader.release(None if held.repair else held.key)
 
     def fill(self, link: RunningLink, stream: Stream) -> None:
         """Grant every slice of a link that nobody holds, if there is a reader with room."""
@@ -74,42 +101,45 @@ class Granting:
         return {
             (number, each): left.bytes
             for number, shard in enumerate(stream.shards)
-            for each, left in shard.log.pending(link.effective_of(number)).items()
+            for each, left in shard.log.pending(link.positions.effective_of(number)).items()
         }
 
     def should_spread(self, link: RunningLink, stream: Stream) -> bool:
         """A big backlog of this link is read by fewer tasks than there are."""
         for number, shard in enumerate(stream.shards):
-            readers = {id(held.port) for held in self.table.of(link.record.id) if held.key[1] == number}
-            if not readers or len(readers) >= min(len(self.table.ports), SLICES):
+            readers = {id(held.reader) for held in self.table.of(link.record.id) if held.key[1] == number}
+            if not readers or len(readers) >= min(len(self.table.readers), SLICES):
                 continue
-            if sum(left.bytes for left in shard.log.pending(link.effective_of(number)).values()) > SPLIT_BYTES:
+            if (
+                sum(left.bytes for left in shard.log.pending(link.positions.effective_of(number)).values())
+                > SPLIT_BYTES
+            ):
                 return True
         return False
 
     def _missing(self, link: RunningLink, shard: int) -> dict[int, int]:
         """By slice that nobody holds, where to begin."""
         held = self.table.slices(link.record.id, shard)
-        starts = {each: start for each, start in link.start_of(shard).items() if each not in held}
+        starts = {each: start for each, start in link.positions.start_of(shard).items() if each not in held}
         until = _until(link, shard)
         if until is None:
             return starts
-        return {each: start for each, start in starts.items() if link.effective((shard, each)) < until}
+        return {each: start for each, start in starts.items() if link.positions.effective((shard, each)) < until}
 
     def _give(self, link: RunningLink, stream: Stream, shard: int, missing: dict[int, int]) -> None:
-        ports = self.table.free()
-        if not ports:
+        free = self.table.free()
+        if not free:
             return
         log = stream.shards[shard].log
         pending = {each: left.bytes for each, left in log.pending(missing).items()}
-        for port, group in zip(ports, groups(pending, len(ports)), strict=False):
-            self._grant(port, link, stream, shard, {each: missing[each] for each in group})
+        for reader, group in zip(free, groups(pending, len(free)), strict=False):
+            self._grant(reader, link, stream, shard, {each: missing[each] for each in group})
 
     def _grant(
-        self, port: ConnectedReader, link: RunningLink, stream: Stream, shard: int, slices: dict[int, int]
+        self, reader: ConnectedReader, link: RunningLink, stream: Stream, shard: int, slices: dict[int, int]
     ) -> None:
         log = stream.shards[shard].log
-        read_from = {each: max(start, link.effective((shard, each))) for each, start in slices.items()}
+        read_from = {each: max(start, link.positions.effective((shard, each))) for each, start in slices.items()}
         grant = Grant(
             grant=next(self._numbers),
             link=link.wire_id,
@@ -127,17 +157,16 @@ class Granting:
             link_created_at=link.record.created_at,
             read_from=read_from,
         )
-        held = Held(grant.grant, link.record.id, grant.run, (stream.id, shard), frozenset(slices), port)
+        held = Held(grant.grant, link.record.id, grant.run, (stream.id, shard), frozenset(slices), reader)
         self.table.add(held)
-        self.given += 1
-        link.unread(shard, read_from)
-        port.grant(grant)
+        link.positions.unread(shard, read_from)
+        reader.grant(grant)
 
     def _give_repair(
         self, link: RunningLink, stream: Stream, shard: int, partitions: tuple[RepairPartition, ...], *, alone: bool
     ) -> bool:
-        ports = self.table.free()
-        if not ports:
+        free = self.table.free()
+        if not free:
             return False
         log = stream.shards[shard].log
         grant = RepairGrant(
@@ -157,9 +186,8 @@ class Granting:
         )
         key = (stream.id, shard)
         slices = frozenset(each.number % SLICES for each in partitions) if alone else frozenset()
-        self.table.add(Held(grant.grant, link.record.id, grant.run, key, slices, ports[0], repair=True))
-        self.given += 1
-        ports[0].repair(grant)
+        self.table.add(Held(grant.grant, link.record.id, grant.run, key, slices, free[0], repair=True))
+        free[0].repair(grant)
         return True
 
     def _destination(self, link: RunningLink) -> StreamPlace:

@@ -84,6 +84,20 @@ class StreamsThere:
         await self._post("upstream/remove", path, upstream=str(upstream))
 
 
+def streams_of(cluster: Cluster, target: StreamPath, urls: Sequence[str], http: httpx.AsyncClient) -> Streams:
+    """Those of the cluster that a replica's path names; `urls` are its addresses, if it is not this one."""
+    if target.cluster is None or target.cluster == cluster.name:
+        return StreamsHere(cluster)
+    return StreamsThere(http, urls, target.cluster)
+
+
+def copied_settings(settings: StreamSettings) -> StreamSettings:
+    """A replica's settings: the source's, without the moment of its creation."""
+    names = ("ttl_seconds", "autocreate", "default_partitions", "compression", "timestamp_type", "pid_expiry_seconds")
+    perms = ("produceperm", "consumeperm", "topicperm", "copyperm", "adminperm", "shards")
+    return StreamSettings(**{name: getattr(settings, name) for name in (*names, *perms)})
+
+
 def _parameters(settings: StreamSettings) -> dict[str, object]:
     """Settings as `stream create` takes them; access belongs to the users of the other cluster and is not copied."""
     return {

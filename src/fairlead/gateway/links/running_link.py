@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.destination import Backoff, Gateways
-from fairlead.model.errors import FairleadError
-from fairlead.model.names import SLICES
-from fairlead.wire.messages import LinkAnswer, ReadReport
-
-SliceKey = tuple[int, int]
-"""(shard of the source, slice)."""
-
-
-class Phase(Enum):
-    """What a link is doing."""
-
-    PAUSED = "paused"
-    CONTACTING = "contacting"
-    """Asking the destination, for the first time or again; nothing is granted unless it was before."""
-    READY = "ready"
-    """The destination has answered; slices are granted, or wait for a reader."""
-    FAILED = "failed"
-    """The destination does not answer or says no; asked again after a while."""
-    STOPPED = "stopped"
-    """Waits for a person."""
+from fairlead.gateway.links.attention import Attention
+from fairlead.gateway.links.destination import Gateways
+from fairlead.gateway.links.lifecycle import Event, State
+from fairlead.gateway.links.positions import Positions
+from fairlead.model.errors import FairleadError, UnknownStream
+from fairlead.model.names import StreamPath
+from fairlead.wire.messages import LinkAnswer, LinkRequest, StreamPlace
 
 
 def wire_id(record: LinkRecord) -> bytes:
@@ -43,6 +27,22 @@ def wire_id(record: LinkRecord) -> bytes:
 def urls_of(cluster: Cluster, record: LinkRecord) -> tuple[str, ...]:
     """The gateways of a link's destination; this cluster's own addresses may have changed since it was made."""
     return cluster.urls if record.replica_path.cluster == cluster.name else record.replica_urls
+
+
+def source_of(cluster: Cluster, record: LinkRecord) -> Stream:
+    """A link's source stream.
+
+    Raises:
+        UnknownStream: it was deleted.
+        Damaged: it could not be opened.
+    """
+    stream = cluster.stream_by_id(record.source)
+    if stream is None:
+        damaged = cluster.damaged.get(record.source_path)
+        if damaged is not None:
+            raise damaged
+        raise UnknownStream(f"stream {record.source_path} was deleted")
+    return stream
 
 
 @dataclass(slots=True)
@@ -60,19 +60,11 @@ class RunningLink:
     """One link, as it runs."""
 
     record: LinkRecord
-    backoff: Backoff
+    attention: Attention
     gateways: Gateways
-    phase: Phase = Phase.CONTACTING
     error: FairleadError | None = None
-    failed: bool = False
-    """A sink could not deliver; wait before asking again."""
-    undelivered: bool = False
-    """Nothing was delivered since a sink failed: an answer to a contact alone does not shorten the waits."""
     answer: LinkAnswer | None = None
-    positions: dict[SliceKey, int] = field(default_factory=dict)
-    """Recorded at the destination; a slice without one begins at 0."""
-    scanned: dict[SliceKey, tuple[int, int]] = field(default_factory=dict)
-    """(read to, last frame handed on) by the present grant."""
+    positions: Positions = field(default_factory=Positions)
     counts: LinkCounts = field(default_factory=LinkCounts)
     copy_bytes: int | None = None
     """Backlog when the link began in this process; None once it has been caught up with."""
@@ -88,9 +80,15 @@ class RunningLink:
     """By shard of the source, the commit below which every slice is done; deletions are remembered until then."""
     shares: bytes | None = None
     """A copy to a replica that has a standing link moves that link's positions, so that nothing is sent twice."""
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """The record was edited, or a person said resume: end a wait at once."""
+
+    @property
+    def state(self) -> State:
+        """What it is doing."""
+        return self.attention.state
+
+    def on(self, event: Event) -> None:
+        """This has happened to it."""
+        self.attention.on(event)
 
     @property
     def wire_id(self) -> bytes:
@@ -98,48 +96,28 @@ class RunningLink:
         return wire_id(self.record) if self.shares is None else self.shares
 
     @property
+    def pair(self) -> tuple[bytes, StreamPath]:
+        """(id of the source stream, path of the replica); a copy may run beside a standing link of the same pair."""
+        return self.record.source, self.record.replica_path
+
+    @property
     def conflicts(self) -> int:
         """Partitions set aside at the destination, as it last said."""
         return 0 if self.answer is None else self.answer.conflicts_total
 
-    def effective(self, key: SliceKey) -> int:
-        """All commits below this are done: recorded by the destination, or read with nothing to send in them."""
-        recorded = self.positions.get(key, 0)
-        read, emitted = self.scanned.get(key, (0, 0))
-        return max(recorded, read) if recorded >= emitted else recorded
+    @property
+    def copy_is_done(self) -> bool:
+        """It is a copy, and all of it has arrived."""
+        once = self.record.once
+        if once is None or self.answer is None or self.answer.behind_total > self.answer.conflicts_total:
+            return False
+        return self.positions.reached(once)
 
-    def effective_of(self, shard: int) -> dict[int, int]:
-        """By slice, `effective`."""
-        return {each: self.effective((shard, each)) for each in range(SLICES)}
-
-    def read(self, shard: int, report: ReadReport) -> None:
-        """Take a reader's report."""
-        for each, commit in report.slices.items():
-            self.scanned[shard, each] = (commit, report.emitted.get(each, 0))
-
-    def unread(self, shard: int, read_from: Mapping[int, int]) -> None:
-        """A new grant begins: what an earlier reader scanned and had not yet delivered counts no more."""
-        for each, start in read_from.items():
-            self.scanned[shard, each] = (start, 0)
-
-    def advance(self, shard: int, slices: Mapping[int, int]) -> None:
-        """Take recorded positions; they never go back."""
-        for each, commit in slices.items():
-            self.positions[shard, each] = max(self.positions.get((shard, each), 0), commit)
-
-    def unlearn(self, keys: Iterable[SliceKey]) -> None:
-        """The destination has lost what it had recorded of these slices."""
-        for key in keys:
-            self.positions.pop(key, None)
-            self.scanned.pop(key, None)
-
-    def start_of(self, shard: int) -> dict[int, int]:
-        """By slice, where the frames of a grant begin: what the destination has recorded.
-
-        It records nothing of a stretch in which there is nothing to send. What is known of that (`effective`) a restart
-        forgets: then the stretch is read again, which costs a look at the columns.
-        """
-        return {each: self.positions.get((shard, each), 0) for each in range(SLICES)}
+    def request(self, cluster: Cluster) -> LinkRequest:
+        """What it says at contact."""
+        record = self.record
+        source = StreamPlace(cluster.name, record.source_path, record.source, tuple(cluster.urls))
+        return LinkRequest(self.wire_id, source, record.replica_path.path, once=record.once is not None)
 
     def note_behind(self, count: int) -> None:
         """So many partitions are behind now, and no repair is under way."""
@@ -149,36 +127,19 @@ class RunningLink:
 
     def note_caught_up(self) -> None:
         """All that was there when the link began has arrived: the copy is over, and does not begin again."""
-        if self.copy_ends and self.reached(self.copy_ends):
+        if self.copy_ends and self.positions.reached(self.copy_ends):
             self.copy_bytes = None
             self.began_empty = False
 
     def note_passed(self, shards: int) -> bool:
         """Bring `passed` up to date; whether it changed."""
-        before, self.passed = self.passed, tuple(min(self.effective_of(shard).values()) for shard in range(shards))
+        before, self.passed = self.passed, self.positions.passed(shards)
         return before != self.passed
-
-    def reached(self, ends: tuple[int, ...]) -> bool:
-        """Everything below these ends of the shards is done."""
-        return all(self.effective((shard, each)) >= end for shard, end in enumerate(ends) for each in range(SLICES))
 
     def forget(self) -> None:
         """A rescan: nothing is known of where the destination stands."""
-        self.positions.clear()
-        self.scanned.clear()
+        self.positions.forget()
         self.answer = None
         self.copy_bytes = None
         self.copy_ends = ()
         self.passed = ()
-
-    def delivered(self) -> None:
-        """Frames arrive: the next failure begins with the shortest wait."""
-        self.undelivered = False
-        self.backoff.reset()
-
-    def rouse(self) -> None:
-        """Let the link look at its state again, without waiting out a back-off."""
-        self.backoff.reset()
-        self.failed = False
-        self.changed.set()
-        self.wake.set()

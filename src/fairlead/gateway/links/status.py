@@ -20,8 +20,8 @@ from typing import Any
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.errors import shown_code
 from fairlead.gateway.links.grant_table import SPLIT_BYTES
-from fairlead.gateway.links.granting import Granting
-from fairlead.gateway.links.running_link import Phase, RunningLink
+from fairlead.gateway.links.lifecycle import State
+from fairlead.gateway.links.running_link import RunningLink
 from fairlead.wire.messages import BehindPartition, GapRange
 
 SHOWN_MAX = 100
@@ -53,11 +53,11 @@ class ReplicaStatus:
         return dict(self.values)
 
 
-def status(link: RunningLink, stream: Stream, granting: Granting, index: int) -> ReplicaStatus:
-    """The row of one link; `index` counts from 1."""
+def status(link: RunningLink, stream: Stream, index: int, *, granted: bool) -> ReplicaStatus:
+    """The row of one link; `index` counts from 1. `granted`: a reader holds some of it."""
     left = backlog(link, stream)
     link.note_caught_up()
-    state = state_of(link, granting)
+    state = state_of(link, granted=granted)
     return ReplicaStatus(
         {
             **_original(link, left, state, index),
@@ -72,7 +72,7 @@ def backlog(link: RunningLink, stream: Stream) -> Backlog:
     parts = [
         part
         for number, shard in enumerate(stream.shards)
-        for part in shard.log.pending(link.effective_of(number)).values()
+        for part in shard.log.pending(link.positions.effective_of(number)).values()
     ]
     full = [part for part in parts if part.records]
     return Backlog(
@@ -84,21 +84,21 @@ def backlog(link: RunningLink, stream: Stream) -> Backlog:
     )
 
 
-def state_of(link: RunningLink, granting: Granting) -> str:
+def state_of(link: RunningLink, *, granted: bool) -> str:
     """The original's name for what the link is doing."""
-    return f"REPLICA_STATE_{_state(link, granting)}"
+    return f"REPLICA_STATE_{_state(link, granted=granted)}"
 
 
-def _state(link: RunningLink, granting: Granting) -> str:
-    if link.phase is Phase.STOPPED:
+def _state(link: RunningLink, *, granted: bool) -> str:
+    if link.state is State.STOPPED:
         return "UNEXPECTED"
     if link.answer is None:
         return "CREATE_SCHEDULE"
     if not _copying(link):
         return "REPLICATING"
-    if link.phase is not Phase.READY or not link.began_empty:
+    if not link.state.ready or not link.began_empty:
         return "COPY_IN_RECOVER"
-    return "COPY_IN_PROGRESS" if granting.table.of(link.record.id) else "COPY_SCHEDULE"
+    return "COPY_IN_PROGRESS" if granted else "COPY_SCHEDULE"
 
 
 def _copying(link: RunningLink) -> bool:
@@ -167,8 +167,8 @@ def _positions(link: RunningLink, stream: Stream) -> list[dict[str, int]]:
         {
             "shard": number,
             "end": shard.log.end,
-            "lowest": min(link.effective_of(number).values()),
-            "highest": max(link.effective_of(number).values()),
+            "lowest": min(link.positions.effective_of(number).values()),
+            "highest": max(link.positions.effective_of(number).values()),
         }
         for number, shard in enumerate(stream.shards)
     ]

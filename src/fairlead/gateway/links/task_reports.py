@@ -1,7 +1,7 @@
 """What reader and sink tasks say to the source server, and what follows from it.
 
-In: messages of the control connections (`control_routes.py`), and the connections' beginning and end. Out: changes of a
-link's numbers; grants given, ended and taken back. Always true: what a task says of a grant that no longer stands
+In: messages of the control connections (`control_routes.py`), and the connections' beginning and end. Out: events and
+numbers of links; grants given, ended and taken back. Always true: what a task says of a grant that no longer stands
 changes nothing.
 """
 
@@ -9,104 +9,138 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.links.connected_reader import ConnectedReader
+from fairlead.gateway.links.failures import Failures
 from fairlead.gateway.links.grant_table import Held
-from fairlead.gateway.links.runner import REPAIR_DELAY_MAX_S, LinkRunner
-from fairlead.gateway.links.running_link import Phase, RunningLink
+from fairlead.gateway.links.granting import Granting
+from fairlead.gateway.links.lifecycle import Event
+from fairlead.gateway.links.outbox import Outbox
+from fairlead.gateway.links.running_link import RunningLink, source_of
+from fairlead.gateway.links.running_links import RunningLinks
+from fairlead.gateway.links.source_logs import SourceLogs
+from fairlead.gateway.links.timing import REPAIR_DELAY_MAX_S, Timing
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import Damaged, FairleadError, UnknownStream
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import Done, Failed, Progress, ReadReport, SliceRefused
 
 
-class LinkTasks(LinkRunner):
-    """The tasks' side of `LinkRunner`."""
+class TaskReports:
+    """Heard by the links that they are about."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        links: RunningLinks,
+        granting: Granting,
+        logs: SourceLogs,
+        failures: Failures,
+        timing: Timing,
+    ) -> None:
+        self._cluster = cluster
+        self._links = links
+        self._granting = granting
+        self._logs = logs
+        self._failures = failures
+        self._timing = timing
 
     # ------------------------------------------------------------ readers
 
-    def reader_joined(self, port: ConnectedReader) -> None:
+    def reader_joined(self, reader: ConnectedReader) -> None:
         """A reader task has connected: it gets what waits, and its part of big backlogs."""
-        self.granting.join(port)
-        for link in self.states.values():
+        self._granting.join(reader)
+        for link in self._links:
             with suppress(UnknownStream, Damaged):  # its own contact says so
-                if link.phase is Phase.READY and self.granting.should_spread(link, self.source(link)):
-                    self._withdraw(link, "shared with another reader")
-        self._serve_waiting()
+                if link.state.ready and self._granting.should_spread(link, source_of(self._cluster, link.record)):
+                    link.on(Event.LOOK)
+                    self._granting.take_back(link, "shared with another reader")
+        self._granting.serve_waiting()
 
-    def reader_left(self, port: ConnectedReader) -> None:
+    def reader_left(self, reader: ConnectedReader) -> None:
         """A reader has gone: what it held is given again, from where the destination then stands."""
-        for link_id in self.granting.leave(port):
-            link = self.states.get(link_id)
+        for link_id in self._granting.leave(reader):
+            link = self._links.get(link_id)
             if link is not None:
-                link.wake.set()
+                link.on(Event.LOOK)
 
-    def read(self, port: ConnectedReader, report: ReadReport) -> None:
+    def read(self, reader: ConnectedReader, report: ReadReport) -> None:
         """A reader says how far it has scanned."""
-        held, link = self._held(port, report.grant)
+        held, link = self._held(reader, report.grant)
         if held is None or link is None or held.repair:
             return
-        link.read(held.key[1], report)
+        link.positions.read(held.key[1], report)
         self._note_caught_up(link)
 
-    def done(self, port: ConnectedReader, message: Done) -> None:
+    def done(self, reader: ConnectedReader, message: Done) -> None:
         """A reader has finished a repair, or a copy's part."""
-        held, link = self._held(port, message.grant)
+        held, link = self._held(reader, message.grant)
         if held is None or link is None:
             return
         if held.repair:
-            self.granting.end(held)
-            self._serve_waiting()
-            self._later(link, min(self.timing.repair_s * 2.0**link.repairs, REPAIR_DELAY_MAX_S))
+            self._granting.end(held)
+            self._granting.serve_waiting()
+            link.attention.look_in(min(self._timing.repair_s * 2.0**link.repairs, REPAIR_DELAY_MAX_S))
         self._note_caught_up(link)
 
-    def _held(self, port: ConnectedReader, grant: int) -> tuple[Held | None, RunningLink | None]:
-        held = self.granting.table.get(grant)
-        if held is None or held.port is not port:
+    def _held(self, reader: ConnectedReader, grant: int) -> tuple[Held | None, RunningLink | None]:
+        held = self._granting.table.get(grant)
+        if held is None or held.reader is not reader:
             return None, None
-        return held, self.states.get(held.link)
+        return held, self._links.get(held.link)
 
     # ------------------------------------------------------------ sinks
 
+    def sink_joined(self, sink: Outbox) -> None:
+        """A sink task has connected: it is told what to drop."""
+        self._granting.sinks.add(sink)
+
+    def sink_left(self, sink: Outbox) -> None:
+        """A sink has gone."""
+        self._granting.sinks.discard(sink)
+
     def progress(self, message: Progress) -> None:
         """A sink says what its destination has recorded."""
-        self.granting.table.answered(message.run, message.frames, message.size_bytes)
-        link = self._by_wire_id(message.link)
+        self._granting.table.answered(message.run, message.frames, message.size_bytes)
+        link = self._links.known_as(message.link)
         if link is None:
             return
-        link.delivered()
-        link.advance(message.shard, message.slices)
+        link.on(Event.DELIVERED)
+        link.positions.advance(message.shard, message.slices)
         link.counts.frames += message.frames
         link.counts.records += message.records
         link.counts.size_bytes += message.size_bytes
         link.counts.duplicates += message.duplicates
         if message.behind and not link.repairs:
-            self._later(link, self.timing.repair_s if link.conflicts else self.timing.backoff_first_s)
+            link.attention.look_in(self._timing.repair_s if link.conflicts else self._timing.backoff_first_s)
         self._note_caught_up(link)
 
     def sink_failed(self, message: Failed) -> None:
         """A sink could not deliver: take the link's grants back and ask the destination after a while."""
-        link = self._by_wire_id(message.link)
-        if link is None or not self._stands(link, message.run):
-            return
-        self._fail(link, _error_of(message))
-        link.failed = link.undelivered = True
+        link = self._links.known_as(message.link)
+        if link is not None and self._stands(link, message.run):
+            self._failures.note(link, _error_of(message), Event.UNDELIVERED)
 
     def sink_refused(self, message: SliceRefused) -> None:
         """A frame did not follow the recorded position: give the link again, from there."""
-        link = self._by_wire_id(message.link)
+        link = self._links.known_as(message.link)
         if link is None:
             return
-        if any(held.run == message.run for held in self.granting.table.of(link.record.id)):
-            self._withdraw(link, "refused")
-            link.failed = link.undelivered = True
+        if any(held.run == message.run for held in self._granting.table.of(link.record.id)):
+            link.on(Event.REFUSED)
+            self._granting.withdraw(link, "refused")
 
     def _stands(self, link: RunningLink, run: GrantRun) -> bool:
         """Something that was granted under this run, or before, still counts."""
-        return any(not run < held.run for held in self.granting.table.of(link.record.id))
+        return any(not run < held.run for held in self._granting.table.of(link.record.id))
 
-    def _by_wire_id(self, known_as: bytes) -> RunningLink | None:
-        found = [link for link in self.states.values() if link.wire_id == known_as]
-        return next((link for link in found if link.shares is not None), found[0] if found else None)
+    # ------------------------------------------------------------ both
+
+    def _note_caught_up(self, link: RunningLink) -> None:
+        link.note_caught_up()
+        self._logs.note_passed(link)
+        if link.copy_is_done:
+            link.on(Event.LOOK)
 
 
 def _error_of(message: Failed) -> FairleadError:

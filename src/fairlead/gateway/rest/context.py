@@ -12,7 +12,8 @@ from fairlead.client.admin import AdminClient
 from fairlead.client.command import Given
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.links.commands import LinkManager
+from fairlead.gateway.links.commands import LinkCommands
+from fairlead.gateway.links.copystream import CopyCommands
 from fairlead.model.errors import InvalidValue, UnknownCluster
 from fairlead.model.names import StreamPath
 
@@ -54,7 +55,8 @@ class RestContext:
     """The cluster and its surroundings."""
 
     cluster: Cluster
-    links: LinkManager
+    links: LinkCommands
+    copies: CopyCommands
     http: httpx.AsyncClient
     listeners: Listeners
     user: str

@@ -8,12 +8,12 @@ from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
 async def start(context: RestContext, given: Given) -> Rows:
     source, copy = context.local(given["src"]), given["dst"]
-    await context.links.copystream(source, copy, context.urls(given, copy))
-    return [context.links.copy_status(source, copy).row()]
+    await context.copies.begin(source, copy, context.urls(given, copy))
+    return [context.copies.status(source, copy).row()]
 
 
 async def status(context: RestContext, given: Given) -> Rows:
-    return [context.links.copy_status(context.local(given["src"]), given["dst"]).row()]
+    return [context.copies.status(context.local(given["src"]), given["dst"]).row()]
 
 
 HANDLERS: dict[str, Handler] = {"/rest/copystream/start": start, "/rest/copystream/status": status}

@@ -1,0 +1,133 @@
+"""What a link and its destination agree on at contact, and what follows from the answer.
+
+In: what the destination says of its positions and of what is behind. Out: what is known of the link, grants, repairs.
+Always true: nothing is granted unless the destination is the one that the link began with, and has applied nothing that
+the source's log does not hold; where it has less than it had, what it says now counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.copies import EndedCopies
+from fairlead.gateway.links.errors import RolledBack, StreamChanged
+from fairlead.gateway.links.granting import Granting
+from fairlead.gateway.links.lifecycle import Event
+from fairlead.gateway.links.positions import SliceKey
+from fairlead.gateway.links.running_link import RunningLink, source_of, urls_of
+from fairlead.gateway.links.source_logs import SourceLogs
+from fairlead.gateway.links.timing import REPAIR_DELAY_MAX_S
+from fairlead.model.names import StreamPath
+from fairlead.wire.messages import LinkAnswer
+
+log = structlog.get_logger()
+
+REPAIRS_BESIDE_TRAFFIC = 2
+"""What is still behind after so many repairs is repaired while its slices stand still: rows that come meanwhile would
+be refused, and the next repair find them missing, for as long as they keep coming."""
+
+
+class Contacts:
+    """With the destinations of all links."""
+
+    def __init__(self, cluster: Cluster, granting: Granting, logs: SourceLogs, copies: EndedCopies) -> None:
+        self.count = 0
+        self._cluster = cluster
+        self._granting = granting
+        self._logs = logs
+        self._copies = copies
+
+    async def ask(self, link: RunningLink) -> None:
+        """Ask the destination where it stands, check that it is still the same and so are we, and grant.
+
+        Raises:
+            FairleadError: it does not answer, refuses, or one of the two is not what it was.
+        """
+        record, stream = link.record, source_of(self._cluster, link.record)
+        self.count += 1
+        known = link.positions.recorded()
+        answer = await link.gateways.ask(urls_of(self._cluster, record), link.request(self._cluster))
+        await self._bind(link, answer)
+        if link.state.still or link.record.rescan != record.rescan:
+            link.on(Event.LOOK)
+            return
+        self._check_history(link, stream, answer)
+        self._check_positions(link, known, answer)
+        self._learn(link, stream, answer)
+        if link.copy_is_done:
+            await self._copies.finish(link)
+            return
+        self._logs.follow(stream)
+        self._repair(link, stream, answer)
+        self._granting.fill(link, stream)
+
+    async def _bind(self, link: RunningLink, answer: LinkAnswer) -> None:
+        record = link.record
+        if record.replica_stream is None:
+            await self._cluster.links.edit(record.id, replica_stream=answer.stream)
+        elif record.replica_stream != answer.stream:
+            names = f"-path {self._source_path(record)} -replica {record.replica_path}"
+            raise StreamChanged(
+                f"{record.replica_path} is another stream than the one this link began with; to start with the new one "
+                f"run: fairlead stream replica remove {names}, then: fairlead stream replica add {names}"
+            )
+
+    def _check_history(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
+        for position in answer.positions:
+            known = position.shard < len(stream.shards) and stream.shards[position.shard].log.knows(
+                position.epoch_id, position.commit
+            )
+            if not known:
+                raise RolledBack(
+                    f"source rolled back: {link.record.replica_path} has applied commits up to {position.commit} that "
+                    f"{self._source_path(link.record)} does not have (was it restored from a copy?); to send the whole "
+                    f"log again run: fairlead stream replica resume -path {self._source_path(link.record)} "
+                    f"-replica {link.record.replica_path} -rescan"
+                )
+
+    def _source_path(self, record: LinkRecord) -> StreamPath:
+        return self._cluster.global_path(record.source_path)
+
+    def _check_positions(self, link: RunningLink, known: Mapping[SliceKey, int], answer: LinkAnswer) -> None:
+        """A destination that was restored from a copy has less than it had answered before it was asked (`known`): what
+        it says now counts, or it would be sent only what is new, and refuse that or never hear of the rest."""
+        found = {(each.shard, each.slice): each.commit for each in answer.positions}
+        lost = [key for key, before in known.items() if found.get(key, 0) < before]
+        if not lost:
+            return
+        log.warning("replica has less than it had: restored from a copy?", replica=str(link.record.replica_path))
+        self._granting.take_back(link, "the replica has less than it had")
+        link.positions.unlearn(lost)
+
+    def _learn(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
+        if link.answer is None:
+            link.began_empty = not answer.positions
+        link.answer = answer
+        link.error = None
+        link.on(Event.ANSWERED)
+        for position in answer.positions:
+            link.positions.advance(position.shard, {position.slice: position.commit})
+        self._granting.runs.seen(position.run for position in answer.positions)
+        self._logs.note_passed(link)
+        if not link.copy_ends:
+            link.copy_ends = tuple(shard.log.end for shard in stream.shards)
+            link.copy_bytes = sum(self._granting.pending_bytes(link, stream).values())
+
+    def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
+        behind = [each for each in answer.behind if not each.reason.startswith("conflict")]
+        if any(held.repair for held in self._granting.table.of(link.record.id)):
+            return
+        link.note_behind(answer.behind_total - answer.conflicts_total)
+        alone = link.repairs > REPAIRS_BESIDE_TRAFFIC and any(
+            each.reason != "crc" and any(shard.state.by_incarnation(each.incarnation) for shard in stream.shards)
+            for each in behind
+        )
+        if alone:
+            self._granting.take_back(link, "a repair goes first")
+        if behind and not self._granting.repair(link, stream, behind, alone=alone):
+            link.attention.look_in(REPAIR_DELAY_MAX_S)

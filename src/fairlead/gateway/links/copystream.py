@@ -1,0 +1,119 @@
+"""`copystream`: begins a copy, which is a link that ends, and says how far it is.
+
+Owns which copies are just being begun. How one ends is in `copies.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import httpx
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.copies import CopyNumbers, EndedCopies, numbers_of
+from fairlead.gateway.links.destination import Gateways
+from fairlead.gateway.links.naming import Naming
+from fairlead.gateway.links.replica_cluster import copied_settings, streams_of
+from fairlead.gateway.links.running_link import urls_of, wire_id
+from fairlead.gateway.links.running_links import RunningLinks
+from fairlead.gateway.links.status import ReplicaStatus, backlog, percentage
+from fairlead.model.errors import AlreadyExists, NotAllowed, NotFound, UnknownCluster, UnknownStream
+from fairlead.model.names import StreamPath
+from fairlead.wire.messages import LinkRequest, StreamPlace
+
+
+class CopyCommands:
+    """Of all streams of a cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        http: httpx.AsyncClient,
+        naming: Naming,
+        links: RunningLinks,
+        ended: EndedCopies,
+        new_gateways: Callable[[], Gateways],
+    ) -> None:
+        self._cluster = cluster
+        self._http = http
+        self._naming = naming
+        self._links = links
+        self._ended = ended
+        self._new_gateways = new_gateways
+        self._beginning: set[tuple[bytes, StreamPath]] = set()
+
+    async def begin(self, src: str, dst: StreamPath, urls: Sequence[str] = ()) -> LinkRecord:
+        """Begin to copy a stream as it now is; the destination is made with its settings if it is not there.
+
+        Raises:
+            UnknownStream, NotAllowed: into itself, AlreadyExists: the same copy is under way, Unreachable.
+        """
+        stream, target = self._cluster.stream(src), self._naming.global_path(dst)
+        if self._naming.is_here(target) and target.path == src:
+            raise NotAllowed(f"{target} cannot be copied into itself")
+        ends = tuple(shard.log.end for shard in stream.shards)
+        record = self._naming.new_link(stream, target, urls, once=ends)
+        pair = (stream.id, target)
+        if pair in self._beginning or self._links.copy_of(*pair) is not None:
+            raise AlreadyExists(f"a copy of {src} to {target} is under way")
+        self._beginning.add(pair)
+        try:
+            await self._allow_copy(record, stream, target, urls)
+            self._ended.forget(stream.path, target)
+            return await self._cluster.links.add(record)
+        finally:
+            self._beginning.discard(pair)
+
+    async def _allow_copy(self, record: LinkRecord, stream: Stream, target: StreamPath, urls: Sequence[str]) -> None:
+        source = StreamPlace(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
+        request = LinkRequest(self._id_there(record), source, target.path, once=True)
+        gateways = self._new_gateways()
+        addresses = urls_of(self._cluster, record)
+        try:
+            answer = await gateways.ask(addresses, request, "/gateway/copy")
+        except UnknownStream:
+            there = streams_of(self._cluster, target, urls, self._http)
+            await there.create(target.path, copied_settings(stream.settings))
+            answer = await gateways.ask(addresses, request, "/gateway/copy")
+        if answer.cluster != target.cluster:
+            await gateways.tell(addresses, request, "/gateway/copy/end")
+            raise UnknownCluster(f"{target}: the server at {', '.join(addresses)} is of cluster {answer.cluster}")
+
+    def _id_there(self, copy: LinkRecord) -> bytes:
+        """A copy beside a standing link moves that link's positions."""
+        with suppress(NotFound):
+            return wire_id(self._cluster.links.find(copy.source, copy.replica_path))
+        return wire_id(copy)
+
+    def status(self, src: str, dst: StreamPath) -> ReplicaStatus:
+        """How far a copy is: `state` is `copying`, `done` or `failed`.
+
+        Raises:
+            UnknownStream, NotFound: no such copy was begun since the server started.
+        """
+        stream, target = self._cluster.stream(src), self._naming.global_path(dst)
+        link = self._links.copy_of(stream.id, target)
+        if link is not None:
+            left = backlog(link, stream)
+            return _copy_row("copying", percentage(link, left), numbers_of(link, link.error))
+        ended = self._ended.get(stream.path, target)
+        if ended is None:
+            raise NotFound(f"no copy of {src} to {target} is under way")
+        return _copy_row("done" if ended.error is None else "failed", 100, ended)
+
+
+def _copy_row(state: str, done: int, copy: CopyNumbers) -> ReplicaStatus:
+    return ReplicaStatus(
+        {
+            "state": state,
+            "copyTableCompletionPercentage": done,
+            "recordsCopied": copy.counts.records,
+            "bytesCopied": copy.counts.size_bytes,
+            "duplicates": copy.counts.duplicates,
+            "conflicts": copy.conflicts,
+            "error": "" if copy.error is None else str(copy.error),
+        }
+    )

@@ -1,0 +1,71 @@
+"""All links of one cluster whose source is here: the parts put together, and nothing else.
+
+`commands` and `copies` are for people, `tasks` for reader and sink tasks; `start` and `close` enclose the life of all.
+"""
+
+from __future__ import annotations
+
+import httpx
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.attention import Attention
+from fairlead.gateway.links.commands import LinkCommands
+from fairlead.gateway.links.contact_loop import ContactLoop
+from fairlead.gateway.links.contacts import Contacts
+from fairlead.gateway.links.copies import EndedCopies
+from fairlead.gateway.links.copystream import CopyCommands
+from fairlead.gateway.links.destination import Gateways
+from fairlead.gateway.links.failures import Failures
+from fairlead.gateway.links.granting import Granting
+from fairlead.gateway.links.naming import Naming
+from fairlead.gateway.links.runner import LinkRunner
+from fairlead.gateway.links.running_link import RunningLink
+from fairlead.gateway.links.running_links import RunningLinks
+from fairlead.gateway.links.source_logs import SourceLogs
+from fairlead.gateway.links.task_reports import TaskReports
+from fairlead.gateway.links.timing import Backoff, Timing
+from fairlead.model.clock import Clock, Randomness
+
+
+class LinkManager:
+    """All methods of all parts run on one event loop."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        http: httpx.AsyncClient,
+        clock: Clock,
+        randomness: Randomness,
+        *,
+        data_root: str = "",
+        timing: Timing | None = None,
+    ) -> None:
+        timing = timing or Timing()
+        self.running = RunningLinks()
+        self.granting = Granting(cluster, data_root, self.running)
+        self.failures = Failures(self.granting)
+        logs = SourceLogs(cluster, self.running, self.granting.table)
+        ended = EndedCopies(cluster, self.granting)
+        self.contacts = Contacts(cluster, self.granting, logs, ended)
+
+        def new_gateways() -> Gateways:
+            return Gateways(http, clock, timing)
+
+        def new_loop(record: LinkRecord) -> ContactLoop:
+            link = RunningLink(record, Attention(Backoff(timing, randomness)), new_gateways())
+            return ContactLoop(link, self.contacts, self.failures, ended, timing)
+
+        self.runner = LinkRunner(cluster, self.running, self.granting, logs, new_loop)
+        self.tasks = TaskReports(cluster, self.running, self.granting, logs, self.failures, timing)
+        naming = Naming(cluster, clock, randomness)
+        self.commands = LinkCommands(cluster, http, naming, self.running, self.granting, self.runner)
+        self.copies = CopyCommands(cluster, http, naming, self.running, ended, new_gateways)
+
+    def start(self) -> None:
+        """Run the links there are, and follow changes of their records."""
+        self.runner.start()
+
+    async def close(self) -> None:
+        """End all links."""
+        await self.runner.close()

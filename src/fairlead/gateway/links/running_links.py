@@ -1,0 +1,51 @@
+"""The set of links that run, and who is who among them.
+
+Owns which links there are; whoever is handed it may look. Only `runner.py` adds and removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairlead.gateway.links.running_link import RunningLink
+from fairlead.model.names import StreamPath
+
+
+class RunningLinks:
+    """By the id of the record, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[bytes, RunningLink] = {}
+
+    def __iter__(self) -> Iterator[RunningLink]:
+        return iter(self._by_id.values())
+
+    def get(self, link: bytes) -> RunningLink | None:
+        """The link of that record, if it runs."""
+        return self._by_id.get(link)
+
+    def add(self, link: RunningLink) -> None:
+        """It runs from now on."""
+        self._by_id[link.record.id] = link
+
+    def remove(self, link: RunningLink) -> None:
+        """It runs no more."""
+        del self._by_id[link.record.id]
+
+    def beside(self, link: RunningLink) -> list[RunningLink]:
+        """Other links of the same source and replica: a standing one, or copies."""
+        return [other for other in self if other is not link and other.pair == link.pair]
+
+    def copy_of(self, source: bytes, replica_path: StreamPath) -> RunningLink | None:
+        """The copy of a stream to a replica that is under way."""
+        copies = (link for link in self if link.record.once is not None)
+        return next((link for link in copies if link.pair == (source, replica_path)), None)
+
+    def of_source(self, source: bytes) -> list[RunningLink]:
+        """The links of one source stream."""
+        return [link for link in self if link.record.source == source]
+
+    def known_as(self, wire_id: bytes) -> RunningLink | None:
+        """The link that a destination calls so; the copy, if one moves a standing link's positions."""
+        found = [link for link in self if link.wire_id == wire_id]
+        return next((link for link in found if link.shares is not None), found[0] if found else None)
