@@ -213,7 +213,7 @@ async def test_a_second_hello_ends_the_conversation(sf: Site, path: str, hello: 
         await socket.send(to_json(hello))
         with pytest.raises(ConnectionClosed, match="second hello"):
             await socket.recv()
-    await until(lambda: not sf.manager.granting.table.readers and not sf.manager.granting.sinks)
+    await until(lambda: not sf.manager.table.readers and not sf.manager.table.sinks)
 
 
 async def test_a_big_backlog_is_divided_also_when_a_reader_joins_later(
@@ -263,7 +263,7 @@ async def test_a_reader_joins_beside_a_link_whose_stream_is_gone(
     monkeypatch.setattr(sf.cluster, "stream_by_id", lambda id: None)
     reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
     sf.manager.tasks.reader_joined(reader)
-    assert sf.manager.granting.table.readers == [reader]
+    assert sf.manager.table.readers == [reader]
     sf.manager.tasks.reader_left(reader)
 
 
@@ -272,7 +272,7 @@ async def test_a_reader_that_cannot_join_leaves_nothing_behind(sf: Site, monkeyp
     joined: list[ConnectedReader] = []
 
     def join(reader: ConnectedReader) -> None:
-        sf.manager.granting.join(reader)
+        sf.manager.table.join(reader)
         joined.append(reader)
         raise UnknownStream("it was deleted")
 
@@ -281,4 +281,4 @@ async def test_a_reader_that_cannot_join_leaves_nothing_behind(sf: Site, monkeyp
         await socket.send(to_json(ReaderHello("w", 1)))
         with pytest.raises(ConnectionClosed):
             await socket.recv()
-    await until(lambda: joined and not sf.manager.granting.table.readers)
+    await until(lambda: joined and not sf.manager.table.readers)

@@ -15,7 +15,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
 from fairlead.gateway.links.autosetup import Autosetup
-from fairlead.gateway.links.granting import Granting
+from fairlead.gateway.links.grant_table import GrantTable
 from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.replica_cluster import StreamsHere, streams_of
 from fairlead.gateway.links.runner import LinkRunner
@@ -38,14 +38,14 @@ class LinkCommands:
         http: httpx.AsyncClient,
         naming: Naming,
         links: RunningLinks,
-        granting: Granting,
+        table: GrantTable,
         runner: LinkRunner,
     ) -> None:
         self._cluster = cluster
         self._http = http
         self._naming = naming
         self._links = links
-        self._granting = granting
+        self._table = table
         self._runner = runner
 
     # ------------------------------------------------------------ replicas
@@ -105,7 +105,7 @@ class LinkCommands:
         """
         stream = self._cluster.stream(path)
         return [
-            status(link, stream, index, granted=bool(self._granting.table.of(link.record.id)))
+            status(link, stream, index, granted=bool(self._table.of(link.record.id)))
             for index, link in enumerate(self._standing(stream), 1)
         ]
 

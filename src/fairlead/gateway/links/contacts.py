@@ -16,6 +16,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.copies import EndedCopies
 from fairlead.gateway.links.errors import RolledBack, StreamChanged
+from fairlead.gateway.links.grant_table import GrantTable
 from fairlead.gateway.links.granting import Granting
 from fairlead.gateway.links.lifecycle import Event
 from fairlead.gateway.links.positions import SliceKey
@@ -35,9 +36,12 @@ be refused, and the next repair find them missing, for as long as they keep comi
 class Contacts:
     """With the destinations of all links."""
 
-    def __init__(self, cluster: Cluster, granting: Granting, logs: SourceLogs, copies: EndedCopies) -> None:
+    def __init__(
+        self, cluster: Cluster, table: GrantTable, granting: Granting, logs: SourceLogs, copies: EndedCopies
+    ) -> None:
         self.count = 0
         self._cluster = cluster
+        self._table = table
         self._granting = granting
         self._logs = logs
         self._copies = copies
@@ -108,7 +112,6 @@ class Contacts:
         if link.answer is None:
             link.began_empty = not answer.positions
         link.answer = answer
-        link.error = None
         link.on(Event.ANSWERED)
         for position in answer.positions:
             link.positions.advance(position.shard, {position.slice: position.commit})
@@ -120,7 +123,7 @@ class Contacts:
 
     def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         behind = [each for each in answer.behind if not each.reason.startswith("conflict")]
-        if any(held.repair for held in self._granting.table.of(link.record.id)):
+        if any(held.repair for held in self._table.of(link.record.id)):
             return
         link.note_behind(answer.behind_total - answer.conflicts_total)
         alone = link.repairs > REPAIRS_BESIDE_TRAFFIC and any(

@@ -1,4 +1,4 @@
-"""Who reads what: which slices of which link's shards are given to which reader task, and under which run.
+"""Who is connected, and who reads what: which slices of a link are given to which reader task, and under which run.
 
 Pure bookkeeping, no sockets. A slice of a link is held by one task at a time; every grant has a new run, larger than
 any before it, also than those that the destination has seen (a restored cluster may have counted less).
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fairlead.gateway.links.connected_reader import ConnectedReader, ShardKey
+from fairlead.gateway.links.outbox import Outbox
 from fairlead.streamlog.values import GrantRun
 
 SPLIT_BYTES = 64_000_000
@@ -48,10 +49,11 @@ class Runs:
 
 
 class GrantTable:
-    """All reader tasks that are connected, and what each holds."""
+    """All reader tasks that are connected, and what each holds; and all sink tasks."""
 
     def __init__(self) -> None:
         self.readers: list[ConnectedReader] = []
+        self.sinks: set[Outbox] = set()
         self._held: dict[int, Held] = {}
         self._answered: dict[int, tuple[int, int]] = {}
 
@@ -88,6 +90,10 @@ class GrantTable:
     def slices(self, link: bytes, shard: int) -> set[int]:
         """The slices of a link's shard that are held."""
         return {s for held in self.of(link) if held.key[1] == shard for s in held.slices}
+
+    def join(self, reader: ConnectedReader) -> None:
+        """A reader has connected."""
+        self.readers.append(reader)
 
     def leave(self, reader: ConnectedReader) -> set[bytes]:
         """A reader has gone: its grants end; answers the links that lost some."""

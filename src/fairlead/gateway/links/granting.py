@@ -1,6 +1,6 @@
 """Giving the slices of links to readers and taking them back: what is missing, how much is to be read, who has room.
 
-Owns who is connected (readers, with what each holds, and sinks) and the numbers of grants. Never asks a destination.
+Owns the numbers of grants and runs; fills the grant table. Never asks a destination.
 Always true: a slice of a link is held by one reader at a time; what stands still, or is to be looked at first, is given
 to nobody.
 """
@@ -15,7 +15,6 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.connected_reader import ConnectedReader
 from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
-from fairlead.gateway.links.outbox import Outbox
 from fairlead.gateway.links.positions import SliceKey
 from fairlead.gateway.links.running_link import RunningLink, source_of, urls_of
 from fairlead.gateway.links.running_links import RunningLinks
@@ -31,22 +30,13 @@ REPAIRED_AT_ONCE = 1000
 class Granting:
     """Keeps the grant table full."""
 
-    def __init__(self, cluster: Cluster, data_root: str, links: RunningLinks) -> None:
-        self.table = GrantTable()
-        self.sinks: set[Outbox] = set()
+    def __init__(self, cluster: Cluster, data_root: str, links: RunningLinks, table: GrantTable) -> None:
         self.runs = Runs(cluster.meta.log.epoch.number)
+        self._table = table
         self._cluster = cluster
         self._data_root = data_root
         self._links = links
         self._numbers = count(1)
-
-    def join(self, reader: ConnectedReader) -> None:
-        """A reader has connected."""
-        self.table.readers.append(reader)
-
-    def leave(self, reader: ConnectedReader) -> set[bytes]:
-        """A reader has gone; answers the links that lost grants."""
-        return self.table.leave(reader)
 
     def withdraw(self, link: RunningLink, reason: str, known_as: bytes | None = None) -> None:
         """Take all grants of a link back, and give others the room. `known_as`: what the destination called the link
@@ -56,10 +46,10 @@ class Granting:
 
     def take_back(self, link: RunningLink, reason: str, known_as: bytes | None = None) -> None:
         """Take all grants of a link back, from readers and sinks."""
-        last = self.table.withdraw(self.table.of(link.record.id), reason)
+        last = self._table.withdraw(self._table.of(link.record.id), reason)
         if last is not None:
             message = WithdrawRun(known_as or link.wire_id, last)
-            for sink in self.sinks:
+            for sink in self._table.sinks:
                 sink.put(message)
 
     def serve_waiting(self) -> None:
@@ -71,7 +61,7 @@ class Granting:
 
     def end(self, held: Held) -> None:
         """A grant is done."""
-        self.table.drop(held.number)
+        self._table.drop(held.number)
         held.reader.release(None if held.repair else held.key)
 
     def fill(self, link: RunningLink, stream: Stream) -> None:
@@ -107,8 +97,8 @@ class Granting:
     def should_spread(self, link: RunningLink, stream: Stream) -> bool:
         """A big backlog of this link is read by fewer tasks than there are."""
         for number, shard in enumerate(stream.shards):
-            readers = {id(held.reader) for held in self.table.of(link.record.id) if held.key[1] == number}
-            if not readers or len(readers) >= min(len(self.table.readers), SLICES):
+            readers = {id(held.reader) for held in self._table.of(link.record.id) if held.key[1] == number}
+            if not readers or len(readers) >= min(len(self._table.readers), SLICES):
                 continue
             if (
                 sum(left.bytes for left in shard.log.pending(link.positions.effective_of(number)).values())
@@ -119,7 +109,7 @@ class Granting:
 
     def _missing(self, link: RunningLink, shard: int) -> dict[int, int]:
         """By slice that nobody holds, where to begin."""
-        held = self.table.slices(link.record.id, shard)
+        held = self._table.slices(link.record.id, shard)
         starts = {each: start for each, start in link.positions.start_of(shard).items() if each not in held}
         until = _until(link, shard)
         if until is None:
@@ -127,7 +117,7 @@ class Granting:
         return {each: start for each, start in starts.items() if link.positions.effective((shard, each)) < until}
 
     def _give(self, link: RunningLink, stream: Stream, shard: int, missing: dict[int, int]) -> None:
-        free = self.table.free()
+        free = self._table.free()
         if not free:
             return
         log = stream.shards[shard].log
@@ -158,14 +148,14 @@ class Granting:
             read_from=read_from,
         )
         held = Held(grant.grant, link.record.id, grant.run, (stream.id, shard), frozenset(slices), reader)
-        self.table.add(held)
+        self._table.add(held)
         link.positions.unread(shard, read_from)
         reader.grant(grant)
 
     def _give_repair(
         self, link: RunningLink, stream: Stream, shard: int, partitions: tuple[RepairPartition, ...], *, alone: bool
     ) -> bool:
-        free = self.table.free()
+        free = self._table.free()
         if not free:
             return False
         log = stream.shards[shard].log
@@ -186,7 +176,7 @@ class Granting:
         )
         key = (stream.id, shard)
         slices = frozenset(each.number % SLICES for each in partitions) if alone else frozenset()
-        self.table.add(Held(grant.grant, link.record.id, grant.run, key, slices, free[0], repair=True))
+        self._table.add(Held(grant.grant, link.record.id, grant.run, key, slices, free[0], repair=True))
         free[0].repair(grant)
         return True
 

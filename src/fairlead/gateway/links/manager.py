@@ -17,6 +17,7 @@ from fairlead.gateway.links.copies import EndedCopies
 from fairlead.gateway.links.copystream import CopyCommands
 from fairlead.gateway.links.destination import Gateways
 from fairlead.gateway.links.failures import Failures
+from fairlead.gateway.links.grant_table import GrantTable
 from fairlead.gateway.links.granting import Granting
 from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.runner import LinkRunner
@@ -43,11 +44,12 @@ class LinkManager:
     ) -> None:
         timing = timing or Timing()
         self.running = RunningLinks()
-        self.granting = Granting(cluster, data_root, self.running)
-        self.failures = Failures(self.granting)
-        logs = SourceLogs(cluster, self.running, self.granting.table)
-        ended = EndedCopies(cluster, self.granting)
-        self.contacts = Contacts(cluster, self.granting, logs, ended)
+        self.table = GrantTable()
+        granting = Granting(cluster, data_root, self.running, self.table)
+        self.failures = Failures(granting)
+        logs = SourceLogs(cluster, self.running, self.table)
+        ended = EndedCopies(cluster, granting)
+        self.contacts = Contacts(cluster, self.table, granting, logs, ended)
 
         def new_gateways() -> Gateways:
             return Gateways(http, clock, timing)
@@ -56,10 +58,10 @@ class LinkManager:
             link = RunningLink(record, Attention(Backoff(timing, randomness)), new_gateways())
             return ContactLoop(link, self.contacts, self.failures, ended, timing)
 
-        self.runner = LinkRunner(cluster, self.running, self.granting, logs, new_loop)
-        self.tasks = TaskReports(cluster, self.running, self.granting, logs, self.failures, timing)
+        self.runner = LinkRunner(cluster, self.running, granting, logs, new_loop)
+        self.tasks = TaskReports(cluster, self.running, self.table, granting, logs, self.failures, timing)
         naming = Naming(cluster, clock, randomness)
-        self.commands = LinkCommands(cluster, http, naming, self.running, self.granting, self.runner)
+        self.commands = LinkCommands(cluster, http, naming, self.running, self.table, self.runner)
         self.copies = CopyCommands(cluster, http, naming, self.running, ended, new_gateways)
 
     def start(self) -> None:

@@ -64,7 +64,6 @@ class LinkRunner:
     def restart(self, link: RunningLink) -> None:
         """Pause or resume by the record, also a link that had stopped; felt at once."""
         link.on(self._standing(link))
-        link.error = None
         if link.record.paused:
             self._granting.withdraw(link, "paused")
 

@@ -16,6 +16,8 @@ from fairlead.model.errors import FairleadError, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.wire.messages import LinkAnswer, LinkRequest, StreamPlace
 
+_ENDS_ERROR = {Event.ANSWERED, Event.PAUSE, Event.STAND_ASIDE, Event.GO}
+
 
 def wire_id(record: LinkRecord) -> bytes:
     """The id by which a destination knows a link: a rescan is another one, without positions."""
@@ -87,7 +89,9 @@ class RunningLink:
         return self.attention.state
 
     def on(self, event: Event) -> None:
-        """This has happened to it."""
+        """This has happened to it. An error is shown until the destination answers, or a person does something."""
+        if event in _ENDS_ERROR:
+            self.error = None
         self.attention.on(event)
 
     @property

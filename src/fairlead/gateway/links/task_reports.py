@@ -12,7 +12,7 @@ from contextlib import suppress
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.links.connected_reader import ConnectedReader
 from fairlead.gateway.links.failures import Failures
-from fairlead.gateway.links.grant_table import Held
+from fairlead.gateway.links.grant_table import GrantTable, Held
 from fairlead.gateway.links.granting import Granting
 from fairlead.gateway.links.lifecycle import Event
 from fairlead.gateway.links.outbox import Outbox
@@ -33,6 +33,7 @@ class TaskReports:
         self,
         cluster: Cluster,
         links: RunningLinks,
+        table: GrantTable,
         granting: Granting,
         logs: SourceLogs,
         failures: Failures,
@@ -40,6 +41,7 @@ class TaskReports:
     ) -> None:
         self._cluster = cluster
         self._links = links
+        self._table = table
         self._granting = granting
         self._logs = logs
         self._failures = failures
@@ -49,7 +51,7 @@ class TaskReports:
 
     def reader_joined(self, reader: ConnectedReader) -> None:
         """A reader task has connected: it gets what waits, and its part of big backlogs."""
-        self._granting.join(reader)
+        self._table.join(reader)
         for link in self._links:
             with suppress(UnknownStream, Damaged):  # its own contact says so
                 if link.state.ready and self._granting.should_spread(link, source_of(self._cluster, link.record)):
@@ -59,7 +61,7 @@ class TaskReports:
 
     def reader_left(self, reader: ConnectedReader) -> None:
         """A reader has gone: what it held is given again, from where the destination then stands."""
-        for link_id in self._granting.leave(reader):
+        for link_id in self._table.leave(reader):
             link = self._links.get(link_id)
             if link is not None:
                 link.on(Event.LOOK)
@@ -84,7 +86,7 @@ class TaskReports:
         self._note_caught_up(link)
 
     def _held(self, reader: ConnectedReader, grant: int) -> tuple[Held | None, RunningLink | None]:
-        held = self._granting.table.get(grant)
+        held = self._table.get(grant)
         if held is None or held.reader is not reader:
             return None, None
         return held, self._links.get(held.link)
@@ -93,15 +95,15 @@ class TaskReports:
 
     def sink_joined(self, sink: Outbox) -> None:
         """A sink task has connected: it is told what to drop."""
-        self._granting.sinks.add(sink)
+        self._table.sinks.add(sink)
 
     def sink_left(self, sink: Outbox) -> None:
         """A sink has gone."""
-        self._granting.sinks.discard(sink)
+        self._table.sinks.discard(sink)
 
     def progress(self, message: Progress) -> None:
         """A sink says what its destination has recorded."""
-        self._granting.table.answered(message.run, message.frames, message.size_bytes)
+        self._table.answered(message.run, message.frames, message.size_bytes)
         link = self._links.known_as(message.link)
         if link is None:
             return
@@ -126,13 +128,13 @@ class TaskReports:
         link = self._links.known_as(message.link)
         if link is None:
             return
-        if any(held.run == message.run for held in self._granting.table.of(link.record.id)):
+        if any(held.run == message.run for held in self._table.of(link.record.id)):
             link.on(Event.REFUSED)
             self._granting.withdraw(link, "refused")
 
     def _stands(self, link: RunningLink, run: GrantRun) -> bool:
         """Something that was granted under this run, or before, still counts."""
-        return any(not run < held.run for held in self._granting.table.of(link.record.id))
+        return any(not run < held.run for held in self._table.of(link.record.id))
 
     # ------------------------------------------------------------ both
 
