@@ -80,6 +80,25 @@ async def test_a_copy_that_could_not_begin_can_begin_later() -> None:
         await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
 
 
+async def test_a_copy_whose_link_cannot_be_recorded_leaves_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The destination would keep it for ever."""
+    destination = Destination()
+    async with source(destination) as sf:
+        add, failures = sf.cluster.links.add, [StorageUnavailable("the disk is away")]
+
+        async def add_later(link: LinkRecord) -> LinkRecord:
+            if failures:
+                raise failures.pop()
+            return await add(link)
+
+        monkeypatch.setattr(sf.cluster.links, "add", add_later)
+        with pytest.raises(StorageUnavailable, match="the disk is away"):
+            await sf.copies.begin(SHIPS, REPLICA, URLS)
+        assert destination.asked == ["/gateway/copy", "/gateway/copy/end"]
+        await sf.copies.begin(SHIPS, REPLICA, URLS)
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
+
+
 class Records:
     """A cluster of which only the records of links are there; the source's stream is gone, so every link rests."""
 

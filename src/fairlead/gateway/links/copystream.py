@@ -5,8 +5,10 @@ Owns which copies are just being begun. How one ends is in `copies.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 import httpx
 
@@ -20,7 +22,7 @@ from fairlead.gateway.links.replica_cluster import copied_settings, streams_of
 from fairlead.gateway.links.running_link import urls_of, wire_id
 from fairlead.gateway.links.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, backlog, percentage
-from fairlead.model.errors import AlreadyExists, NotAllowed, NotFound, UnknownCluster, UnknownStream
+from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownCluster, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.wire.messages import LinkRequest, StreamPlace
 
@@ -61,13 +63,24 @@ class CopyCommands:
             raise AlreadyExists(f"a copy of {src} to {target} is under way")
         self._beginning.add(pair)
         try:
-            await self._allow_copy(record, stream, target, urls)
+            take_back = await self._allow_copy(record, stream, target, urls)
             self._ended.forget(stream.path, target)
-            return await self._cluster.links.add(record)
+            return await self._add(record, take_back)
         finally:
             self._beginning.discard(pair)
 
-    async def _allow_copy(self, record: LinkRecord, stream: Stream, target: StreamPath, urls: Sequence[str]) -> None:
+    async def _add(self, record: LinkRecord, take_back: Callable[[], Awaitable[None]]) -> LinkRecord:
+        try:
+            return await self._cluster.links.add(record)
+        except FairleadError:
+            with suppress(FairleadError):
+                await take_back()
+            raise
+
+    async def _allow_copy(
+        self, record: LinkRecord, stream: Stream, target: StreamPath, urls: Sequence[str]
+    ) -> Callable[[], Awaitable[None]]:
+        """Get the permission of the destination, which is made if it is not there; answers what gives it back."""
         source = StreamPlace(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
         request = LinkRequest(self._id_there(record), source, target.path, once=True)
         gateways = self._new_gateways()
@@ -81,6 +94,9 @@ class CopyCommands:
         if answer.cluster != target.cluster:
             await gateways.tell(addresses, request, "/gateway/copy/end")
             raise UnknownCluster(f"{target}: the server at {', '.join(addresses)} is of cluster {answer.cluster}")
+        # The positions of a standing link, which it would move, stay.
+        back = replace(request, once=request.link == wire_id(record))
+        return partial(gateways.tell, addresses, back, "/gateway/copy/end")
 
     def _id_there(self, copy: LinkRecord) -> bytes:
         """A copy beside a standing link moves that link's positions."""
