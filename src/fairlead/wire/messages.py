@@ -23,9 +23,6 @@ from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
 PROTOCOL = 1
 """Version of the link protocol; both ends of /gateway/apply must speak the same."""
 
-HELLO_TIMEOUT_S = 10.0
-"""A connection whose first message does not come in this time is closed; also a control connection."""
-
 
 @dataclass(frozen=True, slots=True)
 class StreamPlace:

@@ -9,6 +9,8 @@ from typing import Final
 
 CONNECT_SECONDS: Final = 5.0
 """Until a connection is open: HTTP, control connections, apply connections."""
+HELLO_SECONDS: Final = 10.0
+"""For the first message of an apply or control connection; then it is closed."""
 COMMAND_SECONDS: Final = 60.0
 """Between two pieces of the answer to a command."""
 RECORDS_SECONDS: Final = 120.0

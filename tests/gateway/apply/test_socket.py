@@ -367,7 +367,7 @@ async def test_an_error_is_heard_by_a_sink_that_goes_on_sending(ny: Site) -> Non
 
 async def test_who_says_nothing_is_let_go(ny: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that begins with no hello ends after a while."""
-    monkeypatch.setattr("fairlead.gateway.apply.socket.HELLO_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("fairlead.gateway.apply.socket.HELLO_SECONDS", 0.1)
     socket = await connect_apply(ny.url)
     OPEN.append(socket)
     with pytest.raises(PeerClosed):

@@ -20,8 +20,9 @@ from fairlead.model.errors import Closed, FairleadError, NotAgreed
 from fairlead.wire.connection import ApplyStream, Disconnected
 from fairlead.wire.first_of import first_of
 from fairlead.wire.framing import FRAMES
-from fairlead.wire.messages import APPLY_SAYS, HELLO_TIMEOUT_S, Error, Ok, from_json, to_json
+from fairlead.wire.messages import APPLY_SAYS, Error, Ok, from_json, to_json
 from fairlead.wire.upgrade import APPLY_PATH, TOKEN
+from fairlead.wire.waits import HELLO_SECONDS
 
 log = structlog.get_logger()
 router = APIRouter()
@@ -86,7 +87,7 @@ async def serve(stream: ApplyStream, gateway: ApplyGateway) -> None:
 
 async def _serve(stream: ApplyStream, gateway: ApplyGateway) -> None:
     try:
-        hello = await asyncio.wait_for(stream.receive(), HELLO_TIMEOUT_S)
+        hello = await asyncio.wait_for(stream.receive(), HELLO_SECONDS)
         session = gateway.open(bytes(hello.payload))
     except FairleadError as error:
         await _refuse(stream, error)

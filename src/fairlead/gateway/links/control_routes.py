@@ -21,7 +21,6 @@ from fairlead.gateway.links.task_reports import TaskReports
 from fairlead.model.errors import InvalidValue
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import (
-    HELLO_TIMEOUT_S,
     READER_SAYS,
     SINK_SAYS,
     Done,
@@ -39,6 +38,7 @@ from fairlead.wire.messages import (
     from_json,
     to_json,
 )
+from fairlead.wire.waits import HELLO_SECONDS
 
 log = structlog.get_logger()
 router = APIRouter()
@@ -131,7 +131,7 @@ async def _hello(socket: WebSocket, kinds: Kinds, kind: type[Any]) -> Any:
     """Accept, and return the first message; None if it is no hello and the connection was closed."""
     await socket.accept()
     try:
-        message = from_json(await asyncio.wait_for(socket.receive_text(), HELLO_TIMEOUT_S), kinds)
+        message = from_json(await asyncio.wait_for(socket.receive_text(), HELLO_SECONDS), kinds)
     except InvalidValue as error:
         await _end(socket, error)
         return None
