@@ -1,7 +1,8 @@
 """What draws a link's attention: what happens to it now, and that it is to be looked at in a while.
 
-In: events of everybody who knows the link. Out: its state, and a bell for its loop. Always true: the loop hears of
-every change of the state, also of one that comes just before it begins to wait. It never asks a destination.
+In: events of everybody who knows the link. Out: its state, and a bell for its loop. Owns both, and the waits. Always
+true: the loop hears of every change of the state, also of one that comes just before it begins to wait. It never asks a
+destination.
 """
 
 from __future__ import annotations

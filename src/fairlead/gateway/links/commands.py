@@ -1,6 +1,6 @@
 """What people can do with links: `stream replica …`, `stream upstream …`. `copystream.py` has the copies.
 
-Every command changes a record; `runner.py` is told of the change and acts on it at once.
+Every command changes a record; `runner.py` is told of the change and acts on it at once. Owns nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a link and its destination agree on at contact, and what follows from the answer.
 
 In: what the destination says of its positions and of what is behind. Out: what is known of the link, grants, repairs.
-Always true: nothing is granted unless the destination is the one that the link began with, and has applied nothing that
-the source's log does not hold; where it has less than it had, what it says now counts.
+Owns how often was asked. It never tries again by itself (`contact_loop.py`). Always true: nothing is granted unless the
+destination is the one that the link began with, and has applied nothing that the source's log does not hold; where it
+has less than it had, what it says now counts.
 """
 
 from __future__ import annotations

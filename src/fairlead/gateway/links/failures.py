@@ -1,7 +1,7 @@
 """What goes wrong with a link: its grants are taken back, and the error is shown until the destination answers.
 
-In: errors of contacts and of sinks. Always true: the log has each error once, not at every attempt; a bug stops one
-link, visibly, and the others go on.
+In: errors of contacts and of sinks. Owns how many there were. Always true: the log has each error once, not at every
+attempt; a bug stops one link, visibly, and the others go on.
 """
 
 from __future__ import annotations

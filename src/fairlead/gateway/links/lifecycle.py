@@ -16,6 +16,8 @@
      PAUSED ◄── PAUSE        ASIDE ◄── STAND_ASIDE        DUE ◄── GO           from everywhere
      STOPPED ◄── STOP        from everywhere but PAUSED, ASIDE and DUE
 
+     delivers: no ◄── REFUSED, UNDELIVERED        yes ◄── DELIVERED           beside all that
+
 What is not drawn changes nothing.
 
 The destination is asked in ASKING and READY_ASKING, and may still be in any other state: then something has happened
@@ -68,17 +70,17 @@ class State(Enum):
     @property
     def due(self) -> bool:
         """The destination is to be asked."""
-        return self in {State.DUE, State.READY_DUE}
+        return self is State.DUE or self is State.READY_DUE
 
     @property
     def resting(self) -> bool:
         """A back-off is waited out."""
-        return self in {State.RESTING, State.READY_RESTING}
+        return self is State.RESTING or self is State.READY_RESTING
 
     @property
     def grantable(self) -> bool:
         """A reader that has room may be given its slices at once; in the other READY states it is looked at first."""
-        return self in {State.READY, State.READY_ASKING}
+        return self is State.READY or self is State.READY_ASKING
 
 
 _READY = {State.READY, State.READY_DUE, State.READY_ASKING, State.READY_RESTING}
@@ -184,4 +186,4 @@ class Life:
 
     def shortens_waits(self, event: Event) -> bool:
         """It works, or somebody changed something: the next back-off is the shortest again."""
-        return event in {Event.GO, Event.DELIVERED} or (event is Event.ANSWERED and self.delivers)
+        return event is Event.GO or event is Event.DELIVERED or (event is Event.ANSWERED and self.delivers)

@@ -1,4 +1,7 @@
-"""Streams and links as people name them: a path without a cluster is one of this cluster."""
+"""Streams and links as people name them: a path without a cluster is one of this cluster.
+
+Out: global paths, records of links that are found or to be made. It never writes one.
+"""
 
 from __future__ import annotations
 

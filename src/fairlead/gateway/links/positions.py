@@ -1,4 +1,8 @@
-"""How far a link is, slice by slice: what its destination has recorded, what its readers have scanned beyond that."""
+"""How far a link is, slice by slice: what its destination has recorded, what its readers have scanned beyond that.
+
+In: answers of destinations, reports of tasks. Always true: a recorded position goes back only where the destination
+says so. It never asks a log or a destination.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the source server knows of one link while it runs; the record in `meta/` is all that outlives the process."""
+"""What the source server knows of one link while it runs; the record in `meta/` is all that outlives the process.
+
+Owns that knowledge. It never acts on it: others ask, grant and show.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What reader and sink tasks say to the source server, and what follows from it.
 
 In: messages of the control connections (`control_routes.py`), and the connections' beginning and end. Out: events and
-numbers of links; grants given, ended and taken back. Always true: what a task says of a grant that no longer stands
-changes nothing.
+numbers of links; grants given, ended and taken back. Owns nothing. Always true: what a task says of a grant that no
+longer stands changes nothing.
 """
 
 from __future__ import annotations
