@@ -35,8 +35,10 @@ def main() -> None:
     """Run all of it."""
     log = ShardLog.open(MemoryStorage(), "x", stream_id=STREAM, clock=SystemClock(), randomness=SystemRandomness())
     names = [f"vessel-{i}" for i in range(TOPICS)]
-    answers = log.run(*[lambda draft, name=name: create_topic(draft, name) for name in names])
-    numbers = [answer.result().number for answer in answers]
+    sealed = log.seal([lambda draft, name=name: create_topic(draft, name) for name in names])
+    log.write(sealed)
+    log.announce(sealed)
+    numbers = [answer.result().number for answer in sealed.answers]
     value = [(None, b"x" * 200)]
     plain = build_batch(value)
     idempotent = build_batch(value, producer_id=7, producer_epoch=0, base_sequence=0)

@@ -10,7 +10,17 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import NamedTuple
 
-from tests.streamlog.world import FakeClock, Names, SeededRandomness, repair_frame, rows_of, sendable, values_at
+from tests.streamlog.world import (
+    FakeClock,
+    Names,
+    SeededRandomness,
+    committed,
+    installed,
+    repair_frame,
+    rows_of,
+    sendable,
+    values_at,
+)
 from tests.support.batches import produce
 
 from fairlead.model.errors import Damaged, FairleadError, Fenced
@@ -166,7 +176,7 @@ class World:
     def run(self, site: Site, request) -> object | None:  # type: ignore[no-untyped-def]
         """A request's answer; None if it was not acknowledged. The site is open again afterwards."""
         try:
-            return site.log.run(request)[0].result()
+            return committed(site.log, request)[0].result()
         except Crashed:
             self.reopen(site.name, power_fails=self.random.random() < 0.5)
         except FairleadError:
@@ -234,13 +244,13 @@ class World:
             if self.random.random() < 0.1:
                 self.take_over(name)
                 try:
-                    log.install(result)
+                    installed(log, result)
                 except Fenced:
                     return
                 except FairleadError:
                     return
                 raise AssertionError("a writer that was taken over installed a manifest")
-            log.install(result)
+            installed(log, result)
         except Crashed:
             self.reopen(name, power_fails=self.random.random() < 0.5)
         except FairleadError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, fresh, made, produced
+from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, fresh, installed, made, produced
 
 from fairlead.storage import names
 from fairlead.storage.memory import MemoryStorage
@@ -25,7 +25,7 @@ def log() -> ShardLog:
         produced(log, number, bytes(100))
     job = log.plan_merge()
     assert job is not None
-    log.install(run_job.run(log.storage, SeededRandomness(1), job))
+    installed(log, run_job.run(log.storage, SeededRandomness(1), job))
     log.upkeep.sweep([Replaced((), job.commits)])
     produced(log, number, b"x", b"y")
     return log

@@ -11,7 +11,9 @@ from tests.streamlog.world import (
     FakeClock,
     SeededRandomness,
     batch_of,
+    committed,
     fresh,
+    installed,
     made,
     opened,
     produced,
@@ -55,9 +57,9 @@ def test_the_number_of_a_manifest_of_unknown_outcome_is_never_used_again() -> No
     for nth in range(1, opening.PUT_ATTEMPTS + 1):
         storage.fail(Fault.UNKNOWN_LATE, nth=nth)
     with pytest.raises(StorageUnavailable):
-        log.install(result)
+        installed(log, result)
     storage.land()
-    log.install(merge_result(log, 2))
+    installed(log, merge_result(log, 2))
     assert log.manifest.k == 2
     again = opened(storage, settings=QUICK)
     assert again.manifest.segments == log.manifest.segments
@@ -76,7 +78,7 @@ def test_a_merged_segment_is_named_to_readers_only_once_its_manifest_is_there() 
             seen.append(log.objects(0, log.end))
 
     storage.hook = look
-    log.install(result)
+    installed(log, result)
     assert seen == [inputs]
     assert log.objects(0, log.end) != inputs
 
@@ -87,7 +89,7 @@ def test_a_writer_that_slept_through_a_takeover_installs_no_manifest() -> None:
     result = merge_result(log, 1)
     newer = opened(storage, settings=QUICK)
     with pytest.raises(Fenced):
-        log.install(result)
+        installed(log, result)
     assert isinstance(log.stopped, Fenced)
     assert values_at(newer, number) == {0: b"1", 1: b"2"}
     assert values_at(opened(storage), number) == {0: b"1", 1: b"2"}
@@ -113,7 +115,7 @@ def test_a_writer_that_slept_through_a_takeover_deletes_nothing() -> None:
     """The newer one may still need what the older one wants to sweep."""
     clock = FakeClock()
     log, storage, _ = filled(clock)
-    log.install(merge_result(log, 1))
+    installed(log, merge_result(log, 1))
     opened(storage, clock=clock)
     clock.pass_ms(2000)
     before = storage.snapshot()
@@ -148,7 +150,7 @@ def test_a_name_that_another_object_has_stops_the_shard(what: str) -> None:
     log, storage, number = filled()
     commit = names.commit(log.prefix, log.epoch.number, log.end)
     storage.put_if_absent(commit if what == "commit" else names.manifest(log.prefix, log.epoch.number, 1), b"other")
-    go_on = {"commit": lambda: produced(log, number, b"3"), "manifest": lambda: log.install(merge_result(log, 1))}
+    go_on = {"commit": lambda: produced(log, number, b"3"), "manifest": lambda: installed(log, merge_result(log, 1))}
     with pytest.raises(Damaged, match="another object has the name"):
         go_on[what]()
     assert isinstance(log.stopped, Damaged)
@@ -222,7 +224,7 @@ def test_producers_are_remembered_only_where_the_topic_is_owned() -> None:
     """A replica would hold what it never needs, and would refuse the first batch after a change of owner."""
     source, _, number = filled()
     batch = batch_of(b"3", producer_id=5, epoch=0, sequence=0)
-    source.run(lambda draft: produce(draft, number, 0, batch))
+    committed(source, lambda draft: produce(draft, number, 0, batch))
     replica = fresh(b"b" * 16)
     replicated(source, replica)
     copy = replica.state.by_name("ships")
@@ -236,7 +238,7 @@ def test_producers_that_were_silent_are_forgotten_by_time_and_by_no_jump_of_the_
     clock = FakeClock()
     log, _, number = filled(clock)
     batch = batch_of(b"3", producer_id=5, epoch=0, sequence=0)
-    log.run(lambda draft: produce(draft, number, 0, batch))
+    committed(log, lambda draft: produce(draft, number, 0, batch))
     clock.wall += 365 * DAY_MS
     log.upkeep.expire_producers()
     assert len(log.state.producers) == 1

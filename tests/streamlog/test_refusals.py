@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.streamlog.world import batch_of, fresh, made
+from tests.streamlog.world import batch_of, committed, fresh, made
 from tests.streamlog.writing.test_shard import opened
 from tests.support.batches import produce
 
@@ -41,7 +41,7 @@ def refused(log: ShardLog) -> weakref.ref[Memory]:
     """A batch that was refused and let go of."""
     memory = Memory(batch_of(b"x" * 1000))
     try:
-        assert log.run(request_of(memory))[0].error is not None
+        assert committed(log, request_of(memory))[0].error is not None
     except Damaged:
         assert log.stopped is not None
     return weakref.ref(memory)

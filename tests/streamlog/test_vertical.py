@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.streamlog.world import committed
 from tests.support.batches import produce
 
 from fairlead.model.clock import SystemClock, SystemRandomness
@@ -28,11 +29,11 @@ def test_a_batch_is_read_at_its_offset_before_and_after_a_restart() -> None:
     """Create, produce, fetch from memory; reopen, fetch from disk."""
     storage = MemoryStorage()
     log = opened(storage)
-    topic = log.run(lambda d: create_topic(d, "ships", 2))[0].result()
+    topic = committed(log, lambda d: create_topic(d, "ships", 2))[0].result()
     batch = build_batch([(b"k", b"v"), (None, b"w")])
-    results = [a.result() for a in log.run(*[lambda d: produce(d, topic.number, 1, batch)] * 3)]
+    results = [a.result() for a in committed(log, *[lambda d: produce(d, topic.number, 1, batch)] * 3)]
     assert [r.base_offset for r in results] == [0, 2, 4]
-    log.run(lambda d: commit_cursor(d, "g", topic.number, 1, 3), lambda d: put_entry(d, "a", {"b": 1}))
+    committed(log, lambda d: commit_cursor(d, "g", topic.number, 1, 3), lambda d: put_entry(d, "a", {"b": 1}))
     for reader in (log, opened(storage)):
         assert [read_header(b).base_offset for b in reader.fetch(topic.number, 1, 2, 10_000).batches] == [2, 4]
         assert reader.state.by_name("ships") == topic

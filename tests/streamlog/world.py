@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tests.support.batches import produce
 
+from fairlead.model.errors import Damaged, Fenced
 from fairlead.model.names import SLICES
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
@@ -15,12 +17,14 @@ from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.merging.job import MergeResult
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind, Row
 from fairlead.streamlog.values import GrantRun, Topic
+from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.produce import ProduceResult
 from fairlead.streamlog.writing.topics import create_topic
-from fairlead.streamlog.writing.writer import ShardLog
+from fairlead.streamlog.writing.writer import RequestAnswer, ShardLog
 
 DAY_MS = 86_400_000
 START_MS = 1_700_000_000_000
@@ -85,9 +89,49 @@ def fresh(stream_id: bytes = b"a" * 16, *, clock: FakeClock | None = None, setti
     return opened(MemoryStorage(), stream_id, clock=clock, seed=stream_id[0], settings=settings)
 
 
+def committed(log: ShardLog, *requests: DraftRequest[Any]) -> list[RequestAnswer]:
+    """The answers of requests, sealed, written and announced in as few commits as they need.
+
+    Raises:
+        FairleadError: the log is stopped, or the commit failed.
+    """
+    answers: list[RequestAnswer] = []
+    while len(answers) < len(requests):
+        sealed = log.seal(requests[len(answers) :])
+        try:
+            log.write(sealed)
+        except Exception as error:
+            log.abandon(sealed, error)
+            raise
+        log.announce(sealed)
+        answers += sealed.answers
+        if sealed.missing:
+            log.reader.load_stored(sealed.missing)
+    return answers
+
+
+def installed(log: ShardLog, result: MergeResult) -> None:
+    """The result of a merge job rules from now on.
+
+    Raises:
+        Fenced, Damaged: the log stops.
+        StorageFull, StorageUnavailable
+    """
+    try:
+        prepared = log.upkeep.prepare(result)
+    except (Fenced, Damaged) as error:
+        log.stop(error)
+        raise
+    for _ in log.upkeep.raise_starts(prepared):
+        pass
+    log.upkeep.finish(prepared)
+    for _ in log.upkeep.forget():
+        pass
+
+
 def made(log: ShardLog, name: str = "ships", partitions: int = 1) -> Topic:
     """A new topic."""
-    topic = log.run(lambda draft: create_topic(draft, name, partitions))[0].result()
+    topic = committed(log, lambda draft: create_topic(draft, name, partitions))[0].result()
     assert isinstance(topic, Topic)
     return topic
 
@@ -95,7 +139,7 @@ def made(log: ShardLog, name: str = "ships", partitions: int = 1) -> Topic:
 def produced(log: ShardLog, number: int, *values: bytes, partition: int = 0) -> ProduceResult:
     """One batch of these values, appended in a commit of its own."""
     batch = batch_of(*values)
-    result = log.run(lambda draft: produce(draft, number, partition, batch))[0].result()
+    result = committed(log, lambda draft: produce(draft, number, partition, batch))[0].result()
     assert isinstance(result, ProduceResult)
     return result
 
@@ -227,7 +271,7 @@ def _end_after(row: Row) -> int:
 
 def applied(log: ShardLog, *frames: Frame) -> list[FrameOutcome]:
     """What became of the frames, all in as few commits as they need."""
-    answers = log.run(*[lambda draft, f=f: apply_frame(draft, f) for f in frames])  # type: ignore[misc]
+    answers = committed(log, *[lambda draft, f=f: apply_frame(draft, f) for f in frames])  # type: ignore[misc]
     return [answer.result() for answer in answers]
 
 

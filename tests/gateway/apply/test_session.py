@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from tests.gateway.apply.test_socket import LINK, NUMBER, SLICE, SOURCE, TOPIC, batch_row, frame, frames, topic_row
-from tests.streamlog.world import opened
+from tests.streamlog.world import committed, opened
 
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession, in_pieces, pieces, split
@@ -158,13 +158,13 @@ def test_a_frame_of_which_one_piece_failed_moves_no_position() -> None:
     """The disk is full for one commit, and has room for the next: what the first piece brought is not passed over."""
     storage = MemoryStorage()
     log = opened(storage)
-    log.run(lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
+    committed(log, lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
     first, last = in_pieces(frame(1, 3, batch_row(1, 0), _tombstone_of_another(2)), 1)
     storage.fail(Fault.FULL)
     with pytest.raises(StorageFull):
-        log.run(first)
+        committed(log, first)
     with pytest.raises(FairleadError):
-        log.run(last)[0].result()
+        committed(log, last)[0].result()
     position = log.state.position((LINK, 0, SLICE))
     assert position is not None
     assert position.commit == 1
@@ -173,11 +173,11 @@ def test_a_frame_of_which_one_piece_failed_moves_no_position() -> None:
 def test_a_frame_of_which_one_piece_was_refused_moves_no_position() -> None:
     """Below the reserve batches are refused and control rows are not; the control rows are of the same frame."""
     log = opened(MemoryStorage())
-    log.run(lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
+    committed(log, lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
     first, last = in_pieces(frame(1, 3, batch_row(1, 0), _tombstone_of_another(2)), 1)
     log.settings = replace(log.settings, reserve_bytes=1 << 60)
     log.clock.pass_ms(10_000)  # type: ignore[attr-defined]
-    answers = log.run(first, last)
+    answers = committed(log, first, last)
     assert [type(answer.error) for answer in answers] == [StorageFull, StorageFull]
     position = log.state.position((LINK, 0, SLICE))
     assert position is not None
@@ -189,8 +189,8 @@ def test_pieces_of_one_frame_share_a_commit_or_follow_one_another() -> None:
     log = opened(MemoryStorage())
     for _ in range(2):
         pieces_of = in_pieces(frame(0, 3, topic_row(0), batch_row(1, 0), batch_row(2, 1)), 1)
-        log.run(pieces_of[0])
-        answers = log.run(*pieces_of[1:])
+        committed(log, pieces_of[0])
+        answers = committed(log, *pieces_of[1:])
         assert [answer.error for answer in answers] == [None, None]
     position = log.state.position((LINK, 0, SLICE))
     assert position is not None

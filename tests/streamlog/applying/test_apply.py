@@ -11,6 +11,7 @@ from tests.streamlog.world import (
     FakeClock,
     applied,
     batch_of,
+    committed,
     frame,
     fresh,
     made,
@@ -69,7 +70,7 @@ def test_a_replica_takes_what_no_producer_may_send_here() -> None:
         with pytest.raises(CorruptBatch):
             check_produced(batch)
         put = partial(Draft.add_batch, batch=set_offset(batch, base, 0), origin=A, via=None, max_timestamp=0)
-        a.run(partial(put, number=number, partition=0, base_offset=base, last_offset=base + 2, epoch=0))
+        committed(a, partial(put, number=number, partition=0, base_offset=base, last_offset=base + 2, epoch=0))
     replicated(a, b)
     copy = b.state.by_name("ships")
     assert copy is not None
@@ -246,7 +247,7 @@ def test_another_record_at_the_same_offset_sets_the_topic_aside() -> None:
     replicated(a, b)
     from fairlead.streamlog.writing.topics import create_topic
 
-    twin = other.run(lambda d: create_topic(d, "ships", 2, incarnation=topic.incarnation))[0].result()
+    twin = committed(other, lambda d: create_topic(d, "ships", 2, incarnation=topic.incarnation))[0].result()
     produced(other, twin.number, b"new")
     produced(other, twin.number, b"more")
     other_link = b"m" * 16
@@ -280,7 +281,7 @@ def test_of_what_lies_in_a_gap_the_epoch_must_fit() -> None:
     topic = made(a)
     produced(a, topic.number, b"1")
     replicated(a, b)
-    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    committed(a, lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
     replicated(a, b)
     f = frame(a, B, slice_of("ships"), 0)
     batch = f.rows[1]._replace(base_offset=3, last_offset=3, previous_end=3)
@@ -366,7 +367,7 @@ def test_what_expired_after_the_link_was_made_is_a_gap_also_in_a_topic_never_hel
 def started_at_ten(created_at: int | None):  # type: ignore[no-untyped-def]
     a, b = fresh(A), fresh(B)
     topic = made(a)
-    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    committed(a, lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
     applied(b, frame(a, B, slice_of("ships"), 0, created_at=created_at))
     return b
 
@@ -382,7 +383,7 @@ def test_a_start_row_beyond_the_end_is_a_gap_with_its_reason() -> None:
     topic = made(a)
     produced(a, topic.number, b"1")
     replicated(a, b)
-    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    committed(a, lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
     produced(a, topic.number, b"2")
     replicated(a, b)
     copy = b.state.by_name("ships")
@@ -404,7 +405,7 @@ def test_a_gap_row_beyond_the_end_is_behind() -> None:
     topic = made(a)
     produced(a, topic.number, b"1")
     replicated(a, b)
-    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    committed(a, lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
     replicated(a, b)
     f = frame(b, C, slice_of("ships"), 0)
     answer = applied(c, replace(f, rows=[row for row in f.rows if row.kind != Kind.BATCH]))[0]
@@ -418,7 +419,7 @@ def test_a_start_row_of_another_history_is_a_conflict() -> None:
     topic = made(a)
     produced(a, topic.number, b"1")
     replicated(a, b)
-    a.run(lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((4, 0),)), **at(topic.number, 10)))
+    committed(a, lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((4, 0),)), **at(topic.number, 10)))
     f = frame(a, B, slice_of("ships"), a.end - 1)
     assert applied(b, f)[0].conflicts == 1
 
@@ -429,7 +430,7 @@ def test_rows_of_a_deleted_incarnation_are_dropped() -> None:
     topic = made(a)
     produced(a, topic.number, b"1")
     replicated(a, c)
-    a.run(lambda d: delete_topic(d, "ships"))
+    committed(a, lambda d: delete_topic(d, "ships"))
     replicated(a, b)
     assert b.state.by_name("ships") is None
     applied(b, frame(c, B, slice_of("ships"), 0, link=b"n" * 16))
@@ -442,7 +443,7 @@ def test_a_topic_deleted_and_made_again_is_the_new_one_at_the_replica() -> None:
     a, b = fresh(A), fresh(B)
     produced(a, made(a).number, b"old")
     replicated(a, b)
-    a.run(lambda d: delete_topic(d, "ships"))
+    committed(a, lambda d: delete_topic(d, "ships"))
     produced(a, made(a).number, b"new")
     replicated(a, b)
     copy = b.state.by_name("ships")
@@ -455,7 +456,9 @@ def test_partitions_and_settings_follow() -> None:
     a, b = fresh(A), fresh(B)
     made(a)
     early = frame(a, B, slice_of("ships"), 0)
-    a.run(lambda d: set_partitions(d, "ships", 5), lambda d: set_configs(d, "ships", {"cleanup.policy": "compact"}))
+    committed(
+        a, lambda d: set_partitions(d, "ships", 5), lambda d: set_configs(d, "ships", {"cleanup.policy": "compact"})
+    )
     replicated(a, b)
     applied(b, early)
     copy = b.state.by_name("ships")
@@ -506,7 +509,7 @@ def test_two_topics_with_records_and_one_name_conflict_until_one_is_deleted() ->
     (note,) = b.state.behind(LINK)
     assert note.conflict
     assert values_at(b, mine.number) == {0: b"b"}
-    b.run(lambda d: delete_topic(d, "ships"))
+    committed(b, lambda d: delete_topic(d, "ships"))
     (note,) = b.state.behind(LINK)
     assert (note.reason, note.incarnation) == ("gap", theirs.incarnation)
     applied(b, repair_frame(a, B, theirs.number, 0, 0))
@@ -615,7 +618,7 @@ def test_a_link_that_is_forgotten_starts_again_and_finds_everything_here() -> No
     a, b = fresh(A), fresh(B)
     produced(a, made(a).number, b"1")
     replicated(a, b)
-    b.run(lambda d: forget_link(d, LINK))
+    committed(b, lambda d: forget_link(d, LINK))
     assert b.state.positions(LINK) == {}
     assert applied(b, frame(a, B, slice_of("ships"), 0, run=GrantRun(0, 0)))[0].duplicates == 1
 
@@ -642,7 +645,7 @@ def test_a_deletion_by_another_link_ends_what_was_behind() -> None:
     position = b.state.positions(b"l" * 16)[0, slice_of("ships")].commit
     applied(b, replace(late, from_commit=position))
     assert [each.topic for each in b.state.behind(b"l" * 16)] == ["ships"]
-    a.run(lambda d: delete_topic(d, "ships"))
+    committed(a, lambda d: delete_topic(d, "ships"))
     applied(b, frame(a, B, slice_of("ships"), 0, link=b"n" * 16))
     assert b.state.by_name("ships") is None
     assert b.state.behind(b"l" * 16) == []

@@ -10,7 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.streamlog.world import DAY_MS, SETTINGS, FakeClock, SeededRandomness, batch_of, fresh, made, opened, produced
+from tests.streamlog.world import (
+    DAY_MS,
+    SETTINGS,
+    FakeClock,
+    SeededRandomness,
+    batch_of,
+    committed,
+    fresh,
+    installed,
+    made,
+    opened,
+    produced,
+)
 from tests.support.batches import produce
 from tests.support.rows import batch_row, control_row
 
@@ -57,42 +69,42 @@ class World:
         action = self.random.random()
         if not names or action < 0.1:
             name = f"topic-{self.random.randrange(12)}"
-            self.log.run(lambda d: create_topic(d, name, self.random.randint(1, 2)))
+            committed(self.log, lambda d: create_topic(d, name, self.random.randint(1, 2)))
         elif action < 0.14:
             self._delete(self.random.choice(names))
         elif action < 0.2:
-            self.log.run(lambda d: set_partitions(d, self.random.choice(names), self.random.randint(1, 4)))
+            committed(self.log, lambda d: set_partitions(d, self.random.choice(names), self.random.randint(1, 4)))
         elif action < 0.24:
             change = {"message.timestamp.type": self.random.choice([None, "CreateTime", "LogAppendTime"])}
-            self.log.run(lambda d: set_configs(d, self.random.choice(names), change))
+            committed(self.log, lambda d: set_configs(d, self.random.choice(names), change))
         elif action < 0.3:
             self._cursor(self.random.choice(names))
         elif action < 0.36:
             key = f"key-{self.random.randrange(4)}"
             value = self.random.random()
-            self.log.run(lambda d: put_entry(d, key, value) if value < 0.6 else delete_entry(d, key))
+            committed(self.log, lambda d: put_entry(d, key, value) if value < 0.6 else delete_entry(d, key))
         else:
             self._produce(self.random.choice(names))
 
     def _delete(self, name: str) -> None:
         number = self.log.state.number_of(name)
-        self.log.run(lambda d: delete_topic(d, name))
+        committed(self.log, lambda d: delete_topic(d, name))
         self.values = {key: value for key, value in self.values.items() if key[0] != number}
 
     def _cursor(self, name: str) -> None:
         number = self.log.state.number_of(name)
         assert number is not None
         if self.random.random() < 0.3:
-            self.log.run(lambda d: delete_cursor(d, "g", number, 0))
+            committed(self.log, lambda d: delete_cursor(d, "g", number, 0))
         else:
-            self.log.run(lambda d: commit_cursor(d, "g", number, 0, self.random.randrange(9)))
+            committed(self.log, lambda d: commit_cursor(d, "g", number, 0, self.random.randrange(9)))
 
     def _produce(self, name: str) -> None:
         topic = self.log.state.by_name(name)
         assert topic is not None
         partition = self.random.randrange(topic.partitions)
         values = [self.random.randbytes(self.random.randrange(200)) for _ in range(self.random.randint(1, 3))]
-        answer = self.log.run(lambda d: produce(d, topic.number, partition, batch_of(*values)))[0].result()
+        answer = committed(self.log, lambda d: produce(d, topic.number, partition, batch_of(*values)))[0].result()
         held = self.values.setdefault((topic.number, partition), {})
         for place, value in enumerate(values):
             held[answer.base_offset + place] = (answer.appended_at, value)
@@ -102,7 +114,7 @@ class World:
             job = self.log.plan_merge()
             if job is None:
                 return done
-            self.log.install(run_job.run(self.log.storage, self.ids, job))
+            installed(self.log, run_job.run(self.log.storage, self.ids, job))
         return jobs
 
 
@@ -233,7 +245,7 @@ def test_a_topic_with_compact_does_not_expire() -> None:
     world = World(1, clock)
     world.log = log
     kept, gone = made(log, "kept").number, made(log, "gone").number
-    log.run(lambda d: set_configs(d, "kept", {"cleanup.policy": "compact"}))
+    committed(log, lambda d: set_configs(d, "kept", {"cleanup.policy": "compact"}))
     for _ in range(5):
         produced(log, kept, b"k")
         produced(log, gone, b"g")
@@ -255,7 +267,7 @@ def test_records_of_a_deleted_topic_go_when_space_is_short_or_time_has_passed() 
         produced(log, number, bytes(100))
         produced(log, other, b"x")
     world.merge()
-    log.run(lambda d: delete_topic(d, "gone"))
+    committed(log, lambda d: delete_topic(d, "gone"))
     assert log.plan_merge() is None
     clock.pass_ms(700_000)
     assert world.merge() > 0
@@ -361,8 +373,8 @@ def test_a_tombstone_goes_once_it_is_old_and_passed_and_nothing_lies_before(chan
 def test_a_deleted_entry_leaves_nothing_at_the_begin_of_the_log() -> None:
     """Elsewhere its deletion must stay, for the value lies in an earlier run."""
     log = fresh(settings=TINY)
-    log.run(lambda d: put_entry(d, "k", 1))
-    log.run(lambda d: delete_entry(d, "k"))
+    committed(log, lambda d: put_entry(d, "k", 1))
+    committed(log, lambda d: delete_entry(d, "k"))
     rows = [row for columns in replay(log.storage, log.objects(0, log.end)) for row in columns.rows()]
     assert merged(MemoryStorage(), rows, at_begin=True) == []
     assert merged(MemoryStorage(), rows) == rows[-1:]

@@ -13,7 +13,9 @@ from tests.streamlog.world import (
     FakeClock,
     SeededRandomness,
     batch_of,
+    committed,
     fresh,
+    installed,
     made,
     opened,
     produced,
@@ -47,7 +49,7 @@ def merged(log: ShardLog) -> int:
     """Do every merge job there is; how many there were."""
     done = 0
     while (job := log.plan_merge()) is not None:
-        log.install(run_job.run(log.storage, SeededRandomness(next(SEEDS)), job))
+        installed(log, run_job.run(log.storage, SeededRandomness(next(SEEDS)), job))
         done += 1
     return done
 
@@ -61,8 +63,8 @@ def filled(clock: FakeClock) -> tuple[ShardLog, int]:
         clock.pass_ms(10)
     gone = made(log, "gone")
     produced(log, gone.number, b"x")
-    log.run(lambda d: delete_topic(d, "gone"), lambda d: commit_cursor(d, "g", number, 0, 3))
-    log.run(lambda d: set_partitions(d, "ships", 3))
+    committed(log, lambda d: delete_topic(d, "gone"), lambda d: commit_cursor(d, "g", number, 0, 3))
+    committed(log, lambda d: set_partitions(d, "ships", 3))
     produced(log, number, b"late", partition=2)
     return log, number
 
@@ -260,7 +262,7 @@ def test_idempotence_survives_merging_and_restart_without_checkpoint() -> None:
     log = fresh(clock=clock, settings=QUICK)
     number = made(log).number
     batch = batch_of(b"1", b"2", producer_id=7, epoch=0, sequence=0)
-    log.run(lambda d: produce(d, number, 0, batch))
+    committed(log, lambda d: produce(d, number, 0, batch))
     merged(log)
     checkpoint = log.manifest.checkpoint
     assert checkpoint is not None
@@ -268,7 +270,7 @@ def test_idempotence_survives_merging_and_restart_without_checkpoint() -> None:
         if delete:
             log.storage.delete(checkpoint.name)
         again = opened(log.storage, clock=clock)
-        result = again.run(lambda d: produce(d, number, 0, batch))[0].result()
+        result = committed(again, lambda d: produce(d, number, 0, batch))[0].result()
         assert (result.duplicate, result.base_offset) == (True, 0)
 
 
@@ -326,7 +328,7 @@ def test_merging_goes_on_below_a_checkpoint_of_a_clean_stop(monkeypatch: pytest.
     below = 0
     while (job := log.plan_merge()) is not None:
         below += job.end < stopped_at
-        log.install(run_job.run(log.storage, SeededRandomness(next(SEEDS)), job))
+        installed(log, run_job.run(log.storage, SeededRandomness(next(SEEDS)), job))
         assert log.manifest.checkpoint is not None
         assert log.manifest.checkpoint.commit >= stopped_at
         again = opened(copied(log.storage), clock=clock, settings=settings)
@@ -360,10 +362,12 @@ def test_a_partition_that_lies_in_several_segments_of_a_run_is_read_in_order(see
     settings = replace(QUICK, segment_bytes_max=4000)
     log = fresh(settings=settings)
     number = made(log).number
-    log.run(*(partial(produce, number=number, partition=0, batch=batch_of(b"%d" % value)) for value in range(90)))
+    committed(
+        log, *(partial(produce, number=number, partition=0, batch=batch_of(b"%d" % value)) for value in range(90))
+    )
     names_given = SeededRandomness(seed)
     while (job := log.plan_merge()) is not None:
-        log.install(run_job.run(log.storage, names_given, job))
+        installed(log, run_job.run(log.storage, names_given, job))
     runs = [(segment.first, segment.end) for segment in log.manifest.segments if segment.kind == "data"]
     assert len(runs) > 2
     assert len(set(runs)) == 1

@@ -10,7 +10,9 @@ from tests.streamlog.world import (
     FakeClock,
     SeededRandomness,
     batch_of,
+    committed,
     fresh,
+    installed,
     made,
     opened,
     produced,
@@ -38,7 +40,7 @@ def placed(log: ShardLog, where: str) -> ShardLog:
     if where == "segments":
         seed = 500
         while (job := log.plan_merge()) is not None:
-            log.install(run_job.run(log.storage, SeededRandomness(seed), job))
+            installed(log, run_job.run(log.storage, SeededRandomness(seed), job))
             seed += 1
     return log
 
@@ -64,7 +66,7 @@ def gap(log: ShardLog, number: int, end: int) -> None:
     """Declare everything up to `end` missing."""
     start = log.state.partition(number, 0).end
     payload = StartPayload("ttl", end, ((0, 0),), gap_from=start)
-    log.run(lambda d: d.add_control(Kind.START, payload, number=number, partition=0, base_offset=end))
+    committed(log, lambda d: d.add_control(Kind.START, payload, number=number, partition=0, base_offset=end))
 
 
 @pytest.mark.parametrize("where", WHERE)
@@ -99,7 +101,7 @@ def test_offsets_are_found_by_time(where: str) -> None:
     number = made(log).number
     for timestamp in (100, 200, 150):
         batch = build_batch([(None, b"a"), (None, b"b")], timestamp_ms=timestamp)
-        log.run(lambda d, b=batch: produce(d, number, 0, b))  # type: ignore[misc]
+        committed(log, lambda d, b=batch: produce(d, number, 0, b))  # type: ignore[misc]
     log = placed(log, where)
     assert log.offset_for_time(number, 0, 50) == (0, 100)
     assert log.offset_for_time(number, 0, 101) == (2, 200)
@@ -110,7 +112,8 @@ def test_ends_of_epochs_are_those_of_kafka() -> None:
     """KIP-320: the current epoch ends at the log's end, an older one where the next began, an unknown one nowhere."""
     log = fresh(A)
     number = made(log).number
-    log.run(
+    committed(
+        log,
         lambda d: d.add_batch(number, 0, 0, 4, 0, A, None, 0, batch_of(b"x")),
         lambda d: d.add_batch(number, 0, 5, 9, 2, A, None, 0, batch_of(b"x")),
     )

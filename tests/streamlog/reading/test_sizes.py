@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, fresh, made, produced
+from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, fresh, installed, made, produced
 
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.reading.sizes import Size
@@ -16,7 +16,7 @@ TINY = replace(SETTINGS, merge_commits_min=2)
 def merge(log: ShardLog) -> None:
     job = log.plan_merge()
     assert job is not None
-    log.install(run_job.run(log.storage, SeededRandomness(1), job))
+    installed(log, run_job.run(log.storage, SeededRandomness(1), job))
 
 
 def test_merging_changes_no_size() -> None:

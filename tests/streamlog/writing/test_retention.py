@@ -82,15 +82,6 @@ def test_another_jump_starts_the_day_again(clock: FakeClock) -> None:
     assert not guard.jumped
 
 
-def test_an_operator_may_accept_the_time(clock: FakeClock) -> None:
-    """Without waiting."""
-    guard = ExpiryGuard(clock)
-    clock.wall += 100 * DAY_MS
-    assert guard.jumped
-    guard.accept()
-    assert guard.cut_off_ms(TTL_MS) == clock.wall - TTL_MS
-
-
 def test_a_jump_back_never_turns_times_back(clock: FakeClock) -> None:
     """`appended_at` never decreases, also once the new time is believed."""
     guard = ExpiryGuard(clock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.streamlog.world import applied, frame, fresh, made, produced, replicated, values_at
+from tests.streamlog.world import applied, committed, frame, fresh, made, produced, replicated, values_at
 
 from fairlead.model.errors import InvalidValue, NotOwner
 from fairlead.model.names import slice_of
@@ -27,7 +27,7 @@ def test_partitions_become_more_or_it_is_refused(partitions: int) -> None:
     log = fresh(A)
     made(log, partitions=2)
     with pytest.raises(InvalidValue):
-        log.run(lambda d: set_partitions(d, "ships", partitions))[0].result()
+        committed(log, lambda d: set_partitions(d, "ships", partitions))[0].result()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_topic_is_changed_at_its_owner_only(change: DraftRequest[object]) -> N
     made(a)
     replicated(a, b)
     with pytest.raises(NotOwner):
-        b.run(change)[0].result()
+        committed(b, change)[0].result()
     assert b.state.by_name("ships") is not None
 
 
@@ -95,10 +95,10 @@ def test_partitions_that_are_added_to_a_topic_in_conflict_are_set_aside_too() ->
     topic = made(a)
     produced(a, topic.number, b"1")
     replicated(a, b)
-    twin = other.run(lambda d: create_topic(d, "ships", 1, incarnation=topic.incarnation))[0].result()
+    twin = committed(other, lambda d: create_topic(d, "ships", 1, incarnation=topic.incarnation))[0].result()
     produced(other, twin.number, b"another")
     replicated(other, b, link=OTHER_LINK)
-    other.run(lambda d: set_partitions(d, "ships", 2))
+    committed(other, lambda d: set_partitions(d, "ships", 2))
     replicated(other, b, link=OTHER_LINK)
     assert sorted(note.partition for note in b.state.behind(OTHER_LINK) if note.conflict) == [0, 1]
 
@@ -114,7 +114,7 @@ def test_a_deletion_that_arrives_frees_the_name_for_whoever_waits() -> None:
     copy = b.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == {0: b"c"}
-    c.run(lambda d: delete_topic(d, "ships"))
+    committed(c, lambda d: delete_topic(d, "ships"))
     replicated(c, b, link=OTHER_LINK)
     copy = b.state.by_name("ships")
     assert copy is not None

@@ -10,7 +10,9 @@ from tests.streamlog.world import (
     FakeClock,
     SeededRandomness,
     batch_of,
+    committed,
     fresh,
+    installed,
     made,
     opened,
     produced,
@@ -61,7 +63,7 @@ def test_a_writer_that_slept_through_a_takeover_is_fenced_and_its_commit_read_by
     assert produced(w2, number, b"2").base_offset == 1
     job = w2.plan_merge()
     assert job is not None
-    w2.install(run_job.run(w2.storage, SeededRandomness(77), job))
+    installed(w2, run_job.run(w2.storage, SeededRandomness(77), job))
     w2.upkeep.sweep(w2.upkeep.take_due())
     with pytest.raises(Fenced):
         w1.write(zombie)
@@ -151,8 +153,8 @@ def test_a_request_that_raises_leaves_no_row_and_others_go_on() -> None:
         create_topic(draft, "half")
         raise BadRequest("changed my mind")
 
-    first, second, third = log.run(
-        lambda d: create_topic(d, "one"), half, lambda d: (d.by_name("half"), d.by_name("one"))
+    first, second, third = committed(
+        log, lambda d: create_topic(d, "one"), half, lambda d: (d.by_name("half"), d.by_name("one"))
     )
     assert first.error is None
     assert isinstance(second.error, BadRequest)
@@ -165,7 +167,8 @@ def test_requests_see_the_rows_before_them_in_the_same_commit() -> None:
     """Create and produce in one commit."""
     log = fresh(A)
     number = (
-        log.run(
+        committed(
+            log,
             lambda d: create_topic(d, "ships"),
             lambda d: produce(d, d.by_name("ships").number, 0, batch_of(b"1")),  # type: ignore[union-attr]
             lambda d: produce(d, d.by_name("ships").number, 0, batch_of(b"2")),  # type: ignore[union-attr]
@@ -181,7 +184,7 @@ def test_a_commit_is_closed_at_its_size() -> None:
     """At least one request, and as many as `commit_bytes_max` allows."""
     log = fresh(A, settings=replace(SETTINGS, commit_bytes_max=1000))
     number = made(log).number
-    log.run(*[lambda d: produce(d, number, 0, batch_of(b"x" * 600))] * 5)
+    committed(log, *[lambda d: produce(d, number, 0, batch_of(b"x" * 600))] * 5)
     assert log.end == 1 + 3
     assert len(values_at(log, number)) == 5
 
@@ -190,9 +193,10 @@ def test_nothing_to_write_makes_no_commit() -> None:
     """A cursor that does not move, an entry that is the same, a deletion of nothing (S9d)."""
     log = fresh(A)
     number = made(log).number
-    log.run(lambda d: commit_cursor(d, "g", number, 0, 5), lambda d: put_entry(d, "k", [1]))
+    committed(log, lambda d: commit_cursor(d, "g", number, 0, 5), lambda d: put_entry(d, "k", [1]))
     end = log.end
-    log.run(
+    committed(
+        log,
         lambda d: commit_cursor(d, "g", number, 0, 5),
         lambda d: put_entry(d, "k", [1]),
         lambda d: delete_cursor(d, "other", number, 0),
@@ -213,7 +217,7 @@ def test_a_reserve_is_kept_for_control_rows() -> None:
     with pytest.raises(StorageFull):
         produced(log, number, b"2")
     made(log, "more")
-    log.run(lambda d: delete_topic(d, "more"))
+    committed(log, lambda d: delete_topic(d, "more"))
     storage.capacity_bytes = 400_000_000
     clock.pass_ms(1000)
     assert produced(log, number, b"3").base_offset == 1
@@ -225,7 +229,7 @@ def test_a_fast_producer_does_not_write_through_the_reserve() -> None:
     log = opened(storage, A, settings=replace(SETTINGS, reserve_bytes=30_000_000))
     number = made(log).number
     batch = batch_of(bytes(1_000_000))
-    answers = [log.run(lambda d: produce(d, number, 0, batch))[0] for _ in range(60)]
+    answers = [committed(log, lambda d: produce(d, number, 0, batch))[0] for _ in range(60)]
     assert isinstance(answers[-1].error, StorageFull)
     assert storage.free_bytes() > 20_000_000
 
@@ -237,7 +241,7 @@ def test_sequences_of_idempotent_producers() -> None:
 
     def send(sequence: int, epoch: int = 0, count: int = 2):  # type: ignore[no-untyped-def]
         batch = batch_of(*[b"x"] * count, producer_id=5, epoch=epoch, sequence=sequence)
-        return log.run(lambda d: produce(d, number, 0, batch))[0]
+        return committed(log, lambda d: produce(d, number, 0, batch))[0]
 
     assert send(10).result().base_offset == 0, "an unknown producer may begin anywhere"
     assert send(12).result().base_offset == 2
@@ -255,7 +259,9 @@ def test_five_batches_are_remembered_also_after_a_restart() -> None:
     number = made(log).number
 
     def send(log: ShardLog, sequence: int):  # type: ignore[no-untyped-def]
-        return log.run(lambda d: produce(d, number, 0, batch_of(b"x", producer_id=5, epoch=0, sequence=sequence)))[0]
+        return committed(
+            log, lambda d: produce(d, number, 0, batch_of(b"x", producer_id=5, epoch=0, sequence=sequence))
+        )[0]
 
     for sequence in range(7):
         send(log, sequence)
@@ -269,7 +275,7 @@ def test_sequence_numbers_go_on_at_zero() -> None:
     log = fresh(A)
     number = made(log).number
     batches = [batch_of(b"x", b"y", producer_id=5, epoch=0, sequence=s) for s in (2**31 - 1, 1)]
-    answers = log.run(*[lambda d, b=b: produce(d, number, 0, b) for b in batches])  # type: ignore[misc]
+    answers = committed(log, *[lambda d, b=b: produce(d, number, 0, b) for b in batches])  # type: ignore[misc]
     assert [answer.result().base_offset for answer in answers] == [0, 2]
 
 
@@ -279,9 +285,9 @@ def test_produce_says_what_is_wrong() -> None:
     number = made(log).number
     batch = batch_of(b"x")
     with pytest.raises(UnknownTopic):
-        log.run(lambda d: produce(d, 12345, 0, batch))[0].result()
+        committed(log, lambda d: produce(d, 12345, 0, batch))[0].result()
     with pytest.raises(UnknownPartition):
-        log.run(lambda d: produce(d, number, 1, batch))[0].result()
+        committed(log, lambda d: produce(d, number, 1, batch))[0].result()
     other = opened(log.storage, b"b" * 16)
     with pytest.raises(NotOwner):
         produced(other, number, b"x")
@@ -292,7 +298,7 @@ def test_a_deleted_and_recreated_topic_shares_nothing() -> None:
     log = fresh(A)
     old = made(log)
     produced(log, old.number, b"old")
-    log.run(lambda d: commit_cursor(d, "g", old.number, 0, 1), lambda d: delete_topic(d, "ships"))
+    committed(log, lambda d: commit_cursor(d, "g", old.number, 0, 1), lambda d: delete_topic(d, "ships"))
     new = made(log)
     produced(log, new.number, b"new")
     for reader in (log, opened(log.storage)):
@@ -387,7 +393,7 @@ def test_pending_counts_what_a_slice_has_from_a_commit_on() -> None:
     log = fresh(A)
     topic = made(log)
     produced(log, topic.number, b"1", b"2")
-    log.run(lambda d: put_entry(d, "k", 1))
+    committed(log, lambda d: put_entry(d, "k", 1))
     slice = topic.number % 16
     pending = log.pending({slice: 0, (slice + 1) % 16: 0})
     assert pending[slice].records == 2
@@ -401,10 +407,10 @@ def test_local_commits_merged_with_what_was_sent_leave_nothing_pending() -> None
     topic = made(log)
     produced(log, topic.number, b"1", b"2")
     told = log.end
-    log.run(lambda d: put_entry(d, "k", 1))
+    committed(log, lambda d: put_entry(d, "k", 1))
     job = log.plan_merge()
     assert job is not None
-    log.install(run_job.run(log.storage, SeededRandomness(1), job))
+    installed(log, run_job.run(log.storage, SeededRandomness(1), job))
     assert log.manifest.merged_end == log.end == told + 1
     slice = topic.number % 16
     assert log.pending({slice: told})[slice].records == 0
@@ -417,5 +423,5 @@ def test_numbers_of_deleted_topics_are_not_given_again_after_a_restart() -> None
     """A topic number has one meaning for ever."""
     log = fresh(A)
     first = made(log).number
-    log.run(lambda d: delete_topic(d, "ships"))
+    committed(log, lambda d: delete_topic(d, "ships"))
     assert made(opened(log.storage)).number != first

@@ -261,15 +261,6 @@ def read_columns(storage: Storage, name: str) -> Columns:
     return _columns(memoryview(storage.get_range(name, 0, length)), meta, name, loaded=False)
 
 
-def read_meta(storage: Storage, name: str) -> layout.FileMeta:
-    """What the footer says, checked against the object's size only. Raises: Damaged."""
-    size = storage.size(name)
-    if size is None:
-        raise Missing(name)
-    tail = min(size, layout.FOOTER.length + layout.TAIL_LENGTH)
-    return _meta(memoryview(storage.get_range(name, size - tail, tail)), size, name)
-
-
 def _meta(tail: memoryview, size: int, name: str) -> layout.FileMeta:
     """The footer's values; `tail` ends where the object ends and holds at least the footer."""
     end = bytes(tail)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from fairlead.model.names import SLICES, slice_of
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
@@ -10,7 +10,6 @@ from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import EMPTY_PARTITION, Cursor, Gap, LinkPosition, PartitionState, Topic
 
-T = TypeVar("T")
 _GONE: Any = object()
 """Marks what the commit has removed."""
 

@@ -143,10 +143,6 @@ class ShardState:
         """The positions of all links."""
         return self._positions
 
-    def links(self) -> set[bytes]:
-        """Ids of the links that have a position or a note here."""
-        return {key[0] for key in self._positions} | {key[0] for key in self._notes}
-
     def note(self, key: NoteKey) -> Note | None:
         """The note that a partition is behind."""
         return self._notes.get(key)

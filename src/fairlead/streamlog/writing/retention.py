@@ -2,7 +2,7 @@
 
 `ExpiryGuard` is fed both clocks. While the wall clock keeps step with the monotonic one, `appended_at` is the wall
 clock. After a jump of more than an hour `appended_at` runs on by the monotonic clock, and nothing expires, until the
-wall clock has kept its new step for 24 hours or an operator accepts it.
+wall clock has kept its new step for 24 hours.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ExpiryGuard:
 
     @property
     def jumped(self) -> bool:
-        """Whether a jump waits for 24 hours in step, or for `accept`."""
+        """Whether a jump waits for 24 hours in step."""
         self._look()
         return self._step_ms != self._new_step_ms
 
@@ -60,11 +60,6 @@ class ExpiryGuard:
         if self.jumped or ttl_ms <= 0:
             return None
         return self.now_ms() - ttl_ms
-
-    def accept(self) -> None:
-        """An operator says that the wall clock is right."""
-        self._look()
-        self._step_ms = self._new_step_ms
 
     def _look(self) -> None:
         self._monotonic_ms = self._clock.monotonic_ms()

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable, another
+from fairlead.model.errors import Damaged, FairleadError, StorageFull, StorageUnavailable, another
 from fairlead.model.settings import Settings
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
-from fairlead.streamlog.merging.job import MergeJob, MergeResult
+from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.merging.policy import Replaced, unreferenced
 from fairlead.streamlog.objects import format, opening
 from fairlead.streamlog.objects.manifest import Manifest
@@ -42,7 +42,6 @@ from fairlead.streamlog.writing.upkeep import Upkeep
 
 __all__ = ["Announcement", "RequestAnswer", "Sealed", "ShardLog"]
 
-T = TypeVar("T")
 COMMIT_ROWS_MAX = 2000
 """A commit is closed at so many rows: evaluating it holds the loop, which serves everybody else."""
 SPACE_CHECK_MS = 1000
@@ -221,26 +220,6 @@ class ShardLog(LogViews):
         if not isinstance(error, StorageFull):
             self.stop(error)
 
-    def run(self, *requests: DraftRequest[Any]) -> list[RequestAnswer]:
-        """Seal, write and announce, all in the caller's thread: for tools and tests.
-
-        Raises:
-            FairleadError: the log is stopped, or the commit failed.
-        """
-        answers: list[RequestAnswer] = []
-        while len(answers) < len(requests):
-            sealed = self.seal(requests[len(answers) :])
-            try:
-                self.write(sealed)
-            except Exception as error:
-                self.abandon(sealed, error)
-                raise
-            self.announce(sealed)
-            answers += sealed.answers
-            if sealed.missing:
-                self.reader.load_stored(sealed.missing)
-        return answers
-
     def stop(self, error: BaseException) -> None:
         """From now on every call is answered with this error."""
         if self.stopped is not None:
@@ -262,24 +241,6 @@ class ShardLog(LogViews):
     def plan_merge(self) -> MergeJob | None:
         """What to merge next; None if nothing is worth it."""
         return self.upkeep.plan()
-
-    def install(self, result: MergeResult) -> None:
-        """Let the result of a merge job rule. Blocking; `Shard` does it in two steps, on a thread and on the loop.
-
-        Raises:
-            Fenced, Damaged: the log stops.
-            StorageFull, StorageUnavailable
-        """
-        try:
-            prepared = self.upkeep.prepare(result)
-        except (Fenced, Damaged) as error:
-            self.stop(error)
-            raise
-        for _ in self.upkeep.raise_starts(prepared):
-            pass
-        self.upkeep.finish(prepared)
-        for _ in self.upkeep.forget():
-            pass
 
     @property
     def space_is_short(self) -> bool:
