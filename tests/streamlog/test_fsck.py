@@ -11,7 +11,7 @@ from fairlead.storage import names
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.fsck import Checked, check_all, fsck
 from fairlead.streamlog.merging import run_job
-from fairlead.streamlog.merging.policy import Replaced
+from fairlead.streamlog.merging.garbage import Replaced
 from fairlead.streamlog.writing.writer import ShardLog
 
 

@@ -10,7 +10,7 @@ from fairlead.protocol.batch import check_stored
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
-from fairlead.streamlog.merging.policy import unreferenced
+from fairlead.streamlog.merging.garbage import unreferenced
 from fairlead.streamlog.objects import checkpoint, format, opening
 from fairlead.streamlog.objects import manifest as manifests
 from fairlead.streamlog.objects.format import Columns

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.streamlog.world import fresh, made, produced
 
 from fairlead.storage import names
+from fairlead.streamlog.merging.garbage import replaced_by
 from fairlead.streamlog.merging.job import ANSWER, JOB, MergeFailure, MergeJob, MergeResult
-from fairlead.streamlog.merging.policy import FAN, MergeSettings, Now, new_manifest, plan, replaced, runs, unreferenced
+from fairlead.streamlog.merging.policy import FAN, MergeSettings, Now, new_manifest, plan, runs
 from fairlead.streamlog.objects.manifest import (
     CheckpointEntry,
     CommitRange,
@@ -226,7 +226,7 @@ def test_a_manifest_names_what_was_made_and_no_more_its_inputs() -> None:
     assert [s.first for s in after.segments] == [0, 5]
     assert before.checkpoint is not None
     commits = {names.commit("meta", 1, number) for number in range(5, 17)}
-    gone = replaced(before, after, answer)
+    gone = replaced_by(before, after, answer)
     assert set(gone.all("meta")) == {*answer.removed, *commits, before.name, before.checkpoint.name}
 
 
@@ -267,27 +267,3 @@ def test_jobs_and_results_pass_the_pipe_unchanged() -> None:
     failure = MergeFailure("damaged", "a", "broken")
     for answer in (result, failure):
         assert ANSWER.read(ANSWER.write(answer)) == answer
-
-
-def test_left_over_objects_are_found_and_nothing_that_counts() -> None:
-    """Of merges that were never installed, and of a writer that was fenced."""
-    log = fresh()
-    number = made(log).number
-    produced(log, number, b"x")
-    storage, prefix = log.storage, log.prefix
-    assert unreferenced(storage, log.manifest) == []
-    stray = [
-        names.segment(prefix, b"1" * 16),
-        names.checkpoint(prefix, b"2" * 16),
-        names.commit(prefix, 0, 1),
-        names.manifest(prefix, 0, 4),
-    ]
-    kept = [
-        names.manifest(prefix, 1, 99),
-        names.commit(prefix, 1, 2),
-        names.commit(prefix, 2, 2),
-        names.epoch(prefix, 0),
-    ]
-    for name in (*stray, *kept):
-        storage.put_if_absent(name, b"")
-    assert sorted(unreferenced(storage, log.manifest)) == sorted(stray)

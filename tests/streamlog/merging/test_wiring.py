@@ -29,7 +29,7 @@ from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
-from fairlead.streamlog.merging.policy import unreferenced
+from fairlead.streamlog.merging.garbage import unreferenced
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading import index
 from fairlead.streamlog.reading.index import Tail

@@ -24,8 +24,9 @@ from fairlead.model.settings import Settings
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging import policy as merge_policy
+from fairlead.streamlog.merging.garbage import Replaced, replaced_by, unreferenced
 from fairlead.streamlog.merging.job import MergeJob, MergeResult
-from fairlead.streamlog.merging.policy import MergeSettings, Now, Replaced
+from fairlead.streamlog.merging.policy import MergeSettings, Now
 from fairlead.streamlog.objects import checkpoint, format, opening
 from fairlead.streamlog.objects.manifest import CheckpointEntry, Manifest
 from fairlead.streamlog.payloads import History, decode_start
@@ -151,9 +152,9 @@ class Upkeep:
         manifest = replace(merge_policy.new_manifest(log.manifest, result), k=k)
         starts = _starts(log.storage, result.control) if result.starts and result.control else []
         opening.put_manifest(log.storage, manifest, log.epoch)
-        replaced = merge_policy.replaced(log.manifest, manifest, result)
+        replaced = replaced_by(log.manifest, manifest, result)
         if self._left_over:
-            left = merge_policy.unreferenced(log.storage, manifest)
+            left = unreferenced(log.storage, manifest)
             replaced = replaced._replace(names=tuple(dict.fromkeys((*replaced.names, *left))))
             self._left_over = False
         return Prepared(manifest, starts, replaced)

@@ -21,8 +21,8 @@ from fairlead.model.errors import Damaged, FairleadError, StorageFull, StorageUn
 from fairlead.model.settings import Settings
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
+from fairlead.streamlog.merging.garbage import Replaced, unreferenced
 from fairlead.streamlog.merging.job import MergeJob
-from fairlead.streamlog.merging.policy import Replaced, unreferenced
 from fairlead.streamlog.objects import format, opening
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading.fetch import LogReader
