@@ -42,6 +42,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
+from fairlead.streamlog.values import epoch_before
 from fairlead.wire.messages import (
     APPLY_HEARS,
     PROTOCOL,
@@ -351,7 +352,6 @@ class Worker:
     async def _emit(self, reading: Reading, slice_: int, at: int, end: int, rows: list[Row]) -> None:
         grant = reading.grant
         await self._learn(grant, rows)
-        epoch = next(e for e in grant.epochs if e.first <= end - 1 and (e.end is None or end - 1 < e.end))
         topics = {row.topic: self._names[row.topic] for row in rows if row.topic in self._names}
         frame = Frame(
             link=grant.link,
@@ -361,7 +361,7 @@ class Worker:
             slice=slice_,
             from_commit=at,
             to_commit=end,
-            epoch_id=epoch.id,
+            epoch_id=epoch_before(grant.epochs, end).id,
             topics=topics,
             rows=[row for row in rows if row.topic in topics and not self.loses(row)],
             link_created_at=grant.link_created_at,

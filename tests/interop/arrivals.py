@@ -12,7 +12,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import StartPayload, encode
 from fairlead.streamlog.rows import LOCAL_KINDS, NOT_YET_SENT_KINDS, Kind, Row
-from fairlead.streamlog.values import GrantRun
+from fairlead.streamlog.values import GrantRun, epoch_before
 from tests.interop.site import Site
 
 
@@ -61,7 +61,7 @@ class Link:
             slice=slice,
             from_commit=self._sent.get(slice, 0),
             to_commit=end,
-            epoch_id=shard.log.epoch_id_of(end - 1),
+            epoch_id=epoch_before(shard.log.epochs, end).id,
             topics={found.number: FrameTopic(found.incarnation, found.name)},
             rows=rows,
         )

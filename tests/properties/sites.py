@@ -33,7 +33,7 @@ from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.values import GrantRun
+from fairlead.streamlog.values import GrantRun, epoch_before
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.writing.writer import Sealed, ShardLog
 
@@ -306,7 +306,7 @@ class World:
             slice=slice,
             from_commit=start,
             to_commit=end,
-            epoch_id=source.log.epoch_id_of(max(end - 1, 0)),
+            epoch_id=epoch_before(source.log.epochs, end).id,
             topics=names,
             rows=[row for row in rows if row.topic in names],
             link_created_at=0,

@@ -20,7 +20,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.merging.job import MergeResult
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind, Row
-from fairlead.streamlog.values import GrantRun, Topic
+from fairlead.streamlog.values import GrantRun, Topic, epoch_before
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.produce import ProduceResult
 from fairlead.streamlog.writing.topics import create_topic
@@ -214,7 +214,7 @@ def frame(
                 slice=slice,
                 from_commit=from_commit,
                 to_commit=end,
-                epoch_id=source.epoch_id_of(max(end - 1, 0)),
+                epoch_id=epoch_before(source.epochs, end).id,
                 topics=names,
                 rows=[row for row in wanted if row.topic in names],
                 link_created_at=created_at,
@@ -248,7 +248,7 @@ def repair_frame(
                 slice=number % SLICES,
                 from_commit=0,
                 to_commit=source.end,
-                epoch_id=source.epoch_id_of(max(source.end - 1, 0)),
+                epoch_id=epoch_before(source.epochs, source.end).id,
                 topics=names,
                 rows=wanted,
                 repair=Repair(number, partition, source.end, last=True, end=end),

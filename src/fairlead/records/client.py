@@ -11,7 +11,7 @@ import httpx
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.model.strict_json import AS_ARRAY, JsonForm, NotAnObject, Unreadable
-from fairlead.streamlog.values import EpochRange, LogObject
+from fairlead.streamlog.values import EpochRange, LogObject, epoch_before
 from fairlead.wire.urls import Attempts
 from fairlead.wire.waits import CONNECT_SECONDS, RECORDS_SECONDS
 
@@ -27,12 +27,8 @@ class ShardPlan:
     objects: tuple[LogObject, ...]
 
     def epoch_id(self, commit: int) -> str:
-        """Hex id of the writer epoch in which commit - 1 lies; of the first epoch where commit is 0."""
-        found = self.epochs[0].id
-        for epoch in self.epochs:
-            if epoch.first < commit:
-                found = epoch.id
-        return found.hex()
+        """Hex id of the writer epoch that a position before `commit` remembers."""
+        return epoch_before(self.epochs, commit).id.hex()
 
     def knows(self, epoch_id: str, commit: int) -> bool:
         """Whether commit - 1 was written in that epoch, so that the log is the one that was read before."""

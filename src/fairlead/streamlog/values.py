@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -108,6 +108,23 @@ class EpochRange:
     id: bytes
     first: int
     end: int | None
+
+
+def epoch_of(epochs: Sequence[EpochRange], commit: int) -> EpochRange | None:
+    """The writer epoch in which a commit lies; None if it was never written in any that counts.
+
+    There are two conventions. A commit that is an object belongs to the epoch that wrote it, which is asked here. A
+    position stands for all commits below its `commit` and belongs to the epoch of the last of them: `epoch_before`.
+    """
+    for epoch in reversed(epochs):
+        if commit >= epoch.first and (epoch.end is None or commit < epoch.end):
+            return epoch
+    return None
+
+
+def epoch_before(epochs: Sequence[EpochRange], commit: int) -> EpochRange:
+    """The writer epoch in which commit - 1 lies, which a position before `commit` remembers; the first one for 0."""
+    return epoch_of(epochs, commit - 1) or epochs[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from fairlead.model.errors import CorruptBatch
 from fairlead.replication.carried.objects import open_directory
 from fairlead.replication.carried.rows import LinkFrame, parse_address
 from fairlead.replication.reader import grant_reader
-from fairlead.replication.reader.framer import epoch_id_of
 from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.task import ReaderSettings, ReaderTask
 from fairlead.storage import names
@@ -204,13 +203,6 @@ async def test_a_position_far_behind_is_brought_up_by_an_empty_frame(
             (frame,) = await taken.frames(1)
             await taken.nothing()
     assert (frame.slice, frame.from_commit, frame.to_commit, len(frame.rows)) == (1, 0, 4, 0)
-
-
-def test_a_position_names_the_writer_epoch_of_the_last_commit_before_it() -> None:
-    """By it a source finds out that it was rolled back; an epoch may have no commit."""
-    first, empty, last = (bytes([n]) * 16 for n in range(3))
-    epochs = (EpochRange(1, first, 0, 5), EpochRange(2, empty, 5, 5), EpochRange(3, last, 5, None))
-    assert [epoch_id_of(epochs, commit) for commit in (0, 5, 6)] == [first, first, last]
 
 
 async def test_nothing_is_read_beyond_the_announced_end(tmp_path: Path) -> None:

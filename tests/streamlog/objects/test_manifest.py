@@ -22,7 +22,7 @@ from fairlead.streamlog.objects.manifest import (
     SliceCount,
     first_manifest,
 )
-from fairlead.streamlog.values import EpochRange, LogObject
+from fairlead.streamlog.values import EpochRange, LogObject, epoch_of
 
 COUNTS = tuple(SliceCount(n, n * 10, n * 100) for n in range(17))
 
@@ -68,8 +68,8 @@ def test_a_new_writer_ends_the_epoch_before_it() -> None:
     first = first_manifest("meta", 1, b"1" * 16)
     second = first.with_epoch(2, b"2" * 16, 5)
     assert second.epochs == (EpochRange(1, b"1" * 16, 0, 5), EpochRange(2, b"2" * 16, 5, None))
-    assert (second.k, second.epoch_of(4), second.epoch_of(5)) == (0, second.epochs[0], second.epochs[1])
-    assert second.epoch_of(-1) is None
+    assert (second.k, epoch_of(second.epochs, 4), epoch_of(second.epochs, 5)) == (0, second.epochs[0], second.epochs[1])
+    assert epoch_of(second.epochs, -1) is None
 
 
 def test_the_highest_epoch_and_number_rules() -> None:

@@ -37,6 +37,7 @@ from fairlead.storage import names
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import epoch_before
 from fairlead.streamlog.writing.cursors import commit_cursor, delete_cursor
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
@@ -316,7 +317,7 @@ def test_a_restored_copy_is_noticed_by_the_random_id_of_its_epoch() -> None:
     copy = memory(log).snapshot()
     log = opened(log.storage, A, seed=2)
     produced(log, number, b"1")
-    position = (log.epoch_id_of(log.end - 1), log.end)
+    position = (epoch_before(log.epochs, log.end).id, log.end)
     assert log.knows(*position)
     memory(log).replace(copy)
     restored = opened(log.storage, A, seed=3)

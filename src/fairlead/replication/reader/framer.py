@@ -18,7 +18,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects.format import Columns
 from fairlead.streamlog.reading.located import LocatedRows
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import EpochRange
+from fairlead.streamlog.values import epoch_before
 from fairlead.wire.messages import PROTOCOL, ApplyHello, Grant, RepairGrant
 
 HandOn = Callable[[LinkFrame], Awaitable[None]]
@@ -61,7 +61,7 @@ class Framer:
             slice=slice_,
             from_commit=from_commit,
             to_commit=to_commit,
-            epoch_id=epoch_id_of(grant.epochs, to_commit),
+            epoch_id=epoch_before(grant.epochs, to_commit).id,
             topics=topics,
             rows=(),
             repair=repair,
@@ -101,15 +101,6 @@ class Framer:
             return rows, topics
         known = np.flatnonzero(np.isin(columns.topic, np.array(list(topics), np.uint32)))
         return (rows if len(known) else columns).take(known), topics
-
-
-def epoch_id_of(epochs: tuple[EpochRange, ...], to_commit: int) -> bytes:
-    """Random id of the writer epoch in which the commit before `to_commit` lies."""
-    last = max(to_commit - 1, 0)
-    for known in reversed(epochs):
-        if known.first <= last:
-            return known.id
-    return epochs[0].id
 
 
 def topics_told(columns: Columns, where: str) -> dict[int, FrameTopic]:

@@ -9,6 +9,7 @@ from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging.job import MergeResult
 from fairlead.streamlog.objects.manifest import CommitRange, Manifest
+from fairlead.streamlog.values import epoch_of
 
 
 class Replaced(NamedTuple):
@@ -51,7 +52,7 @@ def unreferenced(storage: Storage, manifest: Manifest) -> list[str]:
 def _is_dead(manifest: Manifest, commit: names.Numbered) -> bool:
     if commit.epoch >= manifest.epoch:
         return commit.epoch == manifest.epoch and commit.number < manifest.merged_end
-    counted = manifest.epoch_of(commit.number)
+    counted = epoch_of(manifest.epochs, commit.number)
     return commit.number < manifest.merged_end or counted is None or counted.number != commit.epoch
 
 

@@ -19,7 +19,7 @@ from fairlead.model.names import SLICES
 from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.values import EpochRange, LogObject
+from fairlead.streamlog.values import EpochRange, LogObject, epoch_of
 
 MANIFEST_VERSION: Final = 1
 SegmentKind = Literal["data", "control"]
@@ -107,16 +107,9 @@ class Manifest:
         """Segments stand for all commits below this one."""
         return max((segment.end for segment in self.segments), default=self.begin)
 
-    def epoch_of(self, commit: int) -> EpochRange | None:
-        """The writer epoch in which a commit lies; None if it was never written in any that counts."""
-        for epoch in reversed(self.epochs):
-            if commit >= epoch.first and (epoch.end is None or commit < epoch.end):
-                return epoch
-        return None
-
     def commit_name(self, commit: int) -> str:
         """Name of the object of one commit. Raises: KeyError, no epoch holds it."""
-        found = self.epoch_of(commit)
+        found = epoch_of(self.epochs, commit)
         if found is None:
             raise KeyError(commit)
         return names.commit(self.prefix, found.number, commit)
@@ -125,7 +118,7 @@ class Manifest:
         """The objects of commits [first, end), in order. Raises: KeyError, no epoch holds one of them."""
         found: list[CommitRange] = []
         while first < end:
-            epoch = self.epoch_of(first)
+            epoch = epoch_of(self.epochs, first)
             if epoch is None:
                 raise KeyError(first)
             found.append(CommitRange(epoch.number, first, end if epoch.end is None else min(end, epoch.end)))

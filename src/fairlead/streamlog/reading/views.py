@@ -8,7 +8,7 @@ from fairlead.model.names import SLICES
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading.fetch import Fetched, LogReader
 from fairlead.streamlog.reading.index import Tail
-from fairlead.streamlog.values import EpochRange, LogObject, Pending
+from fairlead.streamlog.values import EpochRange, LogObject, Pending, epoch_before
 
 
 class LogViews:
@@ -31,19 +31,10 @@ class LogViews:
         """What to read for the announced commits [from_commit, to_commit), in order."""
         return self.manifest.objects(from_commit, min(to_commit, self.end))
 
-    def epoch_id_of(self, commit: int) -> bytes:
-        """Random id of the writer epoch in which a commit lies; of the first one for a commit below the log."""
-        found = self.manifest.epoch_of(commit)
-        return self.epochs[0].id if found is None else found.id
-
     def knows(self, epoch_id: bytes, commit: int) -> bool:
         """Whether every commit below `commit` is ours, the last of them in that writer epoch: if not, this log was
         rolled back since somebody read it."""
-        for epoch in self.epochs:
-            if epoch.id == epoch_id:
-                end = self.end if epoch.end is None else epoch.end
-                return epoch.first <= commit <= end
-        return False
+        return commit <= self.end and epoch_before(self.epochs, commit).id == epoch_id
 
     def pending(self, from_commits: Mapping[int, int]) -> dict[int, Pending]:
         """For each slice what the commits from the given one on hold; segments count as a whole.
