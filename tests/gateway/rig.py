@@ -39,6 +39,7 @@ from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
@@ -345,7 +346,7 @@ class Worker:
             row.kind not in LOCAL_KINDS
             and row.kind != Kind.CURSOR
             and row.topic != NO_TOPIC
-            and row.topic % 16 == slice_
+            and slice_of_number(row.topic) == slice_
             and away not in {row.origin, row.via}
         )
 
@@ -388,7 +389,7 @@ class Worker:
             run=grant.run,
             source=source,
             shard=shard,
-            slice=wanted.number % 16,
+            slice=slice_of_number(wanted.number),
             from_commit=0,
             to_commit=located.end,
             epoch_id=grant.epochs[-1].id,

@@ -9,6 +9,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import StartPayload, encode
 from fairlead.streamlog.rows import LOCAL_KINDS, NOT_YET_SENT_KINDS, Kind, Row
@@ -51,7 +52,7 @@ class Link:
 
     def _send(self, topic: str, rows: list[Row]) -> None:
         shard, found = self.source.stream.topic(topic)
-        slice = found.number & 15
+        slice = slice_of_number(found.number)
         end = shard.log.end
         frame = Frame(
             link=self._id,

@@ -24,7 +24,6 @@ from tests.streamlog.world import (
 from tests.support.batches import produce
 
 from fairlead.model.errors import Damaged, FairleadError, Fenced
-from fairlead.model.names import SLICES
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import CRC_AT, build_batch, records_of
 from fairlead.storage.memory import Crashed, Fault, MemoryStorage
@@ -32,6 +31,7 @@ from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import GrantRun, epoch_before
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
@@ -296,7 +296,9 @@ class World:
 
     def _frame(self, link: tuple[str, str], slice: int, start: int, end: int, run: GrantRun) -> Frame:
         source = self.sites[link[0]]
-        rows = [r for r in self._rows(source, start, end) if r.topic % SLICES == slice and sendable(r, IDS[link[1]])]
+        rows = [
+            r for r in self._rows(source, start, end) if slice_of_number(r.topic) == slice and sendable(r, IDS[link[1]])
+        ]
         names = Names(source.log).of(rows)
         frame = Frame(
             link=LINKS[link],
@@ -394,7 +396,7 @@ class World:
         if row.kind != Kind.BATCH or row.topic not in site.names:
             return
         place = (site.names[row.topic], row.partition)
-        site.seen.append(Seen(row.commit, row.topic % SLICES, place, row.last_offset, row.origin, row.via))
+        site.seen.append(Seen(row.commit, slice_of_number(row.topic), place, row.last_offset, row.origin, row.via))
         if site.name == "a":
             known = self.history.setdefault(place, {})
             for record in records_of(row.batch):

@@ -18,6 +18,7 @@ from fairlead.records.options import Options
 from fairlead.records.planner import Planner, Pushed
 from fairlead.records.task import RecordsLost, Task
 from fairlead.storage.local import LocalStorage
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.format import encode
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.payloads import encode as encode_payload
@@ -67,7 +68,7 @@ class FakeServer(RecordsClient):
         for old in self.found:
             self.storage.delete(old.name)
         self.found = []
-        ordered = sorted(rows, key=lambda r: (r.topic & 15, r.topic, r.partition, r.base_offset))
+        ordered = sorted(rows, key=lambda r: (slice_of_number(r.topic), r.topic, r.partition, r.base_offset))
         self.put(name, ordered, min(r.commit for r in rows), max(r.commit for r in rows) + 1)
 
     def end(self) -> int:

@@ -18,6 +18,7 @@ from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.merging.job import MergeResult
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind, Row
 from fairlead.streamlog.values import GrantRun, Topic, epoch_before
@@ -201,7 +202,9 @@ def frame(
     """The frame of one slice for commits [from, to), as it comes off the wire."""
     end = source.end if to_commit is None else to_commit
     wanted = [
-        row for row in rows_of(source, from_commit, end) if row.topic % SLICES == slice and sendable(row, destination)
+        row
+        for row in rows_of(source, from_commit, end)
+        if slice_of_number(row.topic) == slice and sendable(row, destination)
     ]
     names = Names(source).of(wanted)
     return decode_frame(
@@ -245,7 +248,7 @@ def repair_frame(
                 run=run,
                 source=source.state.stream_id,
                 shard=0,
-                slice=number % SLICES,
+                slice=slice_of_number(number),
                 from_commit=0,
                 to_commit=source.end,
                 epoch_id=epoch_before(source.epochs, source.end).id,

@@ -5,7 +5,7 @@ commits, batches by offset, objects for readers. Always true: what was answered 
 announced log gives; no name of an object is used twice; whatever is missing in a replica is noted. It opens no socket,
 knows no path of a stream and no user.
 
-    rows, values, payloads   what is stored and handed out; imports nothing else of this room
+    rows, numbers, values, payloads   what is stored and handed out; imports nothing else of this room
 
     objects/    bytes of objects: commits and segments, manifests, checkpoints; opening a log
     frames/     what goes over a link

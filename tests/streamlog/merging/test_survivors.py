@@ -31,6 +31,7 @@ from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeJob
+from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.payloads import StartPayload, TopicPayload
 from fairlead.streamlog.reading.located import read_slices, replay
@@ -229,7 +230,12 @@ def test_segments_are_sorted_so_that_a_slice_is_one_range() -> None:
             zip(
                 *(
                     column.tolist()
-                    for column in (columns.topic & 15, columns.topic, columns.partition, columns.base_offset)
+                    for column in (
+                        slices_of_numbers(columns.topic),
+                        columns.topic,
+                        columns.partition,
+                        columns.base_offset,
+                    )
                 ),
                 strict=True,
             )

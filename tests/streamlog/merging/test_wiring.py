@@ -24,12 +24,12 @@ from tests.streamlog.world import (
 from tests.support.batches import produce
 
 from fairlead.model.errors import Damaged, OffsetOutOfRange, StorageUnavailable
-from fairlead.model.names import SLICES
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.garbage import unreferenced
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading import index
 from fairlead.streamlog.reading.index import Tail
@@ -389,7 +389,7 @@ def test_a_merged_commit_counts_once_while_it_is_forgotten(monkeypatch: pytest.M
     log.recent.close()
 
     def seen() -> object:
-        slice = number % SLICES
+        slice = slice_of_number(number)
         pending = log.pending({slice: 0})[slice]
         named = {at for item in log.locate(number, 1, 0) for at in range(item.first, item.end)}
         size = {key: found.logical_bytes for key, found in log.sizes.all().items()}

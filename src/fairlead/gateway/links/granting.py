@@ -22,6 +22,8 @@ from fairlead.model.errors import Damaged, UnknownStream
 from fairlead.model.names import SLICES
 from fairlead.storage.names import shard_prefix
 from fairlead.wire.messages import BehindPartition, Grant, RepairGrant, RepairPartition, StreamPlace, WithdrawRun
+from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.values import GrantRun
 
 REPAIRED_AT_ONCE = 1000
 """Partitions in one repair grant; the next contact brings more."""
@@ -175,7 +177,7 @@ class Granting:
             link_created_at=link.record.created_at,
         )
         key = (stream.id, shard)
-        slices = frozenset(each.number % SLICES for each in partitions) if alone else frozenset()
+        slices = frozenset(slice_of_number(each.number) for each in partitions) if alone else frozenset()
         self._table.add(Held(grant.grant, link.record.id, grant.run, key, slices, free[0], repair=True))
         free[0].repair(grant)
         return True

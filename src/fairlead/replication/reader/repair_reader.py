@@ -16,6 +16,7 @@ from fairlead.replication.reader.in_thread import in_thread
 from fairlead.replication.reader.log_view import LogView, Send
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.frames.frame import Repair
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.format import Columns
 from fairlead.streamlog.reading.located import bytes_in_frame, read_partition
 from fairlead.streamlog.rows import Kind
@@ -95,7 +96,7 @@ class RepairReader:
         self, wanted: RepairPartition, read_to: int, end: int, columns: Columns | None, *, last: bool
     ) -> None:
         repair = Repair(wanted.number, wanted.partition, read_to, last, end)
-        await self._framer.send(wanted.number & 15, read_to, read_to, columns, repair)
+        await self._framer.send(slice_of_number(wanted.number), read_to, read_to, columns, repair)
         await self._framer.flush()
 
 

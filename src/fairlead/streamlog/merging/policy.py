@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 from fairlead.storage import names
 from fairlead.streamlog.merging.job import SEGMENT_BYTES_MAX, TOMBSTONE_MS, MergeJob, MergeResult
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest, SegmentEntry, order
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.values import LogObject
@@ -213,7 +214,8 @@ def _reclaim(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings:
     newest: dict[int, int] = {}
     for number, at in now.deleted.items():
         if at <= before:
-            newest[number % 16] = max(at, newest.get(number % 16, at))
+            slice = slice_of_number(number)
+            newest[slice] = max(at, newest.get(slice, at))
     for run in found:
         touched = [s for s in run.segments if _touched(s, newest)]
         if touched and (now.room_bytes is None or run.bytes <= now.room_bytes):

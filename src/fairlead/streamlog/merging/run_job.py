@@ -22,11 +22,12 @@ from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.merging.survivors import Merged, deleted_rows, merge
+from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects.format import Columns
 from fairlead.streamlog.objects.manifest import CheckpointEntry, SegmentEntry, SegmentKind, SliceCount
 from fairlead.streamlog.reading.lasting import replay_rows, replay_segments
-from fairlead.streamlog.reading.located import LocatedRows, load, open_object, sendable, slice_of_topic, together
+from fairlead.streamlog.reading.located import LocatedRows, load, open_object, sendable, together
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
@@ -199,7 +200,7 @@ def _joined(pieces: Sequence[memoryview]) -> Buffer:
 
 def count_slices(columns: Columns) -> tuple[SliceCount, ...]:
     """Rows, bytes and records by slice; what is never sent comes last."""
-    slices = np.where(sendable(columns), slice_of_topic(columns.topic), SLICES).astype(np.int64)
+    slices = np.where(sendable(columns), slices_of_numbers(columns.topic), SLICES).astype(np.int64)
     records = np.where(columns.kind == Kind.BATCH, columns.last_offset - columns.base_offset + 1, 0)
     counts = [
         np.bincount(slices, weights, SLICES + 1).astype(np.int64).tolist()

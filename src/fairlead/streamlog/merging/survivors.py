@@ -21,6 +21,7 @@ from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.merging.job import MergeJob
+from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects.format import Columns
 from fairlead.streamlog.payloads import History, StartPayload
 from fairlead.streamlog.reading.located import LocatedRows, load
@@ -86,12 +87,13 @@ def _log_order(row: Row) -> tuple[int, int]:
 
 
 def _control_order(row: Row) -> tuple[int, int, int, int, int]:
-    slice = SLICES if row.topic == NO_TOPIC else row.topic % SLICES
+    slice = SLICES if row.topic == NO_TOPIC else slice_of_number(row.topic)
     return slice, row.topic, row.partition, row.commit, row.row
 
 
 def _segment_order(columns: Columns) -> NDArray[np.int64]:
-    keys = (columns.row, columns.commit, columns.base_offset, columns.partition, columns.topic, columns.topic % SLICES)
+    topic = columns.topic
+    keys = (columns.row, columns.commit, columns.base_offset, columns.partition, topic, slices_of_numbers(topic))
     return np.lexsort(keys)
 
 
@@ -206,9 +208,9 @@ def _fold_tombstones(rows: Sequence[Row], job: MergeJob) -> Iterator[Row]:
     """Tombstones that are young or that a link has not passed, and of each slice the one with the highest number, so
     that no number is given out again."""
     newest = {row.topic: row for row in rows}
-    highest = {number % SLICES: number for number in sorted(newest)}
+    highest = {slice_of_number(number): number for number in sorted(newest)}
     for number, row in newest.items():
-        if not job.forgets(row) or highest[number % SLICES] == number:
+        if not job.forgets(row) or highest[slice_of_number(number)] == number:
             yield row
 
 

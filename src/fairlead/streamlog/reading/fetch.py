@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,9 @@ from fairlead.model.errors import (
     OffsetOutOfRange,
     StorageUnavailable,
 )
-from fairlead.model.names import SLICES
 from fairlead.protocol.batch import CRC_AT, CRC_BYTES, check_stored, empty_batch, first_at_or_after, read_header
 from fairlead.storage.interface import Storage
+from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.format import Columns
 from fairlead.streamlog.objects.manifest import Manifest
@@ -35,6 +35,7 @@ from fairlead.streamlog.reading.recent import LogBatches
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import NotLoaded, PartitionState, RowKey, StoredBatch, stored, topic_with
 
+N = TypeVar("N", int, NDArray[np.int64])
 COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
 BYTES_PER_ROW = 140
 STORED_KEPT = 1_000_000
@@ -83,8 +84,9 @@ class _Indexed(NamedTuple):
     keys: NDArray[np.int64]
 
 
-def _sort_key(number: int, partition: int) -> int:
-    return (number % SLICES) << 48 | number << 16 | partition
+def _sort_key(slice: N, number: N, partition: N) -> N:
+    """By which a data segment is sorted, and then by offset; of one batch, or of each in arrays."""
+    return slice << 48 | number << 16 | partition
 
 
 class LogReader:
@@ -213,8 +215,9 @@ class LogReader:
 
     def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[_BatchPlace]:
         """Runs lie in the order of commits; the segments of a run in that of their names, which says nothing."""
-        key = _sort_key(number, partition)
-        wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[number % SLICES].rows)
+        slice = slice_of_number(number)
+        key = _sort_key(slice, number, partition)
+        wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[slice].rows)
         for _, run in itertools.groupby(wanted, lambda segment: (segment.first, segment.end)):
             stretches: list[tuple[int, Columns, range]] = []
             for segment in run:
@@ -238,8 +241,7 @@ class LogReader:
                 return found
         columns = format.read_columns(self._log.storage, name)
         numbers = columns.topic.astype(np.int64)
-        keys = (numbers % SLICES) << 48 | numbers << 16 | columns.partition.astype(np.int64)
-        found = _Indexed(columns, keys)
+        found = _Indexed(columns, _sort_key(slices_of_numbers(numbers), numbers, columns.partition.astype(np.int64)))
         with self._lock:
             if name not in self._columns:
                 self._columns[name] = found

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
-from fairlead.model.names import SLICES
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
 
 PartitionKey = tuple[int, int]
@@ -132,7 +132,7 @@ def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
         size_bytes += size
         if row.kind in LOCAL_KINDS or row.topic == NO_TOPIC:
             continue
-        counts = by_slice.setdefault(row.topic % SLICES, [0, 0])
+        counts = by_slice.setdefault(slice_of_number(row.topic), [0, 0])
         counts[1] += size
         if row.kind == Kind.BATCH:
             counts[0] += row.last_offset - row.base_offset + 1

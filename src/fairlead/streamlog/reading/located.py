@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
+from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects.format import Columns, join, read_columns, read_whole
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind
 from fairlead.streamlog.values import LogObject
@@ -74,11 +75,6 @@ class SlicePart:
     """With their batches, unless these are `referred`."""
     referred: LocatedRows | None = None
     """The same rows, and where their batches lie."""
-
-
-def slice_of_topic(topic: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Slice of each topic number: numbers are allotted so that the lowest four bits are the slice of the name."""
-    return topic & np.uint32(SLICES - 1)
 
 
 def sendable(columns: Columns, route: Route | None = None) -> NDArray[np.bool_]:
@@ -164,7 +160,7 @@ class _SliceReader:
 
     def read(self, found: LocatedRows) -> Iterator[SlicePart]:
         columns = found.columns
-        slices = slice_of_topic(columns.topic)
+        slices = slices_of_numbers(columns.topic)
         wanted = sendable(columns, self._route) & (columns.commit >= self._from[slices])
         places = np.flatnonzero(wanted)
         for number in np.unique(slices[places]).tolist():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fairlead.model.names import SLICES
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading.fetch import Fetched, LogReader
 from fairlead.streamlog.reading.index import Tail
@@ -71,7 +71,7 @@ class LogViews:
         Any thread may ask while commits are merged: the tail is looked at before the manifest, so that a commit is in
         one of the two. A commit that was left out would be passed by the repair that asks.
         """
-        slice = number % SLICES
+        slice = slice_of_number(number)
         commits = list(self.tail.commits)
         manifest = self.manifest
         merged_end = manifest.merged_end

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.model.names import SLICES, slice_of
+from fairlead.model.names import slice_of
+from fairlead.streamlog.numbers import counter_of_number, number_at, slice_of_number
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
@@ -33,16 +34,16 @@ class Overlay:
         self._counters: dict[int, int] = {}
 
     def next_number(self, name: str) -> int:
-        """The number of the next topic with that name: 16 * counter + slice, never used before."""
+        """The number of the next topic with that name; never used before."""
         slice = slice_of(name)
-        return self._counter(slice) * SLICES + slice
+        return number_at(slice, self._counter(slice))
 
     def _counter(self, slice: int) -> int:
         return self._counters.get(slice, self.state.next_counter[slice])
 
     def _use_number(self, number: int) -> None:
-        slice, counter = number % SLICES, number // SLICES
-        self._counters[slice] = max(self._counter(slice), counter + 1)
+        slice = slice_of_number(number)
+        self._counters[slice] = max(self._counter(slice), counter_of_number(number) + 1)
 
     def has_topic(self, number: int) -> bool:
         if number in self._topics:

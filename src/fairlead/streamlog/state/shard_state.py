@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fairlead.model.names import SLICES
+from fairlead.streamlog.numbers import counter_of_number, slice_of_number
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.producers import Producers, ProducerState
 from fairlead.streamlog.state.tables import PartitionTable, TopicTable
@@ -217,8 +218,8 @@ class ShardState:
                 self.put_cursor(group, number, partition, None)
 
     def _use_number(self, number: int) -> None:
-        slice, counter = number % SLICES, number // SLICES
-        self.next_counter[slice] = max(self.next_counter[slice], counter + 1)
+        slice = slice_of_number(number)
+        self.next_counter[slice] = max(self.next_counter[slice], counter_of_number(number) + 1)
 
     def put_partition(self, number: int, partition: int, state: PartitionState) -> None:
         slot = self.topic_table.slot_of(number, partition)
