@@ -81,7 +81,7 @@ def fetch_all(log: ShardLog, numbers: list[int]) -> None:
     """One batch from memory each."""
     before = time.process_time()
     for i in range(BATCHES):
-        log.fetch_cached(numbers[i % TOPICS], 0, 20, 1000)
+        log.reader.fetch_cached(numbers[i % TOPICS], 0, 20, 1000)
     print(f"{'fetch':12}", f"{(time.process_time() - before) / BATCHES * 1e6:5.1f} us", sep="  ")
 
 

@@ -50,10 +50,10 @@ def held(site: Site, path: str = SHIPS) -> dict[tuple[str, int], Held]:
     stream = site.cluster.stream(path)
     found = {}
     for topic in stream.topics():
-        log = stream.shard_for(topic.name).log
+        shard = stream.shard_for(topic.name)
         for partition in range(topic.partitions):
-            end = log.state.partition(topic.number, partition).end
-            found[topic.name, partition] = Held(end, values_at(log, topic.number, partition))
+            end = shard.state.partition(topic.number, partition).end
+            found[topic.name, partition] = Held(end, values_at(shard, topic.number, partition))
     return found
 
 
@@ -86,4 +86,4 @@ def _ends(site: Site) -> dict[tuple[bytes, int], int]:
 
 def ends_of_logs(*sites: Site) -> list[int]:
     """Where the logs of the streams end: a commit more, and it is another number."""
-    return [shard.log.end for site in sites for shard in site.cluster.stream(SHIPS).shards]
+    return [shard.announced.end for site in sites for shard in site.cluster.stream(SHIPS).shards]

@@ -37,7 +37,7 @@ async def publish_2010(site: Site) -> None:
 
 async def merged(*sites: Site) -> None:
     """Wait until everything lies in merged segments."""
-    logs = [site.cluster.stream(SHIPS).shards[0].log for site in sites]
+    logs = [site.cluster.stream(SHIPS).shards[0].announced for site in sites]
     await until(lambda: all(log.manifest.merged_end == log.end and log.manifest.segments for log in logs), WAIT_SECONDS)
 
 

@@ -53,7 +53,7 @@ class Link:
     def _send(self, topic: str, rows: list[Row]) -> None:
         shard, found = self.source.stream.topic(topic)
         slice = slice_of_number(found.number)
-        end = shard.log.end
+        end = shard.announced.end
         frame = Frame(
             link=self._id,
             run=GrantRun(1, 1),
@@ -62,7 +62,7 @@ class Link:
             slice=slice,
             from_commit=self._sent.get(slice, 0),
             to_commit=end,
-            epoch_id=epoch_before(shard.log.epochs, end).id,
+            epoch_id=epoch_before(shard.announced.epochs, end).id,
             topics={found.number: FrameTopic(found.incarnation, found.name)},
             rows=rows,
         )
@@ -75,7 +75,7 @@ class Link:
 
 
 def _log(stream: Stream, storage: Storage) -> list[Row]:
-    log = stream.shards[0].log
+    log = stream.shards[0].announced
     unsent = LOCAL_KINDS | NOT_YET_SENT_KINDS
     objects = [read_whole(storage.get(part.name), part.name) for part in log.objects(0, log.end)]
     return [row for columns in objects for row in columns.rows() if row.kind not in unsent]

@@ -59,7 +59,7 @@ class Site:
     def headers(self, topic: str, partition: int = 0) -> list[BatchHeader]:
         """The stored batches of a partition."""
         shard, found = self.stream.topic(topic)
-        fetched = shard.log.fetch(found.number, partition, 0, 2**30)
+        fetched = shard.reader.fetch(found.number, partition, 0, 2**30)
         return [read_header(batch) for batch in fetched.batches]
 
     def lose_answers(self, api_key: int, count: int) -> LostAnswers:

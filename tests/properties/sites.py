@@ -108,7 +108,7 @@ class World:
             randomness=SeededRandomness(self.opened * 7919 + ord(name)),
             settings=SETTINGS,
         )
-        log.ttl_ms = TTL_MS
+        log.upkeep.ttl_ms = TTL_MS
         return log
 
     def reopen(self, name: str, *, power_fails: bool) -> None:
@@ -135,10 +135,10 @@ class World:
         """A second writer opens the shard while the first sleeps with a commit in its hand."""
         site = self.sites[name]
         old = site.log
-        if old.state.topic_count:
+        if old.announced.state.topic_count:
             self.counter += 1
             value = b"never %d" % self.counter
-            topic = next(iter(old.state.topics()))
+            topic = next(iter(old.announced.state.topics()))
             sealed = old.seal([lambda d: produce(d, topic.number, 0, build_batch([(None, value)]))])
             site.sleepers.append((old, sealed))
         self._open_until_it_opens(site)
@@ -180,7 +180,7 @@ class World:
         except Crashed:
             self.reopen(site.name, power_fails=self.random.random() < 0.5)
         except FairleadError:
-            if site.log.stopped is not None:
+            if site.log.health.stopped is not None:
                 _no_damage(site.log)
                 self.reopen(site.name, power_fails=self.random.random() < 0.3)
         finally:
@@ -190,28 +190,28 @@ class World:
     def create(self, name: str) -> None:
         """A topic is made at A."""
         a = self.sites["a"]
-        if a.log.state.by_name(name) is None:
+        if a.log.announced.state.by_name(name) is None:
             self.run(a, lambda d: create_topic(d, name, self.random.randint(1, 2)))
 
     def grow(self, name: str) -> None:
         """A topic gets one more partition."""
-        topic = self.sites["a"].log.state.by_name(name)
+        topic = self.sites["a"].log.announced.state.by_name(name)
         if topic is not None and topic.partitions < 4:
             self.run(self.sites["a"], lambda d: set_partitions(d, name, topic.partitions + 1))
 
     def delete(self, name: str) -> None:
         """A topic is deleted at A."""
         a = self.sites["a"]
-        topic = a.log.state.by_name(name)
+        topic = a.log.announced.state.by_name(name)
         if topic is not None:
             self.run(a, lambda d: delete_topic(d, name))
-            if a.log.state.by_name(name) is None:
+            if a.log.announced.state.by_name(name) is None:
                 self.deleted.add(topic.incarnation)
 
     def produce(self, name: str, partition: int, records: int) -> None:
         """An idempotent producer sends a batch, and sends it again until it is acknowledged."""
         a = self.sites["a"]
-        topic = a.log.state.by_name(name)
+        topic = a.log.announced.state.by_name(name)
         if topic is None:
             return
         partition %= topic.partitions
@@ -236,7 +236,7 @@ class World:
         site = self.sites[name]
         log = site.log
         try:
-            job = log.plan_merge()
+            job = log.upkeep.plan()
             if job is None:
                 return
             self.opened += 1
@@ -254,7 +254,7 @@ class World:
         except Crashed:
             self.reopen(name, power_fails=self.random.random() < 0.5)
         except FairleadError:
-            if log.stopped is not None:
+            if log.health.stopped is not None:
                 _no_damage(log)
                 self.reopen(name, power_fails=False)
         self.note_starts(site)
@@ -284,12 +284,12 @@ class World:
         source, destination = (self.sites[name] for name in link)
         if new_run:
             self.runs[link] += 1
-        position = destination.log.state.position((LINKS[link], 0, slice))
+        position = destination.log.announced.state.position((LINKS[link], 0, slice))
         at = 0 if position is None else position.commit
         start = max(0, at - back)
         if back < 0:
             start = max([at, *(frame.to_commit for frame in self.frames[link] if frame.slice == slice)])
-        end = source.log.end if length is None else min(source.log.end, start + length)
+        end = source.log.announced.end if length is None else min(source.log.announced.end, start + length)
         if start > end:
             return
         self.frames[link].append(self._frame(link, slice, start, end, GrantRun(1, self.runs[link])))
@@ -308,7 +308,7 @@ class World:
             slice=slice,
             from_commit=start,
             to_commit=end,
-            epoch_id=epoch_before(source.log.epochs, end).id,
+            epoch_id=epoch_before(source.log.announced.epochs, end).id,
             topics=names,
             rows=[row for row in rows if row.topic in names],
             link_created_at=0,
@@ -350,8 +350,8 @@ class World:
         """Bring partitions that are behind; `lose` loses all frames but the last, which is then empty."""
         source, destination = (self.sites[name] for name in link)
         self.runs[link] += 1
-        for note in destination.log.state.behind(LINKS[link]):
-            topic = source.log.state.by_incarnation(note.incarnation)
+        for note in destination.log.announced.state.behind(LINKS[link]):
+            topic = source.log.announced.state.by_incarnation(note.incarnation)
             if topic is None or note.conflict or note.partition >= topic.partitions:
                 continue
             frame = self._repair_frame(link, topic.number, note.partition, note.end)
@@ -383,14 +383,14 @@ class World:
     def scan(self, site: Site) -> None:
         """Take in what the site has announced since."""
         faults, site.storage._faults = site.storage._faults, {}
-        for row in rows_of(site.log, site.scanned, site.log.end):
+        for row in rows_of(site.log, site.scanned, site.log.announced.end):
             self._see(site, row)
-        site.scanned = site.log.end
+        site.scanned = site.log.announced.end
         self.note_starts(site)
         site.storage._faults = faults
 
     def _see(self, site: Site, row: Row) -> None:
-        topic = site.log.state.topic(row.topic)
+        topic = site.log.announced.state.topic(row.topic)
         if topic is not None:
             site.names[row.topic] = topic.incarnation
         if row.kind != Kind.BATCH or row.topic not in site.names:
@@ -407,10 +407,10 @@ class World:
 
     def note_starts(self, site: Site) -> None:
         """Remember how far each log start has come."""
-        for topic in site.log.state.topics():
+        for topic in site.log.announced.state.topics():
             for partition in range(topic.partitions):
                 place = (topic.incarnation, partition)
-                start = site.log.state.partition(topic.number, partition).start
+                start = site.log.announced.state.partition(topic.number, partition).start
                 site.starts[place] = max(start, site.starts.get(place, 0))
 
     def check(self) -> None:
@@ -422,17 +422,17 @@ class World:
             self._check_positions(link)
 
     def _check_records(self, site: Site) -> None:
-        for topic in site.log.state.topics():
+        for topic in site.log.announced.state.topics():
             for partition in range(topic.partitions):
                 place = (topic.incarnation, partition)
-                state = site.log.state.partition(topic.number, partition)
+                state = site.log.announced.state.partition(topic.number, partition)
                 found = values_at(site.log, topic.number, partition)
                 known = self.history.get(place, {})
                 for offset, value in found.items():
                     assert known.get(offset) == value, f"{site.name}: another record at {offset}"
                 gaps = {
                     offset
-                    for gap in site.log.state.gaps()
+                    for gap in site.log.announced.state.gaps()
                     if (gap.topic, gap.partition) == (topic.name, partition)
                     for offset in range(gap.start, gap.end)
                 }
@@ -460,9 +460,9 @@ class World:
         come: a tombstone or the start of a log lies behind the rows that it stands for, and so behind a position that
         was recorded between them."""
         source, destination = (self.sites[name] for name in link)
-        state = destination.log.state
+        state = destination.log.announced.state
         positions = {slice: p.commit for (_, slice), p in state.positions(LINKS[link]).items()}
-        assert all(commit <= source.log.end for commit in positions.values())
+        assert all(commit <= source.log.announced.end for commit in positions.values())
         noted = {(key[1], key[2]) for key in state.notes(LINKS[link])}
         for seen in source.seen:
             if seen.commit >= positions.get(seen.slice, 0) or IDS[link[1]] in {seen.origin, seen.via}:
@@ -476,8 +476,8 @@ class World:
     def _is_here(self, site: Site, seen: Seen) -> bool:
         """The batch, or the gap in its place."""
         incarnation, partition = seen.place
-        topic = site.log.state.by_incarnation(incarnation)
-        return topic is not None and site.log.state.partition(topic.number, partition).end > seen.last_offset
+        topic = site.log.announced.state.by_incarnation(incarnation)
+        return topic is not None and site.log.announced.state.partition(topic.number, partition).end > seen.last_offset
 
     def _will_be_gone(self, source: Site, seen: Seen, position: int) -> bool:
         """From the position on the source tells that the batch's topic was deleted, or that it expired."""
@@ -502,9 +502,9 @@ class World:
                     self.deliver(link, 0, keep=False, damage=False)
                 self.repair(link, lose=False)
         self.check()
-        a = self.sites["a"].log.state
+        a = self.sites["a"].log.announced.state
         for name in "bcd":
-            state = self.sites[name].log.state
+            state = self.sites[name].log.announced.state
             for topic in a.topics():
                 copy = state.by_incarnation(topic.incarnation)
                 assert copy is not None, f"{name}: topic {topic.name} never came"
@@ -527,7 +527,7 @@ class World:
 
 
 def _no_damage(log: ShardLog) -> None:
-    assert not isinstance(log.stopped, Damaged), f"nothing was damaged, yet: {log.stopped}"
+    assert not isinstance(log.health.stopped, Damaged), f"nothing was damaged, yet: {log.health.stopped}"
 
 
 __all__ = ["IDS", "LINKS", "NAMES", "TTL_MS", "World"]

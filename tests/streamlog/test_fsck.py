@@ -23,23 +23,23 @@ def log() -> ShardLog:
     number = made(log).number
     for _ in range(5):
         produced(log, number, bytes(100))
-    job = log.plan_merge()
+    job = log.upkeep.plan()
     assert job is not None
-    installed(log, run_job.run(log.storage, SeededRandomness(1), job))
+    installed(log, run_job.run(log.announced.storage, SeededRandomness(1), job))
     log.upkeep.sweep([Replaced((), job.commits)])
     produced(log, number, b"x", b"y")
     return log
 
 
 def storage_of(log: ShardLog) -> MemoryStorage:
-    assert isinstance(log.storage, MemoryStorage)
-    return log.storage
+    assert isinstance(log.announced.storage, MemoryStorage)
+    return log.announced.storage
 
 
 def test_a_sound_log_has_no_problem(log: ShardLog) -> None:
     """And all of it was looked at."""
     checked = Checked()
-    assert list(fsck(log.storage, checked)) == []
+    assert list(fsck(log.announced.storage, checked)) == []
     assert checked.objects == 1 + 2 + 1 + 1
     assert checked.bytes > 1000
     assert check_all(MemoryStorage()) == []
@@ -47,9 +47,9 @@ def test_a_sound_log_has_no_problem(log: ShardLog) -> None:
 
 def objects(log: ShardLog) -> list[str]:
     """Names of everything that counts but the claims."""
-    ruling = log.manifest
+    ruling = log.announced.manifest
     assert ruling.checkpoint is not None
-    return [item.name for item in log.objects(0, log.end)] + [ruling.name, ruling.checkpoint.name]
+    return [item.name for item in log.announced.objects(0, log.announced.end)] + [ruling.name, ruling.checkpoint.name]
 
 
 def test_damage_anywhere_is_named(log: ShardLog) -> None:
@@ -66,7 +66,7 @@ def test_damage_anywhere_is_named(log: ShardLog) -> None:
 def test_what_is_missing_is_named(log: ShardLog) -> None:
     """A segment, a checkpoint, a claim."""
     storage = storage_of(log)
-    missing = [log.manifest.segments[0].name, names.epoch(log.prefix, 1)]
+    missing = [log.announced.manifest.segments[0].name, names.epoch(log.announced.prefix, 1)]
     for name in missing:
         storage.delete(name)
     assert sorted(problem.name for problem in check_all(storage)) == sorted(missing)
@@ -78,10 +78,10 @@ def test_a_commit_that_is_missing_before_later_ones_is_named(log: ShardLog) -> N
     number = made(log, "later").number
     commits = []
     for value in (b"1", b"2", b"3"):
-        commits.append(names.commit(log.prefix, log.epoch.number, log.end))
+        commits.append(names.commit(log.announced.prefix, log.epoch.number, log.announced.end))
         produced(log, number, value)
-    log.storage.delete(commits[1])
-    (problem,) = check_all(log.storage)
+    log.announced.storage.delete(commits[1])
+    (problem,) = check_all(log.announced.storage)
     assert problem.name == commits[1]
 
 
@@ -97,7 +97,7 @@ def test_what_is_cut_short_is_named(log: ShardLog) -> None:
 
 def test_left_over_objects_are_no_damage(log: ShardLog) -> None:
     """They are counted."""
-    log.storage.put_if_absent(names.segment(log.prefix, b"q" * 16), b"half")
+    log.announced.storage.put_if_absent(names.segment(log.announced.prefix, b"q" * 16), b"half")
     checked = Checked()
-    assert list(fsck(log.storage, checked)) == []
+    assert list(fsck(log.announced.storage, checked)) == []
     assert checked.left_over >= 1

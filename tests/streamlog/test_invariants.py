@@ -36,18 +36,18 @@ QUICK = replace(SETTINGS, merge_commits_min=1, delete_grace_seconds=1.0)
 def filled(clock: FakeClock | None = None) -> tuple[ShardLog, MemoryStorage, int]:
     """A log with two records, the storage below it, and the number of its topic."""
     log = fresh(clock=clock, settings=QUICK)
-    assert isinstance(log.storage, MemoryStorage)
+    assert isinstance(log.announced.storage, MemoryStorage)
     number = made(log).number
     produced(log, number, b"1")
     produced(log, number, b"2")
-    return log, log.storage, number
+    return log, log.announced.storage, number
 
 
 def merge_result(log: ShardLog, seed: int) -> MergeResult:
     """What the merging process makes of the next job."""
-    job = log.plan_merge()
+    job = log.upkeep.plan()
     assert job is not None
-    return run_job.run(log.storage, SeededRandomness(seed), job)
+    return run_job.run(log.announced.storage, SeededRandomness(seed), job)
 
 
 def test_the_number_of_a_manifest_of_unknown_outcome_is_never_used_again() -> None:
@@ -60,9 +60,9 @@ def test_the_number_of_a_manifest_of_unknown_outcome_is_never_used_again() -> No
         installed(log, result)
     storage.land()
     installed(log, merge_result(log, 2))
-    assert log.manifest.k == 2
+    assert log.announced.manifest.k == 2
     again = opened(storage, settings=QUICK)
-    assert again.manifest.segments == log.manifest.segments
+    assert again.announced.manifest.segments == log.announced.manifest.segments
     assert values_at(again, number) == {0: b"1", 1: b"2"}
 
 
@@ -70,17 +70,17 @@ def test_a_merged_segment_is_named_to_readers_only_once_its_manifest_is_there() 
     """Until then a crash makes the segment an object that nobody reads, and its inputs stay."""
     log, storage, _ = filled()
     result = merge_result(log, 1)
-    inputs = log.objects(0, log.end)
+    inputs = log.announced.objects(0, log.announced.end)
     seen = []
 
     def look(call: str, name: str) -> None:
         if call == "put" and "/manifest/" in name:
-            seen.append(log.objects(0, log.end))
+            seen.append(log.announced.objects(0, log.announced.end))
 
     storage.hook = look
     installed(log, result)
     assert seen == [inputs]
-    assert log.objects(0, log.end) != inputs
+    assert log.announced.objects(0, log.announced.end) != inputs
 
 
 def test_a_writer_that_slept_through_a_takeover_installs_no_manifest() -> None:
@@ -90,7 +90,7 @@ def test_a_writer_that_slept_through_a_takeover_installs_no_manifest() -> None:
     newer = opened(storage, settings=QUICK)
     with pytest.raises(Fenced):
         installed(log, result)
-    assert isinstance(log.stopped, Fenced)
+    assert isinstance(log.health.stopped, Fenced)
     assert values_at(newer, number) == {0: b"1", 1: b"2"}
     assert values_at(opened(storage), number) == {0: b"1", 1: b"2"}
 
@@ -148,13 +148,15 @@ def test_of_two_writers_that_claim_at_once_each_gets_an_epoch_of_its_own() -> No
 def test_a_name_that_another_object_has_stops_the_shard(what: str) -> None:
     """Nothing is acknowledged that a restart would not find."""
     log, storage, number = filled()
-    commit = names.commit(log.prefix, log.epoch.number, log.end)
-    storage.put_if_absent(commit if what == "commit" else names.manifest(log.prefix, log.epoch.number, 1), b"other")
+    commit = names.commit(log.announced.prefix, log.epoch.number, log.announced.end)
+    storage.put_if_absent(
+        commit if what == "commit" else names.manifest(log.announced.prefix, log.epoch.number, 1), b"other"
+    )
     go_on = {"commit": lambda: produced(log, number, b"3"), "manifest": lambda: installed(log, merge_result(log, 1))}
     with pytest.raises(Damaged, match="another object has the name"):
         go_on[what]()
-    assert isinstance(log.stopped, Damaged)
-    assert log.state.partition(number, 0).end == 2
+    assert isinstance(log.health.stopped, Damaged)
+    assert log.announced.state.partition(number, 0).end == 2
 
 
 def test_what_was_acknowledged_just_before_a_claim_counts() -> None:
@@ -190,11 +192,11 @@ def test_readers_are_named_nothing_beyond_the_announced_end() -> None:
     log, _, number = filled()
     sealed = log.seal([lambda draft: produce(draft, number, 0, batch_of(b"3"))])
     log.write(sealed)
-    end = log.end
-    assert log.objects(0, end + 1) == log.objects(0, end)
-    assert log.fetch(number, 0, 2, 1000).batches == []
+    end = log.announced.end
+    assert log.announced.objects(0, end + 1) == log.announced.objects(0, end)
+    assert log.reader.fetch(number, 0, 2, 1000).batches == []
     log.announce(sealed)
-    assert log.objects(0, end + 1)[-1].first == end
+    assert log.announced.objects(0, end + 1)[-1].first == end
 
 
 def test_what_an_earlier_writer_wrote_and_nobody_merged_is_not_swept() -> None:
@@ -211,11 +213,11 @@ def test_what_an_earlier_writer_wrote_and_nobody_merged_is_not_swept() -> None:
 def test_a_deletion_waits_for_the_slowest_link() -> None:
     """The merger is told how far every link has come, and the end of the log where there is none."""
     log, _, _ = filled()
-    job = log.plan_merge()
+    job = log.upkeep.plan()
     assert job is not None
-    assert job.links_passed == log.end
+    assert job.links_passed == log.announced.end
     log.upkeep.links_passed = 1
-    job = log.plan_merge()
+    job = log.upkeep.plan()
     assert job is not None
     assert job.links_passed == 1
 
@@ -227,10 +229,10 @@ def test_producers_are_remembered_only_where_the_topic_is_owned() -> None:
     committed(source, lambda draft: produce(draft, number, 0, batch))
     replica = fresh(b"b" * 16)
     replicated(source, replica)
-    copy = replica.state.by_name("ships")
+    copy = replica.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(replica, copy.number) == {0: b"1", 1: b"2", 2: b"3"}
-    assert (len(source.state.producers), len(replica.state.producers)) == (1, 0)
+    assert (len(source.announced.state.producers), len(replica.announced.state.producers)) == (1, 0)
 
 
 def test_producers_that_were_silent_are_forgotten_by_time_and_by_no_jump_of_the_clock() -> None:
@@ -241,8 +243,8 @@ def test_producers_that_were_silent_are_forgotten_by_time_and_by_no_jump_of_the_
     committed(log, lambda draft: produce(draft, number, 0, batch))
     clock.wall += 365 * DAY_MS
     log.upkeep.expire_producers()
-    assert len(log.state.producers) == 1
+    assert len(log.announced.state.producers) == 1
     clock.wall -= 365 * DAY_MS
     clock.pass_ms(8 * DAY_MS)
     log.upkeep.expire_producers()
-    assert len(log.state.producers) == 0
+    assert len(log.announced.state.producers) == 0

@@ -11,11 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.streamlog.world import batch_of, committed, fresh, made
-from tests.streamlog.writing.test_shard import opened
 from tests.support.batches import produce
 
 from fairlead.model.errors import Damaged, FairleadError, NotOwner, OffsetOutOfRange, StorageFull, another
-from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.writer import ShardLog
@@ -43,7 +41,7 @@ def refused(log: ShardLog) -> weakref.ref[Memory]:
     try:
         assert committed(log, request_of(memory))[0].error is not None
     except Damaged:
-        assert log.stopped is not None
+        assert log.health.stopped is not None
     return weakref.ref(memory)
 
 
@@ -53,7 +51,7 @@ def test_a_refused_batch_is_let_go_of(is_stopped: bool) -> None:
     log = fresh()
     made(log)
     if is_stopped:
-        log.stop(Damaged("x", "it is broken"))
+        log.health.stop(Damaged("x", "it is broken"))
     assert [ref() for ref in [refused(log) for _ in range(5)]] == [None] * 5
 
 
@@ -69,9 +67,10 @@ async def refused_by(shard: Shard) -> weakref.ref[Memory]:
 @pytest.mark.parametrize("is_stopped", [False, True])
 async def test_a_shard_lets_go_of_what_it_refused(is_stopped: bool) -> None:
     with ThreadPoolExecutor(2) as executor:
-        shard = await opened(MemoryStorage(), executor)
+        log = fresh()
+        shard = Shard(log, executor)
         if is_stopped:
-            shard.log.stop(Damaged("x", "it is broken"))
+            log.health.stop(Damaged("x", "it is broken"))
         refs = [await refused_by(shard) for _ in range(5)]
         await asyncio.sleep(0)
         assert [ref() for ref in refs] == [None] * 5

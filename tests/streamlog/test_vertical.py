@@ -35,14 +35,14 @@ def test_a_batch_is_read_at_its_offset_before_and_after_a_restart() -> None:
     assert [r.base_offset for r in results] == [0, 2, 4]
     committed(log, lambda d: commit_cursor(d, "g", topic.number, 1, 3), lambda d: put_entry(d, "a", {"b": 1}))
     for reader in (log, opened(storage)):
-        assert [read_header(b).base_offset for b in reader.fetch(topic.number, 1, 2, 10_000).batches] == [2, 4]
-        assert reader.state.by_name("ships") == topic
-        cursor = reader.state.cursor("g", topic.number, 1)
+        assert [read_header(b).base_offset for b in reader.reader.fetch(topic.number, 1, 2, 10_000).batches] == [2, 4]
+        assert reader.announced.state.by_name("ships") == topic
+        cursor = reader.announced.state.cursor("g", topic.number, 1)
         assert cursor is not None
         assert cursor.offset == 3
-        assert reader.state.entries["a"] == {"b": 1}
+        assert reader.announced.state.entries["a"] == {"b": 1}
         with pytest.raises(OffsetOutOfRange):
-            reader.fetch(topic.number, 1, 7, 10)
+            reader.reader.fetch(topic.number, 1, 7, 10)
 
 
 async def test_requests_of_many_callers_share_commits_and_watchers_are_told() -> None:
@@ -69,7 +69,7 @@ async def test_requests_of_many_callers_share_commits_and_watchers_are_told() ->
             await watch.wait()
         assert sorted(r.base_offset for r in results) == list(range(100))
         assert len(heard) < 5
-        fetched = shard.log.fetch_cached(topic.number, 0, 90, 1000)
+        fetched = shard.reader.fetch_cached(topic.number, 0, 90, 1000)
         assert fetched is not None
         assert fetched.high_watermark == 100
         await shard.close()

@@ -24,6 +24,7 @@ from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, K
 from fairlead.streamlog.values import GrantRun, Topic, epoch_before
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.produce import ProduceResult
+from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topics import create_topic
 from fairlead.streamlog.writing.writer import RequestAnswer, ShardLog
 
@@ -121,7 +122,7 @@ def installed(log: ShardLog, result: MergeResult) -> None:
     try:
         prepared = log.upkeep.prepare(result)
     except (Fenced, Damaged) as error:
-        log.stop(error)
+        log.health.stop(error)
         raise
     for _ in log.upkeep.raise_starts(prepared):
         pass
@@ -152,12 +153,12 @@ def batch_of(*values: bytes, producer_id: int = -1, epoch: int = -1, sequence: i
     )
 
 
-def rows_of(log: ShardLog, from_commit: int = 0, to_commit: int | None = None) -> list[Row]:
+def rows_of(log: ShardLog | Shard, from_commit: int = 0, to_commit: int | None = None) -> list[Row]:
     """All rows of the announced commits [from, to), in the order of the log."""
-    end = log.end if to_commit is None else to_commit
+    end = log.announced.end if to_commit is None else to_commit
     found: list[Row] = []
-    for item in log.objects(from_commit, end):
-        rows = format.read_whole(log.storage.get(item.name), item.name).rows()
+    for item in log.announced.objects(from_commit, end):
+        rows = format.read_whole(log.announced.storage.get(item.name), item.name).rows()
         found += [row for row in rows if from_commit <= row.commit < end]
     return sorted(found, key=lambda row: (row.commit, row.row))
 
@@ -179,10 +180,10 @@ class Names:
         numbers = {row.topic for row in rows}
         found = {}
         for number in numbers:
-            topic = self._log.state.topic(number)
+            topic = self._log.announced.state.topic(number)
             if topic is not None:
                 found[number] = FrameTopic(topic.incarnation, topic.name)
-        for incarnation, tombstone in self._log.state.tombstones.items():
+        for incarnation, tombstone in self._log.announced.state.tombstones.items():
             if tombstone.number in numbers:
                 found[tombstone.number] = FrameTopic(incarnation, tombstone.name)
         return found
@@ -200,7 +201,7 @@ def frame(
     created_at: int | None = None,
 ) -> Frame:
     """The frame of one slice for commits [from, to), as it comes off the wire."""
-    end = source.end if to_commit is None else to_commit
+    end = source.announced.end if to_commit is None else to_commit
     wanted = [
         row
         for row in rows_of(source, from_commit, end)
@@ -212,12 +213,12 @@ def frame(
             Frame(
                 link=link,
                 run=run,
-                source=source.state.stream_id,
+                source=source.announced.state.stream_id,
                 shard=0,
                 slice=slice,
                 from_commit=from_commit,
                 to_commit=end,
-                epoch_id=epoch_before(source.epochs, end).id,
+                epoch_id=epoch_before(source.announced.epochs, end).id,
                 topics=names,
                 rows=[row for row in wanted if row.topic in names],
                 link_created_at=created_at,
@@ -246,15 +247,15 @@ def repair_frame(
             Frame(
                 link=link,
                 run=run,
-                source=source.state.stream_id,
+                source=source.announced.state.stream_id,
                 shard=0,
                 slice=slice_of_number(number),
                 from_commit=0,
-                to_commit=source.end,
-                epoch_id=epoch_before(source.epochs, source.end).id,
+                to_commit=source.announced.end,
+                epoch_id=epoch_before(source.announced.epochs, source.announced.end).id,
                 topics=names,
                 rows=wanted,
-                repair=Repair(number, partition, source.end, last=True, end=end),
+                repair=Repair(number, partition, source.announced.end, last=True, end=end),
             )
         )
     )
@@ -280,30 +281,32 @@ def applied(log: ShardLog, *frames: Frame) -> list[FrameOutcome]:
 
 def replicated(source: ShardLog, replica: ShardLog, *, link: bytes = b"l" * 16, run: GrantRun = FIRST_RUN) -> None:
     """Bring every slice of the replica to the end of the source."""
-    positions = replica.state.positions(link)
+    positions = replica.announced.state.positions(link)
     for slice in range(SLICES):
         position = positions.get((0, slice))
         start = 0 if position is None else position.commit
-        applied(replica, frame(source, replica.state.stream_id, slice, start, link=link, run=run))
+        applied(replica, frame(source, replica.announced.state.stream_id, slice, start, link=link, run=run))
 
 
-def values_at(log: ShardLog, number: int, partition: int = 0, offset: int | None = None) -> dict[int, bytes | None]:
+def values_at(
+    log: ShardLog | Shard, number: int, partition: int = 0, offset: int | None = None
+) -> dict[int, bytes | None]:
     """Every record of a partition that can be fetched, by offset: from memory, and the same from the disk."""
     found = {offset: value for offset, value, _ in _records(log, number, partition, offset)}
-    log.recent.close()
+    log.announced.recent.close()
     assert found == {offset: value for offset, value, _ in _records(log, number, partition, offset)}
     return found
 
 
 def _records(
-    log: ShardLog, number: int, partition: int, offset: int | None
+    log: ShardLog | Shard, number: int, partition: int, offset: int | None
 ) -> Iterator[tuple[int, bytes | None, bytes]]:
     from fairlead.protocol.batch import read_header, records_of
 
-    state = log.state.partition(number, partition)
+    state = log.announced.state.partition(number, partition)
     at = state.start if offset is None else offset
     while at < state.end:
-        batches = log.fetch(number, partition, at, 1 << 20).batches
+        batches = log.reader.fetch(number, partition, at, 1 << 20).batches
         assert batches, f"nothing at {at} of [{state.start}, {state.end})"
         for batch in batches:
             header = read_header(batch)

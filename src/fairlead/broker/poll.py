@@ -239,13 +239,15 @@ class Poll:
 
     def _read_partition(self, entry: _Entry, place: int, asked: FetchPartition, cold: list[_Cold]) -> None:
         assert entry.found is not None
-        topic, log = entry.found.topic, entry.found.shard.log
+        topic, shard = entry.found.topic, entry.found.shard
         limit = min(asked.max_bytes, self._room_bytes)
         try:
-            entry.found.shard.check_open()
+            shard.check_open()
             topic.check_partition(asked.partition)
             check_epoch(topic, asked.current_leader_epoch)
-            fetched = log.fetch_cached(topic.number, asked.partition, asked.offset, limit) if limit > 0 else None
+            fetched = (
+                shard.reader.fetch_cached(topic.number, asked.partition, asked.offset, limit) if limit > 0 else None
+            )
         except Exception as error:
             self._put(entry, place, error)
             return
@@ -255,7 +257,7 @@ class Poll:
             self._room_bytes -= limit
             cold.append(_Cold(entry, place, limit))
         else:
-            state = log.state.partition(topic.number, asked.partition)
+            state = shard.state.partition(topic.number, asked.partition)
             self._put(entry, place, Fetched([], state.end, state.start))
 
     async def _read_cold(self, cold: Sequence[_Cold]) -> None:
@@ -275,7 +277,7 @@ class Poll:
         if isinstance(result, Exception) or found is None:
             return
         partition = one.entry.asked.partitions[one.place].partition
-        job = found.shard.log.ahead(found.topic.number, partition, result, one.max_bytes)
+        job = found.shard.reader.ahead(found.topic.number, partition, result, one.max_bytes)
         if job is not None:
             self._readers.submit(job)
 
@@ -317,6 +319,6 @@ def _read_one(cold: _Cold) -> Fetched | Exception:
     found, asked = cold.entry.found, cold.entry.asked.partitions[cold.place]
     assert found is not None
     try:
-        return found.shard.log.fetch(found.topic.number, asked.partition, asked.offset, cold.max_bytes)
+        return found.shard.reader.fetch(found.topic.number, asked.partition, asked.offset, cold.max_bytes)
     except Exception as error:
         return error

@@ -225,7 +225,7 @@ class Cluster:
                 await self._take_back(record, error)
                 raise
             for shard in stream.shards:
-                shard.log.upkeep.links_passed = None
+                shard.links_passed = None
         self._changed()
         return stream
 
@@ -342,7 +342,7 @@ class Cluster:
             settings=self.settings,
             recent=self._recent,
         )
-        shard.log.upkeep.links_passed = 0  # until the gateway has taken its links over, which may be long after
+        shard.links_passed = 0  # until the gateway has taken its links over, which may be long after
         return shard
 
     def _apply(self, stream: Stream, record: StreamRecord) -> None:

@@ -15,7 +15,6 @@ from prometheus_client.registry import Collector
 
 from fairlead.gateway.apply.session import ApplyCounts
 from fairlead.gateway.rest.context import RestContext
-from fairlead.streamlog.writing.writer import ShardLog
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STREAM = ("stream",)
@@ -68,11 +67,11 @@ class _ClusterCollector(Collector):
         for stream in self._context.cluster.streams():
             label = (stream.path,)
             topics.add_metric(label, stream.topic_count)
-            commits.add_metric(label, sum(shard.log.end for shard in stream.shards))
-            backlog.add_metric(label, sum(_unmerged(shard.log) for shard in stream.shards))
+            commits.add_metric(label, sum(shard.announced.end for shard in stream.shards))
+            backlog.add_metric(label, sum(shard.announced.unmerged_commits for shard in stream.shards))
             stopped.add_metric(label, sum(shard.stopped is not None for shard in stream.shards))
             failures.add_metric(label, sum(shard.upkeep_failures for shard in stream.shards))
-            jump.add_metric(label, max((shard.log.guard.jump_ms for shard in stream.shards), key=abs))
+            jump.add_metric(label, max((shard.clock_jump_ms for shard in stream.shards), key=abs))
         yield from (topics, commits, backlog, stopped, failures, jump)
 
     def _links(self) -> Iterator[Metric]:
@@ -128,11 +127,6 @@ def _counters(kind: str, values: Mapping[str, float]) -> Iterator[Metric]:
         counter = CounterMetricFamily(f"fairlead_{kind}_{name}", _COUNTERS.get(f"{kind}_{name}", f"{kind} {name}"))
         counter.add_metric((), value)
         yield counter
-
-
-def _unmerged(log: ShardLog) -> int:
-    """Commits that no segment stands for yet."""
-    return log.end - log.manifest.merged_end
 
 
 def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:

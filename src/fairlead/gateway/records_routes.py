@@ -109,7 +109,7 @@ async def _plan(cluster: Cluster, path: str | None, first: str | None, end: str 
 
 
 def _shard(shard: Shard, number: int, first: int | None, end: int | None) -> dict[str, Any]:
-    log = shard.log
+    log = shard.announced
     begin = max(log.manifest.begin, first) if first is not None else 0
     until = min(log.end, end) if end is not None else log.end
     objects = log.objects(begin, until) if first is not None and begin < until else []
@@ -169,6 +169,6 @@ def _topic_times(stream: Stream, shard: Shard, topic: Topic, time_ms: int) -> di
     """A partition with no such record answers its end: it is read from what comes next on."""
     offsets = []
     for partition in range(topic.partitions):
-        found = shard.log.offset_for_time(topic.number, partition, time_ms)
+        found = shard.reader.offset_for_time(topic.number, partition, time_ms)
         offsets.append(shard.state.partition(topic.number, partition).end if found is None else found[0])
     return {"shard": stream.shards.index(shard), "number": topic.number, "offsets": offsets}

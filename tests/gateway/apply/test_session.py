@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from tests.gateway.apply.test_socket import LINK, NUMBER, SLICE, SOURCE, TOPIC, batch_row, frame, frames, topic_row
-from tests.streamlog.world import committed, opened
+from tests.streamlog.world import FakeClock, committed, opened
 
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession, in_pieces, pieces, split
@@ -165,21 +165,22 @@ def test_a_frame_of_which_one_piece_failed_moves_no_position() -> None:
         committed(log, first)
     with pytest.raises(FairleadError):
         committed(log, last)[0].result()
-    position = log.state.position((LINK, 0, SLICE))
+    position = log.announced.state.position((LINK, 0, SLICE))
     assert position is not None
     assert position.commit == 1
 
 
-def test_a_frame_of_which_one_piece_was_refused_moves_no_position() -> None:
+def test_a_frame_of_which_one_piece_was_refused_moves_no_position(monkeypatch: pytest.MonkeyPatch) -> None:
     """Below the reserve batches are refused and control rows are not; the control rows are of the same frame."""
-    log = opened(MemoryStorage())
+    storage, clock = MemoryStorage(), FakeClock()
+    log = opened(storage, clock=clock)
     committed(log, lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
     first, last = in_pieces(frame(1, 3, batch_row(1, 0), _tombstone_of_another(2)), 1)
-    log.settings = replace(log.settings, reserve_bytes=1 << 60)
-    log.clock.pass_ms(10_000)  # type: ignore[attr-defined]
+    monkeypatch.setattr(storage, "free_bytes", lambda: 0)
+    clock.pass_ms(10_000)
     answers = committed(log, first, last)
     assert [type(answer.error) for answer in answers] == [StorageFull, StorageFull]
-    position = log.state.position((LINK, 0, SLICE))
+    position = log.announced.state.position((LINK, 0, SLICE))
     assert position is not None
     assert position.commit == 1
 
@@ -192,10 +193,10 @@ def test_pieces_of_one_frame_share_a_commit_or_follow_one_another() -> None:
         committed(log, pieces_of[0])
         answers = committed(log, *pieces_of[1:])
         assert [answer.error for answer in answers] == [None, None]
-    position = log.state.position((LINK, 0, SLICE))
+    position = log.announced.state.position((LINK, 0, SLICE))
     assert position is not None
     assert position.commit == 3
-    assert log.state.partition(NUMBER, 0).end == 2
+    assert log.announced.state.partition(NUMBER, 0).end == 2
 
 
 def _tombstone_of_another(commit: int) -> Row:

@@ -156,7 +156,7 @@ async def test_a_list_that_is_cut_within_a_merged_run_allows_reading_up_to_the_r
 ) -> None:
     """A run may be named by several objects: a reader that wakes between two messages would leave out the others."""
     monkeypatch.setattr(connected_reader, "OBJECTS_PER_MESSAGE_MAX", 1)
-    log = sf.cluster.stream(SHIPS).shards[0].log
+    log = sf.cluster.stream(SHIPS).shards[0].announced
     run = [LogObject(name, 1, 3, segment=True) for name in ("control", "data", "data-2")]
     objects = [LogObject("first", 0, 1, segment=True), *run]
     monkeypatch.setattr(type(log), "objects", lambda *_: objects)
@@ -188,7 +188,7 @@ async def test_topic_numbers_and_places_of_rows_are_answered(sf: Site) -> None:
     assert isinstance(names, Topics)
     assert names.topics == (TopicName(topic.number, topic.incarnation, "a"),)
     assert isinstance(located, Located)
-    assert located.end == shard.log.end
+    assert located.end == shard.announced.end
     assert located.objects
 
 

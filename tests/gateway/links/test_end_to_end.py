@@ -63,17 +63,17 @@ async def test_what_exists_and_what_follows_arrives(sf: Site, ny: Site) -> None:
 async def test_deletions_are_remembered_until_every_link_has_passed_them(sf: Site, ny: Site) -> None:
     """The log's upkeep is told how far the slowest link is; without links it keeps them for none."""
     shard = sf.cluster.stream(SHIPS).shards[0]
-    assert shard.log.upkeep.links_passed is None
+    assert shard.links_passed is None
     await sf.links.add_replica(SHIPS, StreamPath("/ships", "away"), urls=("http://127.0.0.1:1",), paused=True)
     async with Worker(sf):
         await agree(sf, ny)
         await sf.write(SHIPS, "a", b"1")
         await same(sf, ny)
-        assert shard.log.upkeep.links_passed == 0
+        assert shard.links_passed == 0
         await sf.links.remove(SHIPS, StreamPath("/ships", "away"))
-        await until(lambda: shard.log.upkeep.links_passed == shard.log.end)
+        await until(lambda: shard.links_passed == shard.announced.end)
     await sf.links.remove(SHIPS, REPLICA)
-    assert shard.log.upkeep.links_passed is None
+    assert shard.links_passed is None
 
 
 async def test_a_link_without_a_reader_waits_and_says_so(sf: Site, ny: Site) -> None:
@@ -175,7 +175,7 @@ async def test_frames_that_were_lost_on_the_way_are_sent_again(sf: Site, ny: Sit
         await until(lambda: first.grants)
         first.hold.clear()
         await sf.write(SHIPS, "a", b"1")
-        end = sf.cluster.stream(SHIPS).shards[0].log.end
+        end = sf.cluster.stream(SHIPS).shards[0].announced.end
         await until(lambda: sf.links.list(SHIPS)[0]["positions"][0]["highest"] == end)
         (status,) = sf.links.list(SHIPS)
         assert not status["isUptodate"]
@@ -294,9 +294,9 @@ async def test_a_chain_forwards_and_a_loop_comes_to_rest(sf: Site, ny: Site) -> 
         await ny.write(SHIPS, "b", b"2")
         await same(sf, ny)
         await until(lambda: sf.links.list(SHIPS)[0]["isUptodate"] and ny.links.list(SHIPS)[0]["isUptodate"])
-        ends = [site.cluster.stream(SHIPS).shards[0].log.end for site in (sf, ny)]
+        ends = [site.cluster.stream(SHIPS).shards[0].announced.end for site in (sf, ny)]
         await asyncio.sleep(0.3)
-        assert ends == [site.cluster.stream(SHIPS).shards[0].log.end for site in (sf, ny)]
+        assert ends == [site.cluster.stream(SHIPS).shards[0].announced.end for site in (sf, ny)]
 
 
 # ---------------------------------------------------------------- commands

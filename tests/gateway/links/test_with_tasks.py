@@ -67,10 +67,10 @@ async def test_links_both_ways_come_to_rest(sf: Site, ny: Site) -> None:
         await sf.write(SHIPS, "a", b"1")
         await ny.write(SHIPS, "b", b"2")
         await until(lambda: same(sf, ny) and ny.links.list(SHIPS)[0]["isUptodate"])
-        before = [site.cluster.stream(SHIPS).shards[0].log.end for site in (sf, ny)]
+        before = [site.cluster.stream(SHIPS).shards[0].announced.end for site in (sf, ny)]
         contacts = sf.manager.contacts.count, ny.manager.contacts.count
         await asyncio.sleep(0.5)
-        assert before == [site.cluster.stream(SHIPS).shards[0].log.end for site in (sf, ny)]
+        assert before == [site.cluster.stream(SHIPS).shards[0].announced.end for site in (sf, ny)]
         assert contacts == (sf.manager.contacts.count, ny.manager.contacts.count)
 
 

@@ -48,7 +48,7 @@ def test_a_replica_has_the_same_record_at_the_same_offset() -> None:
     produced(a, topic.number, b"1", b"2")
     produced(a, topic.number, b"3")
     replicated(a, b)
-    copy = b.state.by_incarnation(topic.incarnation)
+    copy = b.announced.state.by_incarnation(topic.incarnation)
     assert copy is not None
     assert (copy.name, copy.owner) == ("ships", A)
     assert values_at(b, copy.number) == {0: b"1", 1: b"2", 2: b"3"}
@@ -72,10 +72,10 @@ def test_a_replica_takes_what_no_producer_may_send_here() -> None:
         put = partial(Draft.add_batch, batch=set_offset(batch, base, 0), origin=A, via=None, max_timestamp=0)
         committed(a, partial(put, number=number, partition=0, base_offset=base, last_offset=base + 2, epoch=0))
     replicated(a, b)
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == dict(enumerate([b"1", b"2", b"3"] * 2 + [b"1", b"2"]))
-    assert check_all(b.storage) == []
+    assert check_all(b.announced.storage) == []
 
 
 def test_a_frame_applied_twice_changes_nothing() -> None:
@@ -87,9 +87,9 @@ def test_a_frame_applied_twice_changes_nothing() -> None:
     first, second = applied(b, f, f)
     assert (first.appended, first.duplicates) == (1, 0)
     assert (second.appended, second.duplicates) == (0, 1)
-    end = b.end
+    end = b.announced.end
     assert applied(b, f)[0].duplicates == 1
-    assert b.end == end, "what changes nothing makes no commit"
+    assert b.announced.end == end, "what changes nothing makes no commit"
 
 
 def test_duplicates_are_known_after_a_restart_when_rows_are_only_on_disk() -> None:
@@ -98,7 +98,7 @@ def test_duplicates_are_known_after_a_restart_when_rows_are_only_on_disk() -> No
     produced(a, made(a).number, b"1")
     f = frame(a, B, slice_of("ships"), 0)
     applied(b, f)
-    again = opened(b.storage, B)
+    again = opened(b.announced.storage, B)
     assert applied(again, f)[0].duplicates == 1
 
 
@@ -107,12 +107,12 @@ def test_a_frame_that_begins_beyond_the_position_is_refused_whole() -> None:
     a, b = fresh(A), fresh(B)
     topic = made(a)
     produced(a, topic.number, b"1")
-    cut = a.end
+    cut = a.announced.end
     produced(a, topic.number, b"2")
     f1, f2 = frame(a, B, slice_of("ships"), 0, cut), frame(a, B, slice_of("ships"), cut)
     refused = applied(b, f2)[0]
     assert (refused.refused_position, refused.reason) == (0, "from")
-    assert b.end == 0
+    assert b.announced.end == 0
     assert [answer.refused_position for answer in applied(b, f1, f2)] == [None, None]
 
 
@@ -124,9 +124,9 @@ def test_a_position_never_goes_back() -> None:
     f1 = frame(a, B, slice_of("ships"), 0)
     produced(a, topic.number, b"2")
     applied(b, frame(a, B, slice_of("ships"), 0))
-    assert applied(b, f1)[0].position == a.end
-    position = b.state.positions(LINK)[0, slice_of("ships")]
-    assert (position.commit, position.epoch_id) == (a.end, a.epoch.id)
+    assert applied(b, f1)[0].position == a.announced.end
+    position = b.announced.state.positions(LINK)[0, slice_of("ships")]
+    assert (position.commit, position.epoch_id) == (a.announced.end, a.epoch.id)
 
 
 def test_a_smaller_run_than_seen_is_refused() -> None:
@@ -137,7 +137,7 @@ def test_a_smaller_run_than_seen_is_refused() -> None:
     applied(b, frame(a, B, slice_of("ships"), 0, run=GrantRun(2, 1)))
     produced(a, topic.number, b"2")
     refused = applied(b, frame(a, B, slice_of("ships"), 0, run=GrantRun(1, 7)))[0]
-    assert (refused.refused_position, refused.reason) == (a.end - 1, "run")
+    assert (refused.refused_position, refused.reason) == (a.announced.end - 1, "run")
 
 
 def test_a_row_that_begins_beyond_the_end_is_noted_behind_and_others_go_on() -> None:
@@ -150,15 +150,15 @@ def test_a_row_that_begins_beyond_the_end_is_noted_behind_and_others_go_on() -> 
     f = frame(a, B, slice_of("ships"), 0)
     lost = [row for row in f.rows if not (row.kind == Kind.BATCH and row.partition == 0 and row.base_offset == 0)]
     answer = applied(b, replace(f, rows=lost))[0]
-    assert (answer.behind, answer.position) == (1, a.end)
-    (behind,) = b.state.behind(LINK)
+    assert (answer.behind, answer.position) == (1, a.announced.end)
+    (behind,) = b.announced.state.behind(LINK)
     assert (behind.topic, behind.partition, behind.end, behind.reason) == ("ships", 0, 0, "gap")
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number, 1) == {0: b"x"}
     applied(b, repair_frame(a, B, topic.number, 0, behind.end))
     assert values_at(b, copy.number) == {0: b"1", 1: b"2"}
-    assert b.state.behind(LINK) == []
+    assert b.announced.state.behind(LINK) == []
 
 
 def test_a_repair_moves_no_position() -> None:
@@ -167,12 +167,12 @@ def test_a_repair_moves_no_position() -> None:
     topic = made(a)
     produced(a, topic.number, b"1")
     applied(b, frame(a, B, slice_of("ships"), 0, 1))
-    before = b.state.positions(LINK)
+    before = b.announced.state.positions(LINK)
     applied(b, repair_frame(a, B, topic.number, 0, 0))
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == {0: b"1"}
-    assert b.state.positions(LINK) == before
+    assert b.announced.state.positions(LINK) == before
 
 
 def test_a_repair_that_has_read_less_than_the_position_leaves_the_note() -> None:
@@ -185,7 +185,7 @@ def test_a_repair_that_has_read_less_than_the_position_leaves_the_note() -> None
     f = frame(a, B, slice_of("ships"), 0)
     applied(b, replace(f, rows=[row for row in f.rows if row.kind == Kind.TOPIC or row.base_offset == 1]))
     applied(b, early)
-    assert len(b.state.behind(LINK)) == 1
+    assert len(b.announced.state.behind(LINK)) == 1
 
 
 def test_a_repair_that_lost_a_frame_leaves_the_note() -> None:
@@ -195,10 +195,10 @@ def test_a_repair_that_lost_a_frame_leaves_the_note() -> None:
     produced(a, topic.number, b"1")
     f = frame(a, B, slice_of("ships"), 0)
     applied(b, replace(f, rows=[f.rows[0], replace_batch(f.rows[1])]))
-    assert [note.reason for note in b.state.behind(LINK)] == ["crc"]
+    assert [note.reason for note in b.announced.state.behind(LINK)] == ["crc"]
     repair = repair_frame(a, B, topic.number, 0, 0)
     applied(b, replace(repair, rows=()))
-    assert len(b.state.behind(LINK)) == 1
+    assert len(b.announced.state.behind(LINK)) == 1
 
 
 def replace_batch(row):  # type: ignore[no-untyped-def]
@@ -215,12 +215,12 @@ def test_a_batch_with_a_bad_crc_is_noted_behind() -> None:
     produced(a, topic.number, b"1")
     f = frame(a, B, slice_of("ships"), 0)
     answer = applied(b, replace(f, rows=[f.rows[0], replace_batch(f.rows[1])]))[0]
-    assert (answer.position, answer.behind) == (a.end, 1)
+    assert (answer.position, answer.behind) == (a.announced.end, 1)
     applied(b, repair_frame(a, B, topic.number, 0, 0))
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == {0: b"1"}
-    assert b.state.behind(LINK) == []
+    assert b.announced.state.behind(LINK) == []
 
 
 def test_a_repair_that_meets_the_bad_row_again_leaves_the_note() -> None:
@@ -236,7 +236,7 @@ def test_a_repair_that_meets_the_bad_row_again_leaves_the_note() -> None:
     unsure = replace(repair.repair, end=0)
     applied(b, replace(repair, rows=bad.rows, repair=unsure))
     applied(b, replace(repair, rows=(), repair=unsure))
-    assert len(b.state.behind(LINK)) == 1
+    assert len(b.announced.state.behind(LINK)) == 1
 
 
 def test_another_record_at_the_same_offset_sets_the_topic_aside() -> None:
@@ -253,11 +253,11 @@ def test_another_record_at_the_same_offset_sets_the_topic_aside() -> None:
     other_link = b"m" * 16
     answer = applied(b, frame(other, B, slice_of("ships"), 0, link=other_link))[0]
     assert answer.conflicts == 2
-    notes = b.state.behind(other_link)
+    notes = b.announced.state.behind(other_link)
     assert sorted(note.partition for note in notes) == [0, 1]
     assert all(note.conflict for note in notes)
-    assert b.state.behind(LINK) == []
-    copy = b.state.by_name("ships")
+    assert b.announced.state.behind(LINK) == []
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == {0: b"old"}
 
@@ -317,7 +317,7 @@ def test_a_row_that_begins_below_the_end_and_reaches_beyond_it_is_a_conflict() -
     answer = applied(b, replace(f, rows=[*f.rows, longer]))[0]
     assert (longer.base_offset, longer.last_offset) == (1, 2)
     assert (answer.appended, answer.duplicates, answer.conflicts) == (0, 2, 1)
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == {0: b"1", 1: b"2"}
 
@@ -343,7 +343,7 @@ def test_an_unlike_epoch_before_the_row_is_a_conflict() -> None:
     produced(a, topic.number, b"1")
     replicated(a, b)
     produced(a, topic.number, b"2")
-    f = frame(a, B, slice_of("ships"), a.end - 1)
+    f = frame(a, B, slice_of("ships"), a.announced.end - 1)
     wrong = [row._replace(previous_epoch=3) if row.kind == Kind.BATCH else row for row in f.rows]
     assert applied(b, replace(f, rows=wrong))[0].conflicts == 1
 
@@ -351,16 +351,16 @@ def test_an_unlike_epoch_before_the_row_is_a_conflict() -> None:
 def test_a_start_row_begins_a_partition_that_was_never_held() -> None:
     """S21: a start, not a gap."""
     b = started_at_ten(created_at=None)
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
-    assert b.state.partition(copy.number, 0)[:2] == (10, 10)
-    assert b.state.gaps() == []
+    assert b.announced.state.partition(copy.number, 0)[:2] == (10, 10)
+    assert b.announced.state.gaps() == []
 
 
 def test_what_expired_after_the_link_was_made_is_a_gap_also_in_a_topic_never_held() -> None:
     """F5a, a topic written once and expired before the link returned shows its gap."""
     b = started_at_ten(created_at=START_MS - 1)
-    (gap,) = b.state.gaps()
+    (gap,) = b.announced.state.gaps()
     assert (gap.topic, gap.start, gap.end, gap.reason) == ("ships", 0, 10, "ttl")
 
 
@@ -386,17 +386,17 @@ def test_a_start_row_beyond_the_end_is_a_gap_with_its_reason() -> None:
     committed(a, lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
     produced(a, topic.number, b"2")
     replicated(a, b)
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
-    (gap,) = b.state.gaps()
+    (gap,) = b.announced.state.gaps()
     assert (gap.start, gap.end, gap.reason) == (1, 10, "ttl")
     assert values_at(b, copy.number) == {0: b"1", 10: b"2"}
     c = fresh(C)
     replicated(b, c, link=b"n" * 16)
-    copy = c.state.by_name("ships")
+    copy = c.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(c, copy.number) == {0: b"1", 10: b"2"}
-    assert c.state.gaps() == b.state.gaps()
+    assert c.announced.state.gaps() == b.announced.state.gaps()
 
 
 def test_a_gap_row_beyond_the_end_is_behind() -> None:
@@ -410,7 +410,7 @@ def test_a_gap_row_beyond_the_end_is_behind() -> None:
     f = frame(b, C, slice_of("ships"), 0)
     answer = applied(c, replace(f, rows=[row for row in f.rows if row.kind != Kind.BATCH]))[0]
     assert answer.behind == 1
-    assert c.state.gaps() == []
+    assert c.announced.state.gaps() == []
 
 
 def test_a_start_row_of_another_history_is_a_conflict() -> None:
@@ -420,7 +420,7 @@ def test_a_start_row_of_another_history_is_a_conflict() -> None:
     produced(a, topic.number, b"1")
     replicated(a, b)
     committed(a, lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((4, 0),)), **at(topic.number, 10)))
-    f = frame(a, B, slice_of("ships"), a.end - 1)
+    f = frame(a, B, slice_of("ships"), a.announced.end - 1)
     assert applied(b, f)[0].conflicts == 1
 
 
@@ -432,10 +432,10 @@ def test_rows_of_a_deleted_incarnation_are_dropped() -> None:
     replicated(a, c)
     committed(a, lambda d: delete_topic(d, "ships"))
     replicated(a, b)
-    assert b.state.by_name("ships") is None
+    assert b.announced.state.by_name("ships") is None
     applied(b, frame(c, B, slice_of("ships"), 0, link=b"n" * 16))
-    assert b.state.by_name("ships") is None
-    assert b.state.behind(b"n" * 16) == []
+    assert b.announced.state.by_name("ships") is None
+    assert b.announced.state.behind(b"n" * 16) == []
 
 
 def test_a_topic_deleted_and_made_again_is_the_new_one_at_the_replica() -> None:
@@ -446,7 +446,7 @@ def test_a_topic_deleted_and_made_again_is_the_new_one_at_the_replica() -> None:
     committed(a, lambda d: delete_topic(d, "ships"))
     produced(a, made(a).number, b"new")
     replicated(a, b)
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == {0: b"new"}
 
@@ -461,7 +461,7 @@ def test_partitions_and_settings_follow() -> None:
     )
     replicated(a, b)
     applied(b, early)
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert (copy.partitions, copy.configs) == (5, {"cleanup.policy": "compact"})
 
@@ -474,11 +474,11 @@ def test_an_empty_topic_yields_to_one_that_has_records(first: bytes) -> None:
     made(replica)
     produced(source, made(source).number, b"1")
     replicated(source, replica)
-    copy = replica.state.by_name("ships")
+    copy = replica.announced.state.by_name("ships")
     assert copy is not None
     assert copy.owner == source_id
     assert values_at(replica, copy.number) == {0: b"1"}
-    assert replica.state.behind(LINK) == []
+    assert replica.announced.state.behind(LINK) == []
 
 
 def test_of_two_empty_topics_the_one_of_the_smaller_id_stays_on_both_sides() -> None:
@@ -491,11 +491,11 @@ def test_of_two_empty_topics_the_one_of_the_smaller_id_stays_on_both_sides() -> 
     produced(a, mine.number, b"1")
     replicated(a, b)
     replicated(b, a, link=b"m" * 16)
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert copy.incarnation == mine.incarnation
     assert values_at(b, copy.number) == {0: b"1"}
-    assert a.state.by_name("ships") == mine
+    assert a.announced.state.by_name("ships") == mine
 
 
 def test_two_topics_with_records_and_one_name_conflict_until_one_is_deleted() -> None:
@@ -506,17 +506,17 @@ def test_two_topics_with_records_and_one_name_conflict_until_one_is_deleted() ->
     mine = made(b)
     produced(b, mine.number, b"b")
     replicated(a, b)
-    (note,) = b.state.behind(LINK)
+    (note,) = b.announced.state.behind(LINK)
     assert note.conflict
     assert values_at(b, mine.number) == {0: b"b"}
     committed(b, lambda d: delete_topic(d, "ships"))
-    (note,) = b.state.behind(LINK)
+    (note,) = b.announced.state.behind(LINK)
     assert (note.reason, note.incarnation) == ("gap", theirs.incarnation)
     applied(b, repair_frame(a, B, theirs.number, 0, 0))
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == {0: b"a"}
-    assert b.state.behind(LINK) == []
+    assert b.announced.state.behind(LINK) == []
 
 
 def test_a_topic_that_yielded_deletes_nothing_elsewhere() -> None:
@@ -531,7 +531,7 @@ def test_a_topic_that_yielded_deletes_nothing_elsewhere() -> None:
     replicated(b, a, link=b"n" * 16)
     assert values_at(a, mine.number) == {0: b"mine"}
     replicated(a, b)
-    assert b.state.behind(LINK), "two topics with records: a conflict, shown"
+    assert b.announced.state.behind(LINK), "two topics with records: a conflict, shown"
 
 
 def test_a_conflict_with_a_topic_that_yielded_is_over() -> None:
@@ -540,14 +540,14 @@ def test_a_conflict_with_a_topic_that_yielded_is_over() -> None:
     made(a)
     produced(b, made(b).number, b"1")
     replicated(a, b)
-    assert [note.conflict for note in b.state.behind(LINK)] == [True]
+    assert [note.conflict for note in b.announced.state.behind(LINK)] == [True]
     replicated(b, a, link=b"m" * 16)
     (row,) = [row for row in rows_of(a) if row.kind == Kind.TOPIC_DELETED]
     told = payloads.decode_topic_deleted(row.batch)
     f = frame(a, B, slice_of("ships"), 0)
     applied(b, replace(f, rows=[row], topics={row.topic: FrameTopic(told.incarnation, told.name)}))
-    assert b.state.behind(LINK) == []
-    assert b.state.by_name("ships") is not None
+    assert b.announced.state.behind(LINK) == []
+    assert b.announced.state.by_name("ships") is not None
 
 
 def test_rows_of_a_topic_that_nobody_made_are_behind() -> None:
@@ -557,9 +557,9 @@ def test_rows_of_a_topic_that_nobody_made_are_behind() -> None:
     produced(a, topic.number, b"1")
     f = frame(a, B, slice_of("ships"), 0)
     applied(b, replace(f, rows=f.rows[1:]))
-    assert [note.reason for note in b.state.behind(LINK)] == ["unknown-topic"]
+    assert [note.reason for note in b.announced.state.behind(LINK)] == ["unknown-topic"]
     applied(b, repair_frame(a, B, topic.number, 0, 0))
-    assert b.state.behind(LINK) == []
+    assert b.announced.state.behind(LINK) == []
 
 
 def test_a_name_that_is_illegal_here_is_behind() -> None:
@@ -571,8 +571,8 @@ def test_a_name_that_is_illegal_here_is_behind() -> None:
     payload = payloads.decode_topic(f.rows[0].batch)
     long = f.rows[0]._replace(batch=payloads.encode(replace(payload, name="x" * 300)))
     answer = applied(b, replace(f, rows=[long, f.rows[1]]))[0]
-    assert answer.position == a.end
-    assert [note.reason for note in b.state.behind(LINK)] == ["name"]
+    assert answer.position == a.announced.end
+    assert [note.reason for note in b.announced.state.behind(LINK)] == ["name"]
 
 
 def test_two_streams_of_one_cluster_replicate() -> None:
@@ -580,9 +580,9 @@ def test_two_streams_of_one_cluster_replicate() -> None:
     a, b = fresh(A), fresh(B)
     produced(a, made(a).number, b"1")
     replicated(a, b)
-    before = a.end
+    before = a.announced.end
     replicated(b, a, link=b"m" * 16)
-    assert [row.kind for row in rows_of(a, before)] == [Kind.POSITION] * (a.end - before)
+    assert [row.kind for row in rows_of(a, before)] == [Kind.POSITION] * (a.announced.end - before)
 
 
 def test_idle_links_both_ways_come_to_rest() -> None:
@@ -607,7 +607,7 @@ def test_two_paths_bring_a_record_once() -> None:
     replicated(a, c)
     replicated(b, d, link=b"m" * 16)
     replicated(c, d, link=b"n" * 16)
-    copy = d.state.by_name("ships")
+    copy = d.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(d, copy.number) == {0: b"1", 1: b"2"}
     assert sum(row.kind == Kind.BATCH for row in rows_of(d)) == 1
@@ -619,7 +619,7 @@ def test_a_link_that_is_forgotten_starts_again_and_finds_everything_here() -> No
     produced(a, made(a).number, b"1")
     replicated(a, b)
     committed(b, lambda d: forget_link(d, LINK))
-    assert b.state.positions(LINK) == {}
+    assert b.announced.state.positions(LINK) == {}
     assert applied(b, frame(a, B, slice_of("ships"), 0, run=GrantRun(0, 0)))[0].duplicates == 1
 
 
@@ -639,13 +639,13 @@ def test_a_deletion_by_another_link_ends_what_was_behind() -> None:
     produced(a, topic.number, b"1")
     replicated(a, b)
     produced(a, topic.number, b"2")
-    behind_from = a.end
+    behind_from = a.announced.end
     produced(a, topic.number, b"3")
     late = frame(a, B, slice_of("ships"), behind_from)
-    position = b.state.positions(b"l" * 16)[0, slice_of("ships")].commit
+    position = b.announced.state.positions(b"l" * 16)[0, slice_of("ships")].commit
     applied(b, replace(late, from_commit=position))
-    assert [each.topic for each in b.state.behind(b"l" * 16)] == ["ships"]
+    assert [each.topic for each in b.announced.state.behind(b"l" * 16)] == ["ships"]
     committed(a, lambda d: delete_topic(d, "ships"))
     applied(b, frame(a, B, slice_of("ships"), 0, link=b"n" * 16))
-    assert b.state.by_name("ships") is None
-    assert b.state.behind(b"l" * 16) == []
+    assert b.announced.state.by_name("ships") is None
+    assert b.announced.state.behind(b"l" * 16) == []

@@ -13,8 +13,8 @@ def test_left_over_objects_are_found_and_nothing_that_counts() -> None:
     log = fresh()
     number = made(log).number
     produced(log, number, b"x")
-    storage, prefix = log.storage, log.prefix
-    assert unreferenced(storage, log.manifest) == []
+    storage, prefix = log.announced.storage, log.announced.prefix
+    assert unreferenced(storage, log.announced.manifest) == []
     stray = [
         names.segment(prefix, b"1" * 16),
         names.checkpoint(prefix, b"2" * 16),
@@ -29,4 +29,4 @@ def test_left_over_objects_are_found_and_nothing_that_counts() -> None:
     ]
     for name in (*stray, *kept):
         storage.put_if_absent(name, b"")
-    assert sorted(unreferenced(storage, log.manifest)) == sorted(stray)
+    assert sorted(unreferenced(storage, log.announced.manifest)) == sorted(stray)

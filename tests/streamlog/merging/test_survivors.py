@@ -66,7 +66,7 @@ class World:
             self._step()
 
     def _step(self) -> None:
-        names = [topic.name for topic in self.log.state.topics()]
+        names = [topic.name for topic in self.log.announced.state.topics()]
         action = self.random.random()
         if not names or action < 0.1:
             name = f"topic-{self.random.randrange(12)}"
@@ -88,12 +88,12 @@ class World:
             self._produce(self.random.choice(names))
 
     def _delete(self, name: str) -> None:
-        number = self.log.state.number_of(name)
+        number = self.log.announced.state.number_of(name)
         committed(self.log, lambda d: delete_topic(d, name))
         self.values = {key: value for key, value in self.values.items() if key[0] != number}
 
     def _cursor(self, name: str) -> None:
-        number = self.log.state.number_of(name)
+        number = self.log.announced.state.number_of(name)
         assert number is not None
         if self.random.random() < 0.3:
             committed(self.log, lambda d: delete_cursor(d, "g", number, 0))
@@ -101,7 +101,7 @@ class World:
             committed(self.log, lambda d: commit_cursor(d, "g", number, 0, self.random.randrange(9)))
 
     def _produce(self, name: str) -> None:
-        topic = self.log.state.by_name(name)
+        topic = self.log.announced.state.by_name(name)
         assert topic is not None
         partition = self.random.randrange(topic.partitions)
         values = [self.random.randbytes(self.random.randrange(200)) for _ in range(self.random.randint(1, 3))]
@@ -112,16 +112,16 @@ class World:
 
     def merge(self, jobs: int = 100) -> int:
         for done in range(jobs):
-            job = self.log.plan_merge()
+            job = self.log.upkeep.plan()
             if job is None:
                 return done
-            installed(self.log, run_job.run(self.log.storage, self.ids, job))
+            installed(self.log, run_job.run(self.log.announced.storage, self.ids, job))
         return jobs
 
 
 def tables(log: ShardLog) -> Any:
     """The state as comparable values."""
-    found, meta = snapshot.dump(log.state)
+    found, meta = snapshot.dump(log.announced.state)
     plain = {name: table.tolist() if isinstance(table, np.ndarray) else list(table) for name, table in found.items()}
     for names, width in (
         (("cursor", "cursor.partition"), 2),
@@ -135,19 +135,21 @@ def tables(log: ShardLog) -> Any:
 
 def replayed(log: ShardLog) -> Any:
     """The state that the log's rows alone give."""
-    storage = log.storage
+    storage = log.announced.storage
     assert isinstance(storage, MemoryStorage)
     copy = MemoryStorage()
     copy.replace({name: data for name, data in storage.snapshot().items() if "/checkpoint/" not in name})
-    return tables(opened(copy, clock=log.clock, settings=TINY))  # type: ignore[arg-type]
+    return tables(opened(copy, settings=TINY))
 
 
 def stored(log: ShardLog) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Offsets of every record batch in the log by partition, as a reader of slices finds them."""
     found: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for part in read_slices(log.storage, log.objects(0, log.end), dict.fromkeys(range(16), 0)):
+    for part in read_slices(
+        log.announced.storage, log.announced.objects(0, log.announced.end), dict.fromkeys(range(16), 0)
+    ):
         for row in part.columns.rows():
-            if row.kind == Kind.BATCH and log.state.has_topic(row.topic):
+            if row.kind == Kind.BATCH and log.announced.state.has_topic(row.topic):
                 found.setdefault((row.topic, row.partition), []).append((row.base_offset, row.last_offset))
     return found
 
@@ -162,7 +164,7 @@ def test_merging_changes_nothing_that_can_be_seen(seed: int, lives: list[int]) -
         untouched.live(steps)
         world.merge()
     assert tables(world.log) == tables(untouched.log)
-    assert tables(opened(world.log.storage, clock=world.clock, settings=TINY)) == tables(world.log)
+    assert tables(opened(world.log.announced.storage, clock=world.clock, settings=TINY)) == tables(world.log)
     assert replayed(world.log) == tables(world.log)
     assert stored(world.log) == stored(untouched.log)
 
@@ -172,7 +174,7 @@ def test_merging_changes_nothing_that_can_be_seen(seed: int, lives: list[int]) -
 def test_expiry_removes_a_prefix_and_no_more(seed: int, lives: list[int]) -> None:
     """What is younger than the time-to-live stays, offsets go on, and the log alone knows where partitions begin."""
     world = World(seed)
-    ttl_ms = world.log.ttl_ms = 20_000
+    ttl_ms = world.log.upkeep.ttl_ms = 20_000
     for steps in lives:
         world.live(steps)
         world.clock.pass_ms(world.random.choice([0, 5_000, 15_000]))
@@ -181,7 +183,7 @@ def test_expiry_removes_a_prefix_and_no_more(seed: int, lives: list[int]) -> Non
     cut_off = world.clock.wall - ttl_ms
     found = stored(world.log)
     for (number, partition), held in world.values.items():
-        state = world.log.state.partition(number, partition)
+        state = world.log.announced.state.partition(number, partition)
         assert state.end == max(held) + 1
         young = {offset for offset, (when, _) in held.items() if when >= cut_off}
         offsets = {o for first, last in found.get((number, partition), []) for o in range(first, last + 1)}
@@ -198,21 +200,21 @@ def test_after_the_time_to_live_no_data_is_left(seed: int, more: int) -> None:
     """But a start row for each partition, with the end and the reason; new records follow it."""
     world = World(seed)
     world.live(40)
-    world.log.ttl_ms = 10_000
+    world.log.upkeep.ttl_ms = 10_000
     world.clock.pass_ms(4_000_000)
     world.merge()
     assert stored(world.log) == {}
     ends = {key: max(held) + 1 for key, held in world.values.items()}
     starts = {
         (row.topic, row.partition): payloads.decode_start(row.batch)
-        for columns in replay(world.log.storage, world.log.objects(0, world.log.end))
+        for columns in replay(world.log.announced.storage, world.log.announced.objects(0, world.log.announced.end))
         for row in columns.rows()
         if row.kind == Kind.START
     }
     assert {key: start.log_end for key, start in starts.items() if key in ends} == ends
     assert all(start.reason == "ttl" and start.history == ((0, 0),) for start in starts.values())
     for (number, partition), end in ends.items():
-        assert world.log.state.partition(number, partition) == (end, end, 0, ((0, 0),))
+        assert world.log.announced.state.partition(number, partition) == (end, end, 0, ((0, 0),))
     world.live(more)
     assert replayed(world.log) == tables(world.log)
 
@@ -222,10 +224,10 @@ def test_segments_are_sorted_so_that_a_slice_is_one_range() -> None:
     world = World(3)
     world.live(120)
     world.merge()
-    data = [segment for segment in world.log.manifest.segments if segment.kind == "data"]
+    data = [segment for segment in world.log.announced.manifest.segments if segment.kind == "data"]
     assert data
     for segment in data:
-        columns = format.read_whole(world.log.storage.get(segment.name))
+        columns = format.read_whole(world.log.announced.storage.get(segment.name))
         keys = list(
             zip(
                 *(
@@ -256,7 +258,7 @@ def test_a_topic_with_compact_does_not_expire() -> None:
         produced(log, kept, b"k")
         produced(log, gone, b"g")
     world.merge()
-    log.ttl_ms = 1000
+    log.upkeep.ttl_ms = 1000
     clock.pass_ms(60_000)
     assert 0 < world.merge(50) < 50
     assert stored(log) == {(kept, 0): [(offset, offset) for offset in range(5)]}
@@ -274,13 +276,17 @@ def test_records_of_a_deleted_topic_go_when_space_is_short_or_time_has_passed() 
         produced(log, other, b"x")
     world.merge()
     committed(log, lambda d: delete_topic(d, "gone"))
-    assert log.plan_merge() is None
+    assert log.upkeep.plan() is None
     clock.pass_ms(700_000)
     assert world.merge() > 0
-    rows = [row for columns in replay(log.storage, log.objects(0, log.end)) for row in columns.rows()]
+    rows = [
+        row
+        for columns in replay(log.announced.storage, log.announced.objects(0, log.announced.end))
+        for row in columns.rows()
+    ]
     assert {row.kind for row in rows if row.topic == number} == {Kind.TOPIC_DELETED}
     assert stored(log) == {(other, 0): [(offset, offset) for offset in range(6)]}
-    assert log.plan_merge() is None
+    assert log.upkeep.plan() is None
 
 
 def merged(storage: MemoryStorage, rows: list[Row], **changes: Any) -> list[Row]:
@@ -381,7 +387,11 @@ def test_a_deleted_entry_leaves_nothing_at_the_begin_of_the_log() -> None:
     log = fresh(settings=TINY)
     committed(log, lambda d: put_entry(d, "k", 1))
     committed(log, lambda d: delete_entry(d, "k"))
-    rows = [row for columns in replay(log.storage, log.objects(0, log.end)) for row in columns.rows()]
+    rows = [
+        row
+        for columns in replay(log.announced.storage, log.announced.objects(0, log.announced.end))
+        for row in columns.rows()
+    ]
     assert merged(MemoryStorage(), rows, at_begin=True) == []
     assert merged(MemoryStorage(), rows) == rows[-1:]
 
@@ -417,13 +427,13 @@ def test_a_damaged_checkpoint_does_not_stop_merging() -> None:
     world = World(5)
     world.live(30)
     world.merge()
-    entry = world.log.manifest.checkpoint
+    entry = world.log.announced.manifest.checkpoint
     assert entry is not None
-    storage = world.log.storage
+    storage = world.log.announced.storage
     assert isinstance(storage, MemoryStorage)
     storage.damage(entry.name, lambda data: data[:-1])
     world.clock.pass_ms(3_600_000)
     world.live(10)
     world.merge()
-    assert world.log.manifest.checkpoint != entry
+    assert world.log.announced.manifest.checkpoint != entry
     assert tables(opened(storage, clock=world.clock, settings=TINY)) == tables(world.log)

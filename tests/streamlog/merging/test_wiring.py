@@ -32,8 +32,8 @@ from fairlead.streamlog.merging.garbage import unreferenced
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading import index
+from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.index import Tail
-from fairlead.streamlog.reading.views import LogViews
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.writing import recovery, upkeep
 from fairlead.streamlog.writing.cursors import commit_cursor
@@ -48,8 +48,8 @@ SEEDS = itertools.count()
 def merged(log: ShardLog) -> int:
     """Do every merge job there is; how many there were."""
     done = 0
-    while (job := log.plan_merge()) is not None:
-        installed(log, run_job.run(log.storage, SeededRandomness(next(SEEDS)), job))
+    while (job := log.upkeep.plan()) is not None:
+        installed(log, run_job.run(log.announced.storage, SeededRandomness(next(SEEDS)), job))
         done += 1
     return done
 
@@ -77,23 +77,23 @@ def test_merged_records_are_read_where_they_were() -> None:
     clock = FakeClock()
     log, number = filled(clock)
     assert merged(log) > 0
-    assert log.manifest.merged_end == log.end
-    for reader in (log, opened(log.storage, clock=clock, settings=QUICK)):
+    assert log.announced.manifest.merged_end == log.announced.end
+    for reader in (log, opened(log.announced.storage, clock=clock, settings=QUICK)):
         assert values_at(reader, number) == EXPECTED
         assert values_at(reader, number, 2) == {0: b"late"}
-    again = opened(log.storage, clock=clock, settings=QUICK)
+    again = opened(log.announced.storage, clock=clock, settings=QUICK)
     produced(again, number, b"f")
     assert values_at(again, number) == {**EXPECTED, 5: b"f"}
 
 
-class Merging(LogViews):
+class Merging(AnnouncedLog):
     """A log that is merged while somebody looks: manifest, then tail, as `finish` does it."""
 
-    def __init__(self, before: LogViews, after: LogViews, looks: int) -> None:
+    def __init__(self, before: AnnouncedLog, after: AnnouncedLog, looks: int) -> None:
         self._before, self._after = before, after
         self._looks = looks
 
-    def _now(self) -> LogViews:
+    def _now(self) -> AnnouncedLog:
         self._looks -= 1
         return self._before if self._looks >= 0 else self._after
 
@@ -112,13 +112,13 @@ def test_a_repair_is_named_every_commit_while_they_are_merged() -> None:
     clock = FakeClock()
     before, number = filled(clock)
     storage = MemoryStorage()
-    storage.replace(before.storage.snapshot())  # type: ignore[attr-defined]
+    storage.replace(before.announced.storage.snapshot())  # type: ignore[attr-defined]
     after = opened(storage, clock=clock, settings=QUICK)
     merged(after)
     for looks in range(5):
-        found = Merging(before, after, looks).locate(number, 0, 0)
+        found = Merging(before.announced, after.announced, looks).locate(number, 0, 0)
         named = {commit for item in found for commit in range(item.first, item.end)}
-        wanted = {entry.commit for entry in before.tail.entries(number, 0)}
+        wanted = {entry.commit for entry in before.announced.tail.entries(number, 0)}
         assert wanted <= named, f"merged after {looks} looks: {wanted - named} are not named"
 
 
@@ -126,16 +126,16 @@ def test_what_a_merge_that_failed_has_left_goes_after_the_next() -> None:
     """Not sooner: a manifest whose fate is unknown may name it."""
     clock = FakeClock()
     log, number = filled(clock)
-    job = log.plan_merge()
+    job = log.upkeep.plan()
     assert job is not None
-    run_job.run(log.storage, SeededRandomness(next(SEEDS)), job)  # and its answer is lost
-    left = unreferenced(log.storage, log.manifest)
+    run_job.run(log.announced.storage, SeededRandomness(next(SEEDS)), job)  # and its answer is lost
+    left = unreferenced(log.announced.storage, log.announced.manifest)
     assert left
     merged(log)
-    assert set(left) <= set(unreferenced(log.storage, log.manifest))
+    assert set(left) <= set(unreferenced(log.announced.storage, log.announced.manifest))
     clock.pass_ms(600_000)
     log.upkeep.sweep(log.upkeep.take_due())
-    assert not unreferenced(log.storage, log.manifest)
+    assert not unreferenced(log.announced.storage, log.announced.manifest)
     assert values_at(log, number) == EXPECTED
 
 
@@ -145,15 +145,15 @@ def test_a_deletion_that_failed_is_made_good_after_the_next_merge() -> None:
     log, number = filled(clock)
     merged(log)
     clock.pass_ms(600_000)
-    log.storage.fail(Fault.FAIL, call="delete", nth=2)  # type: ignore[attr-defined]
+    log.announced.storage.fail(Fault.FAIL, call="delete", nth=2)  # type: ignore[attr-defined]
     with pytest.raises(StorageUnavailable):
         log.upkeep.sweep(log.upkeep.take_due())
-    assert unreferenced(log.storage, log.manifest)
+    assert unreferenced(log.announced.storage, log.announced.manifest)
     produced(log, number, b"f")
     assert merged(log)
     clock.pass_ms(600_000)
     log.upkeep.sweep(log.upkeep.take_due())
-    assert not unreferenced(log.storage, log.manifest)
+    assert not unreferenced(log.announced.storage, log.announced.manifest)
     assert values_at(log, number) == {**EXPECTED, 5: b"f"}
 
 
@@ -162,9 +162,9 @@ def test_the_log_alone_gives_the_state_that_a_checkpoint_gives() -> None:
     clock = FakeClock()
     log, _ = filled(clock)
     merged(log)
-    assert log.manifest.checkpoint is not None
-    log.storage.delete(log.manifest.checkpoint.name)
-    assert as_tables(opened(log.storage, clock=clock)) == as_tables(log)
+    assert log.announced.manifest.checkpoint is not None
+    log.announced.storage.delete(log.announced.manifest.checkpoint.name)
+    assert as_tables(opened(log.announced.storage, clock=clock)) == as_tables(log)
 
 
 def test_a_checkpoint_holds_the_whole_state() -> None:
@@ -172,12 +172,12 @@ def test_a_checkpoint_holds_the_whole_state() -> None:
     clock = FakeClock()
     log, _ = filled(clock)
     merged(log)
-    assert as_tables(opened(log.storage, clock=clock)) == as_tables(log)
+    assert as_tables(opened(log.announced.storage, clock=clock)) == as_tables(log)
 
 
 def as_tables(log: ShardLog) -> object:
     """The state as comparable values."""
-    tables, meta = snapshot.dump(log.state)
+    tables, meta = snapshot.dump(log.announced.state)
     return {name: list(table) for name, table in tables.items()}, {**meta, "appended_at": 0}
 
 
@@ -186,14 +186,14 @@ def test_expired_records_leave_the_log_start_and_offsets_go_on() -> None:
     clock = FakeClock()
     log, number = filled(clock)
     merged(log)
-    log.ttl_ms = TTL_MS
+    log.upkeep.ttl_ms = TTL_MS
     clock.pass_ms(10 * TTL_MS)
     merged(log)
-    assert log.state.partition(number, 0)[:2] == (5, 5)
-    assert log.manifest.checkpoint is not None
-    log.storage.delete(log.manifest.checkpoint.name)
-    again = opened(log.storage, clock=clock)
-    assert again.state.partition(number, 0) == log.state.partition(number, 0)
+    assert log.announced.state.partition(number, 0)[:2] == (5, 5)
+    assert log.announced.manifest.checkpoint is not None
+    log.announced.storage.delete(log.announced.manifest.checkpoint.name)
+    again = opened(log.announced.storage, clock=clock)
+    assert again.announced.state.partition(number, 0) == log.announced.state.partition(number, 0)
     assert produced(again, number, b"f").base_offset == 5
 
 
@@ -202,9 +202,9 @@ def test_what_expires_while_it_is_read_is_not_served_as_a_gap(monkeypatch: pytes
     clock = FakeClock()
     log, number = filled(clock)
     merged(log)
-    log.ttl_ms = TTL_MS
+    log.upkeep.ttl_ms = TTL_MS
     clock.pass_ms(10 * TTL_MS)
-    log.recent.close()
+    log.announced.recent.close()
     read = log.reader._from_disk
 
     def expired_meanwhile(*arguments: Any) -> Any:
@@ -213,23 +213,23 @@ def test_what_expires_while_it_is_read_is_not_served_as_a_gap(monkeypatch: pytes
 
     monkeypatch.setattr(log.reader, "_from_disk", expired_meanwhile)
     with pytest.raises(OffsetOutOfRange):
-        log.fetch(number, 0, 2, 1000)
+        log.reader.fetch(number, 0, 2, 1000)
 
 
 def test_merged_inputs_go_ten_minutes_after_the_manifest() -> None:
     """A reader that was given their names has that long."""
     clock = FakeClock()
     log, number = filled(clock)
-    commits = list(log.storage.list(names.commits_of(log.prefix)))
+    commits = list(log.announced.storage.list(names.commits_of(log.announced.prefix)))
     merged(log)
     clock.pass_ms(599_000)
     log.upkeep.sweep(log.upkeep.take_due())
-    assert list(log.storage.list(names.commits_of(log.prefix))) == commits
+    assert list(log.announced.storage.list(names.commits_of(log.announced.prefix))) == commits
     clock.pass_ms(2_000)
     log.upkeep.sweep(log.upkeep.take_due())
-    assert list(log.storage.list(names.commits_of(log.prefix))) == []
+    assert list(log.announced.storage.list(names.commits_of(log.announced.prefix))) == []
     assert values_at(log, number) == EXPECTED
-    assert values_at(opened(log.storage, clock=clock), number) == EXPECTED
+    assert values_at(opened(log.announced.storage, clock=clock), number) == EXPECTED
 
 
 def test_a_clock_that_jumps_forward_deletes_nothing() -> None:
@@ -237,7 +237,7 @@ def test_a_clock_that_jumps_forward_deletes_nothing() -> None:
     clock = FakeClock()
     log, number = filled(clock)
     merged(log)
-    log.ttl_ms = TTL_MS * 3600
+    log.upkeep.ttl_ms = TTL_MS * 3600
     clock.wall += 10 * 365 * 86_400_000
     merged(log)
     assert values_at(log, number) == EXPECTED
@@ -248,7 +248,7 @@ def test_records_of_2010_survive_a_time_to_live_of_seven_days() -> None:
     """F12a: life counts from the append here, not from the producer's time."""
     clock = FakeClock()
     log, number = filled(clock)
-    log.ttl_ms = 7 * 86_400_000
+    log.upkeep.ttl_ms = 7 * 86_400_000
     clock.pass_ms(6 * 86_400_000)
     merged(log)
     assert values_at(log, number) == EXPECTED
@@ -264,12 +264,12 @@ def test_idempotence_survives_merging_and_restart_without_checkpoint() -> None:
     batch = batch_of(b"1", b"2", producer_id=7, epoch=0, sequence=0)
     committed(log, lambda d: produce(d, number, 0, batch))
     merged(log)
-    checkpoint = log.manifest.checkpoint
+    checkpoint = log.announced.manifest.checkpoint
     assert checkpoint is not None
     for delete in (False, True):
         if delete:
-            log.storage.delete(checkpoint.name)
-        again = opened(log.storage, clock=clock)
+            log.announced.storage.delete(checkpoint.name)
+        again = opened(log.announced.storage, clock=clock)
         result = committed(again, lambda d: produce(d, number, 0, batch))[0].result()
         assert (result.duplicate, result.base_offset) == (True, 0)
 
@@ -280,35 +280,35 @@ def test_idempotence_survives_merging_and_restart_without_checkpoint() -> None:
 def stopped_with_checkpoint(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> tuple[ShardLog, int]:
     monkeypatch.setattr(upkeep, "CHECKPOINT_ROWS_MIN", 1)
     log, number = filled(clock)
-    log.checkpoint()
+    log.upkeep.checkpoint()
     return log, number
 
 
 def test_a_clean_stop_leaves_a_checkpoint_and_the_start_replays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock()
     log, number = stopped_with_checkpoint(clock, monkeypatch)
-    assert log.manifest.checkpoint is not None
-    assert log.manifest.checkpoint.commit == log.end > log.manifest.merged_end
+    assert log.announced.manifest.checkpoint is not None
+    assert log.announced.manifest.checkpoint.commit == log.announced.end > log.announced.manifest.merged_end
     with monkeypatch.context() as patch:
         patch.setattr(recovery, "_replay", lambda *_: pytest.fail("a row was replayed"))
-        again = opened(log.storage, clock=clock, settings=QUICK)
+        again = opened(log.announced.storage, clock=clock, settings=QUICK)
     assert state_of(again) == state_of(log)
     assert values_at(again, number) == EXPECTED
 
 
 def test_few_rows_are_not_worth_a_checkpoint() -> None:
     log, _ = filled(FakeClock())
-    log.checkpoint()
-    assert log.manifest.checkpoint is None
+    log.upkeep.checkpoint()
+    assert log.announced.manifest.checkpoint is None
 
 
 def test_a_second_stop_without_news_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock()
     log, _ = stopped_with_checkpoint(clock, monkeypatch)
-    again = opened(log.storage, clock=clock, settings=QUICK)
-    before = set(log.storage.list(""))
-    again.checkpoint()
-    assert set(log.storage.list("")) == before
+    again = opened(log.announced.storage, clock=clock, settings=QUICK)
+    before = set(log.announced.storage.list(""))
+    again.upkeep.checkpoint()
+    assert set(log.announced.storage.list("")) == before
 
 
 @pytest.mark.parametrize("news", [0, 3])
@@ -318,20 +318,20 @@ def test_merging_goes_on_below_a_checkpoint_of_a_clean_stop(monkeypatch: pytest.
     """
     clock = FakeClock()
     log, number = stopped_with_checkpoint(clock, monkeypatch)
-    stopped_at = log.end
-    log = opened(log.storage, clock=clock, settings=QUICK)
+    stopped_at = log.announced.end
+    log = opened(log.announced.storage, clock=clock, settings=QUICK)
     for value in range(news):
         produced(log, number, bytes([value]))
         clock.pass_ms(10)
     settings = replace(QUICK, segment_bytes_max=600, checkpoint_interval_seconds=0)
-    log = opened(log.storage, clock=clock, settings=settings)
+    log = opened(log.announced.storage, clock=clock, settings=settings)
     below = 0
-    while (job := log.plan_merge()) is not None:
+    while (job := log.upkeep.plan()) is not None:
         below += job.end < stopped_at
-        installed(log, run_job.run(log.storage, SeededRandomness(next(SEEDS)), job))
-        assert log.manifest.checkpoint is not None
-        assert log.manifest.checkpoint.commit >= stopped_at
-        again = opened(copied(log.storage), clock=clock, settings=settings)
+        installed(log, run_job.run(log.announced.storage, SeededRandomness(next(SEEDS)), job))
+        assert log.announced.manifest.checkpoint is not None
+        assert log.announced.manifest.checkpoint.commit >= stopped_at
+        again = opened(copied(log.announced.storage), clock=clock, settings=settings)
         assert state_of(again) == state_of(log)
     assert below
 
@@ -339,9 +339,9 @@ def test_merging_goes_on_below_a_checkpoint_of_a_clean_stop(monkeypatch: pytest.
 def test_a_checkpoint_beyond_the_end_of_the_log_stops_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits were lost that it knows of."""
     log, _ = stopped_with_checkpoint(FakeClock(), monkeypatch)
-    log.storage.delete(log.manifest.commit_name(log.end - 1))
+    log.announced.storage.delete(log.announced.manifest.commit_name(log.announced.end - 1))
     with pytest.raises(Damaged, match="commits are missing"):
-        opened(log.storage)
+        opened(log.announced.storage)
 
 
 def copied(storage: Storage) -> MemoryStorage:
@@ -352,7 +352,7 @@ def copied(storage: Storage) -> MemoryStorage:
 
 
 def state_of(log: ShardLog) -> Any:
-    tables, meta = snapshot.dump(log.state)
+    tables, meta = snapshot.dump(log.announced.state)
     return {name: list(table) for name, table in tables.items()}, meta
 
 
@@ -366,13 +366,13 @@ def test_a_partition_that_lies_in_several_segments_of_a_run_is_read_in_order(see
         log, *(partial(produce, number=number, partition=0, batch=batch_of(b"%d" % value)) for value in range(90))
     )
     names_given = SeededRandomness(seed)
-    while (job := log.plan_merge()) is not None:
-        installed(log, run_job.run(log.storage, names_given, job))
-    runs = [(segment.first, segment.end) for segment in log.manifest.segments if segment.kind == "data"]
+    while (job := log.upkeep.plan()) is not None:
+        installed(log, run_job.run(log.announced.storage, names_given, job))
+    runs = [(segment.first, segment.end) for segment in log.announced.manifest.segments if segment.kind == "data"]
     assert len(runs) > 2
     assert len(set(runs)) == 1
     assert values_at(log, number) == {value: b"%d" % value for value in range(90)}
-    found = log.offset_for_time(number, 0, 0)
+    found = log.reader.offset_for_time(number, 0, 0)
     assert found is not None
     assert found[0] == 0
 
@@ -386,25 +386,25 @@ def test_a_merged_commit_counts_once_while_it_is_forgotten(monkeypatch: pytest.M
     number = made(log, partitions=4).number
     for value in range(12):
         produced(log, number, b"%d" % value, partition=value % 4)
-    log.recent.close()
+    log.announced.recent.close()
 
     def seen() -> object:
         slice = slice_of_number(number)
-        pending = log.pending({slice: 0})[slice]
-        named = {at for item in log.locate(number, 1, 0) for at in range(item.first, item.end)}
+        pending = log.announced.pending({slice: 0})[slice]
+        named = {at for item in log.announced.locate(number, 1, 0) for at in range(item.first, item.end)}
         size = {key: found.logical_bytes for key, found in log.sizes.all().items()}
         return pending.records, named, size, [values_at(log, number, partition) for partition in range(4)]
 
     before = seen()
-    job = log.plan_merge()
+    job = log.upkeep.plan()
     assert job is not None
-    log.upkeep.finish(log.upkeep.prepare(run_job.run(log.storage, SeededRandomness(next(SEEDS)), job)))
+    log.upkeep.finish(log.upkeep.prepare(run_job.run(log.announced.storage, SeededRandomness(next(SEEDS)), job)))
     steps = 0
     assert seen() == before
-    merged_bytes = log.size_bytes()
+    merged_bytes = log.announced.size_bytes()
     for _ in log.upkeep.forget():
         steps += 1
         assert seen() == before
-        assert log.size_bytes() == merged_bytes
+        assert log.announced.size_bytes() == merged_bytes
     assert steps > 4
-    assert not log.tail.commits
+    assert not log.announced.tail.commits

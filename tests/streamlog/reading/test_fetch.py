@@ -36,11 +36,11 @@ def placed(log: ShardLog, where: str) -> ShardLog:
     if where == "memory":
         return log
     settings = replace(SETTINGS, merge_commits_min=1)
-    log = opened(log.storage, A, clock=FakeClock(), settings=settings)
+    log = opened(log.announced.storage, A, clock=FakeClock(), settings=settings)
     if where == "segments":
         seed = 500
-        while (job := log.plan_merge()) is not None:
-            installed(log, run_job.run(log.storage, SeededRandomness(seed), job))
+        while (job := log.upkeep.plan()) is not None:
+            installed(log, run_job.run(log.announced.storage, SeededRandomness(seed), job))
             seed += 1
     return log
 
@@ -56,15 +56,15 @@ def test_a_gap_at_the_end_of_a_partition_is_served_as_an_empty_batch(where: str)
     gap(log, number, 9)
     log = placed(log, where)
     assert values_at(log, number) == {0: b"1", 5: b"2"}
-    (batch,) = log.fetch(number, 0, 7, 1000).batches
+    (batch,) = log.reader.fetch(number, 0, 7, 1000).batches
     header = read_header(batch)
     assert (header.base_offset, header.last_offset, header.record_count) == (7, 8, 0)
-    assert log.fetch(number, 0, 9, 1000).batches == []
+    assert log.reader.fetch(number, 0, 9, 1000).batches == []
 
 
 def gap(log: ShardLog, number: int, end: int) -> None:
     """Declare everything up to `end` missing."""
-    start = log.state.partition(number, 0).end
+    start = log.announced.state.partition(number, 0).end
     payload = StartPayload("ttl", end, ((0, 0),), gap_from=start)
     committed(log, lambda d: d.add_control(Kind.START, payload, number=number, partition=0, base_offset=end))
 
@@ -78,9 +78,9 @@ def test_at_least_one_batch_is_served_and_no_more_than_fit(where: str) -> None:
     for _ in sizes:
         produced(log, number, b"x" * 500)
     log = placed(log, where)
-    assert len(log.fetch(number, 0, 0, 1).batches) == 1
-    assert len(log.fetch(number, 0, 1, 2 * sizes[0]).batches) == 2
-    assert len(log.fetch(number, 0, 0, 1 << 20).batches) == 4
+    assert len(log.reader.fetch(number, 0, 0, 1).batches) == 1
+    assert len(log.reader.fetch(number, 0, 1, 2 * sizes[0]).batches) == 2
+    assert len(log.reader.fetch(number, 0, 0, 1 << 20).batches) == 4
 
 
 @pytest.mark.parametrize("where", WHERE)
@@ -90,7 +90,7 @@ def test_a_batch_is_found_by_an_offset_inside_it(where: str) -> None:
     number = made(log).number
     produced(log, number, b"1", b"2", b"3")
     log = placed(log, where)
-    (batch,) = log.fetch(number, 0, 2, 1000).batches
+    (batch,) = log.reader.fetch(number, 0, 2, 1000).batches
     assert read_header(batch).base_offset == 0
 
 
@@ -103,9 +103,9 @@ def test_offsets_are_found_by_time(where: str) -> None:
         batch = build_batch([(None, b"a"), (None, b"b")], timestamp_ms=timestamp)
         committed(log, lambda d, b=batch: produce(d, number, 0, b))  # type: ignore[misc]
     log = placed(log, where)
-    assert log.offset_for_time(number, 0, 50) == (0, 100)
-    assert log.offset_for_time(number, 0, 101) == (2, 200)
-    assert log.offset_for_time(number, 0, 201) is None
+    assert log.reader.offset_for_time(number, 0, 50) == (0, 100)
+    assert log.reader.offset_for_time(number, 0, 101) == (2, 200)
+    assert log.reader.offset_for_time(number, 0, 201) is None
 
 
 def test_ends_of_epochs_are_those_of_kafka() -> None:
@@ -117,7 +117,7 @@ def test_ends_of_epochs_are_those_of_kafka() -> None:
         lambda d: d.add_batch(number, 0, 0, 4, 0, A, None, 0, batch_of(b"x")),
         lambda d: d.add_batch(number, 0, 5, 9, 2, A, None, 0, batch_of(b"x")),
     )
-    state = log.state.partition(number, 0)
+    state = log.announced.state.partition(number, 0)
     assert [state.end_of_epoch(0, asked) for asked in (2, 1, 3)] == [(2, 10), (0, 5), (-1, -1)]
     assert state.history == ((0, 0), (2, 5))
 
@@ -128,11 +128,11 @@ def test_fetch_says_what_is_wrong() -> None:
     number = made(log).number
     produced(log, number, b"1")
     with pytest.raises(UnknownTopic):
-        log.fetch(999, 0, 0, 10)
+        log.reader.fetch(999, 0, 0, 10)
     with pytest.raises(UnknownPartition):
-        log.fetch(number, 4, 0, 10)
+        log.reader.fetch(number, 4, 0, 10)
     with pytest.raises(OffsetOutOfRange) as error:
-        log.fetch(number, 0, 2, 10)
+        log.reader.fetch(number, 0, 2, 10)
     assert (error.value.start, error.value.end) == (0, 1)
 
 
@@ -142,6 +142,6 @@ def test_older_commits_leave_the_cache_and_are_read_from_disk() -> None:
     number = made(log).number
     for i in range(10):
         produced(log, number, b"%d" % i + b"x" * 500)
-    assert log.fetch_cached(number, 0, 0, 1 << 20) is None
-    assert log.fetch_cached(number, 0, 9, 1 << 20) is not None
+    assert log.reader.fetch_cached(number, 0, 0, 1 << 20) is None
+    assert log.reader.fetch_cached(number, 0, 9, 1 << 20) is not None
     assert len(values_at(log, number)) == 10

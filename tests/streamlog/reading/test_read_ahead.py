@@ -27,15 +27,15 @@ def test_a_consumer_that_reads_on_gets_the_same_batches(where: str) -> None:
     for value in range(40):
         produced(log, number, bytes([value]) * 50)
     log = placed(log, where)
-    plain = [bytes(batch) for batch in log.fetch(number, 0, 0, 10**6).batches]
+    plain = [bytes(batch) for batch in log.reader.fetch(number, 0, 0, 10**6).batches]
     for limits in ((300, 300), (300, 120), (120, 300)):
         found: list[bytes] = []
         turn = 0
         while len(found) < len(plain):
-            fetched = log.fetch(number, 0, len(found), limits[turn % 2])
+            fetched = log.reader.fetch(number, 0, len(found), limits[turn % 2])
             assert sum(map(len, fetched.batches)) <= limits[turn % 2] or len(fetched.batches) == 1
             found += map(bytes, fetched.batches)
-            job = log.ahead(number, 0, fetched, limits[turn % 2])
+            job = log.reader.ahead(number, 0, fetched, limits[turn % 2])
             if job is not None and turn % 3:
                 job()
             turn += 1
@@ -46,7 +46,7 @@ def test_nothing_is_read_ahead_of_the_end() -> None:
     log = fresh()
     number = made(log).number
     produced(log, number, b"x")
-    assert log.ahead(number, 0, log.fetch(number, 0, 0, 100), 100) is None
+    assert log.reader.ahead(number, 0, log.reader.fetch(number, 0, 0, 100), 100) is None
 
 
 def test_it_is_handed_out_once() -> None:

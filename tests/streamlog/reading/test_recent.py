@@ -108,7 +108,7 @@ def test_merged_batches_stay_in_memory_and_are_the_same_on_disk() -> None:
     for value in range(20):
         produced(log, number, b"%d" % value)
     merged(log)
-    assert log.fetch_cached(number, 0, 0, 10_000) is not None
+    assert log.reader.fetch_cached(number, 0, 0, 10_000) is not None
     assert values_at(log, number) == {value: b"%d" % value for value in range(20)}
 
 
@@ -116,19 +116,19 @@ def test_what_expired_is_not_served_from_memory() -> None:
     """Though the batches are still there."""
     clock = FakeClock()
     log, number = filled(clock)
-    log.ttl_ms = TTL_MS
+    log.upkeep.ttl_ms = TTL_MS
     clock.pass_ms(10 * TTL_MS)
     merged(log)
-    rows, place = log.recent.find(number, 0, 2)
+    rows, place = log.announced.recent.find(number, 0, 2)
     assert rows[place].base_offset == 2
     with pytest.raises(OffsetOutOfRange):
-        log.fetch_cached(number, 0, 2, 1000)
+        log.reader.fetch_cached(number, 0, 2, 1000)
 
 
 def test_a_log_that_was_opened_reads_from_the_disk_first() -> None:
     log = fresh()
     number = made(log).number
     produced(log, number, b"x")
-    again = opened(log.storage)
-    assert again.fetch_cached(number, 0, 0, 100) is None
+    again = opened(log.announced.storage)
+    assert again.reader.fetch_cached(number, 0, 0, 100) is None
     assert values_at(again, number) == {0: b"x"}

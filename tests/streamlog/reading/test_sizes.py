@@ -14,9 +14,9 @@ TINY = replace(SETTINGS, merge_commits_min=2)
 
 
 def merge(log: ShardLog) -> None:
-    job = log.plan_merge()
+    job = log.upkeep.plan()
     assert job is not None
-    installed(log, run_job.run(log.storage, SeededRandomness(1), job))
+    installed(log, run_job.run(log.announced.storage, SeededRandomness(1), job))
 
 
 def test_merging_changes_no_size() -> None:

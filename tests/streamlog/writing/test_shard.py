@@ -166,14 +166,14 @@ async def test_a_shard_merges_in_the_background(executor: ThreadPoolExecutor, tm
     shard = await opened(storage, executor, settings=settings)
     topic = await shard.submit(lambda d: create_topic(d, "ships"))
     merged = asyncio.Event()
-    shard.log.tail.forget = _noting(shard.log.tail.forget, merged)  # type: ignore[method-assign]
+    shard.announced.tail.forget = _noting(shard.announced.tail.forget, merged)  # type: ignore[method-assign]
     for value in (b"1", b"2", b"3"):
         await shard.submit(lambda d, v=value: produce(d, topic.number, 0, batch_of(v)))  # type: ignore[misc]
     await asyncio.wait_for(merged.wait(), WAIT_SECONDS)
     await shard.close()
     again = await opened(storage, executor)
-    assert again.log.manifest.segments
-    assert len(again.log.fetch(topic.number, 0, 0, 1 << 20).batches) == 3
+    assert again.announced.manifest.segments
+    assert len(again.reader.fetch(topic.number, 0, 0, 1 << 20).batches) == 3
     await again.close()
 
 
@@ -209,7 +209,7 @@ async def test_what_was_replaced_goes_whether_or_not_merging_rests(
     merger = _Unresting(storage, executor, room_for_jobs)
     merger.shard = shard = Shard(log, executor, merger=merger)
     await shard.submit(lambda d: put_entry(d, "k", 0))
-    first = log.manifest.commit_name(0)
+    first = log.announced.manifest.commit_name(0)
     async with asyncio.timeout(WAIT_SECONDS):
         while first in storage.list("x/commit/"):  # noqa: ASYNC110 - storage has no event
             await asyncio.sleep(0.01)
@@ -238,7 +238,7 @@ async def test_damage_that_a_reader_finds_stops_the_shard_for_everybody(executor
         storage.damage(name, lambda data: data.replace(b"1" * 50, b"2" * 50))
     async with shard.watch(topic.number, 0) as watch:
         with pytest.raises(Damaged):
-            await asyncio.get_running_loop().run_in_executor(executor, shard.log.fetch, topic.number, 0, 0, 1000)
+            await asyncio.get_running_loop().run_in_executor(executor, shard.reader.fetch, topic.number, 0, 0, 1000)
         await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
     with pytest.raises(Damaged, match="commit"):
         await shard.submit(lambda d: put_entry(d, "k", 1))
@@ -293,13 +293,13 @@ async def test_many_small_requests_are_gathered_as_the_last_ones_were(executor: 
     values = itertools.count()
 
     async def commits(*groups: int) -> int:
-        before, sent = shard.log.end, []
+        before, sent = shard.announced.end, []
         for group in groups:
             sent += [shard.submit(lambda d: put_entry(d, "k", next(values)), 100) for _ in range(group)]
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         await asyncio.gather(*sent)
-        return shard.log.end - before
+        return shard.announced.end - before
 
     assert await commits(1, 1) == 2
     assert await commits(GATHER_REQUESTS_MIN) == 1
@@ -316,13 +316,13 @@ async def test_large_requests_are_not_gathered(executor: ThreadPoolExecutor) -> 
     size_bytes = GATHER_BYTES_MAX // GATHER_REQUESTS_MIN + 1
     many = [shard.submit(lambda d: put_entry(d, "k", next(values)), size_bytes) for _ in range(GATHER_REQUESTS_MIN)]
     await asyncio.gather(*many)
-    before = shard.log.end
+    before = shard.announced.end
     first = shard.submit(lambda d: put_entry(d, "k", next(values)), size_bytes)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     second = shard.submit(lambda d: put_entry(d, "k", next(values)), size_bytes)
     await asyncio.gather(first, second)
-    assert shard.log.end - before == 2
+    assert shard.announced.end - before == 2
     await shard.close()
 
 
@@ -346,12 +346,13 @@ async def test_what_nobody_waits_for_is_dropped_when_too_much_waits(executor: Th
 async def test_a_shard_that_stops_while_it_writes_answers_all_that_wait(executor: ThreadPoolExecutor) -> None:
     """Those of the commit by its outcome, those behind it by the reason."""
     settings = replace(SETTINGS, commit_bytes_max=1000)
-    shard = await opened(MemoryStorage(), executor, settings=settings)
+    log = fresh(A, settings=settings)
+    shard = Shard(log, executor)
     topic = await shard.submit(lambda d: create_topic(d, "ships"))
     batch = batch_of(b"x" * 600)
     calls = [shard.submit(lambda d: produce(d, topic.number, 0, batch), SEAL_ON_THREAD_BYTES) for _ in range(9)]
     await asyncio.sleep(0)
-    shard.log.stop(Damaged("x", "it is broken"))
+    log.health.stop(Damaged("x", "it is broken"))
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes[-5:]] == [Damaged] * 5
     with pytest.raises(Damaged):
@@ -363,11 +364,11 @@ async def test_a_request_that_would_make_a_commit_too_large_begins_the_next(exec
     """A commit goes over a link in one frame; one request that is larger than that is a commit all the same."""
     shard = await opened(MemoryStorage(), executor, settings=replace(SETTINGS, commit_bytes_max=1000))
     topic = await shard.submit(lambda d: create_topic(d, "ships"))
-    first = shard.log.end
+    first = shard.announced.end
     batch = batch_of(b"x")
     sizes = [600, 600, 400, 1, 5000, 1000]
     await asyncio.gather(*(shard.submit(lambda d: produce(d, topic.number, 0, batch), size) for size in sizes))
-    assert [row.commit - first for row in rows_of(shard.log, first)] == [0, 1, 1, 2, 3, 4]
+    assert [row.commit - first for row in rows_of(shard, first)] == [0, 1, 1, 2, 3, 4]
     await shard.close()
 
 
@@ -387,5 +388,5 @@ def test_clocks_and_ids_are_handed_in() -> None:
     first, second = (fresh(A, clock=FakeClock()) for _ in range(2))
     for log in (first, second):
         produced(log, made(log).number, b"1")
-    assert first.storage.snapshot() == second.storage.snapshot()  # type: ignore[attr-defined]
+    assert first.announced.storage.snapshot() == second.announced.storage.snapshot()  # type: ignore[attr-defined]
     assert SeededRandomness(1).id16() == SeededRandomness(1).id16()

@@ -45,7 +45,7 @@ def test_a_topic_is_changed_at_its_owner_only(change: DraftRequest[object]) -> N
     replicated(a, b)
     with pytest.raises(NotOwner):
         committed(b, change)[0].result()
-    assert b.state.by_name("ships") is not None
+    assert b.announced.state.by_name("ships") is not None
 
 
 def topic_frame(a: ShardLog, **changes: object) -> Frame:
@@ -62,7 +62,7 @@ def test_a_create_row_that_makes_no_sense_is_behind(changes: dict[str, object]) 
     a, b = fresh(A), fresh(B)
     made(a)
     assert applied(b, topic_frame(a, **changes))[0].behind == 1
-    assert b.state.by_name("ships") is None
+    assert b.announced.state.by_name("ships") is None
 
 
 def test_a_newer_row_with_fewer_partitions_changes_nothing() -> None:
@@ -70,10 +70,10 @@ def test_a_newer_row_with_fewer_partitions_changes_nothing() -> None:
     a, b = fresh(A), fresh(B)
     made(a, partitions=3)
     replicated(a, b)
-    before = b.state.by_name("ships")
+    before = b.announced.state.by_name("ships")
     applied(b, topic_frame(a, partitions=2, version=9))
     assert before is not None
-    assert b.state.by_name("ships") == before
+    assert b.announced.state.by_name("ships") == before
 
 
 def test_a_topic_that_made_room_at_its_sender_stays_here() -> None:
@@ -86,7 +86,7 @@ def test_a_topic_that_made_room_at_its_sender_stays_here() -> None:
     for yielded in (True, False):
         batch = payloads.encode(TopicDeletedPayload("ships", topic.incarnation, yielded))
         applied(b, replace(f, rows=[f.rows[0]._replace(kind=int(Kind.TOPIC_DELETED), batch=batch)]))
-        assert (b.state.by_name("ships") is not None) == yielded
+        assert (b.announced.state.by_name("ships") is not None) == yielded
 
 
 def test_partitions_that_are_added_to_a_topic_in_conflict_are_set_aside_too() -> None:
@@ -100,7 +100,7 @@ def test_partitions_that_are_added_to_a_topic_in_conflict_are_set_aside_too() ->
     replicated(other, b, link=OTHER_LINK)
     committed(other, lambda d: set_partitions(d, "ships", 2))
     replicated(other, b, link=OTHER_LINK)
-    assert sorted(note.partition for note in b.state.behind(OTHER_LINK) if note.conflict) == [0, 1]
+    assert sorted(note.partition for note in b.announced.state.behind(OTHER_LINK) if note.conflict) == [0, 1]
 
 
 def test_a_deletion_that_arrives_frees_the_name_for_whoever_waits() -> None:
@@ -111,11 +111,11 @@ def test_a_deletion_that_arrives_frees_the_name_for_whoever_waits() -> None:
     produced(a, waiting.number, b"a")
     replicated(c, b, link=OTHER_LINK)
     replicated(a, b, link=LINK)
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert values_at(b, copy.number) == {0: b"c"}
     committed(c, lambda d: delete_topic(d, "ships"))
     replicated(c, b, link=OTHER_LINK)
-    copy = b.state.by_name("ships")
+    copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert copy.incarnation == waiting.incarnation

@@ -50,8 +50,8 @@ A = b"a" * 16
 
 def memory(log: ShardLog) -> MemoryStorage:
     """The storage below a log."""
-    assert isinstance(log.storage, MemoryStorage)
-    return log.storage
+    assert isinstance(log.announced.storage, MemoryStorage)
+    return log.announced.storage
 
 
 def test_a_writer_that_slept_through_a_takeover_is_fenced_and_its_commit_read_by_nobody() -> None:
@@ -61,17 +61,19 @@ def test_a_writer_that_slept_through_a_takeover_is_fenced_and_its_commit_read_by
     number = made(w1).number
     produced(w1, number, b"1")
     zombie = w1.seal([lambda d: produce(d, number, 0, batch_of(b"zombie"))])
-    w2 = opened(w1.storage, A, clock=clock, settings=replace(SETTINGS, merge_commits_min=1, delete_grace_seconds=0.0))
+    w2 = opened(
+        w1.announced.storage, A, clock=clock, settings=replace(SETTINGS, merge_commits_min=1, delete_grace_seconds=0.0)
+    )
     assert produced(w2, number, b"2").base_offset == 1
-    job = w2.plan_merge()
+    job = w2.upkeep.plan()
     assert job is not None
-    installed(w2, run_job.run(w2.storage, SeededRandomness(77), job))
+    installed(w2, run_job.run(w2.announced.storage, SeededRandomness(77), job))
     w2.upkeep.sweep(w2.upkeep.take_due())
     with pytest.raises(Fenced):
         w1.write(zombie)
     expected = {0: b"1", 1: b"2"}
     assert values_at(w2, number) == expected
-    w3 = opened(w1.storage, A, clock=clock)
+    w3 = opened(w1.announced.storage, A, clock=clock)
     assert values_at(w3, number) == expected
     assert produced(w3, number, b"3").base_offset == 2
 
@@ -103,9 +105,9 @@ def test_a_failed_commit_changes_nothing_and_its_number_is_used_by_the_next() ->
     memory(log).fail(Fault.FULL)
     with pytest.raises(StorageFull):
         produced(log, number, b"lost")
-    assert log.state.partition(number, 0).end == 0
+    assert log.announced.state.partition(number, 0).end == 0
     assert produced(log, number, b"1").base_offset == 0
-    assert values_at(opened(log.storage), number) == {0: b"1"}
+    assert values_at(opened(log.announced.storage), number) == {0: b"1"}
 
 
 @pytest.mark.parametrize("fault", [Fault.UNKNOWN_LANDED, Fault.UNKNOWN_LATE, Fault.UNKNOWN_LOST, Fault.FAIL])
@@ -116,7 +118,7 @@ def test_an_unknown_outcome_is_resolved_by_putting_the_same_bytes_again(fault: F
     memory(log).fail(fault)
     produced(log, number, b"1")
     memory(log).crash()
-    assert values_at(opened(log.storage), number) == {0: b"1"}
+    assert values_at(opened(log.announced.storage), number) == {0: b"1"}
 
 
 def test_an_outcome_that_stays_unknown_stops_the_shard() -> None:
@@ -129,10 +131,10 @@ def test_an_outcome_that_stays_unknown_stops_the_shard() -> None:
         produced(log, number, b"1")
     with pytest.raises(StorageUnavailable):
         log.seal([])
-    again = opened(log.storage)
+    again = opened(log.announced.storage)
     memory(log).land()
     assert produced(again, number, b"2").base_offset == 0
-    assert values_at(opened(log.storage), number) == {0: b"2"}
+    assert values_at(opened(log.announced.storage), number) == {0: b"2"}
 
 
 def test_no_space_after_an_unknown_outcome_stops_the_shard() -> None:
@@ -144,7 +146,7 @@ def test_no_space_after_an_unknown_outcome_stops_the_shard() -> None:
         memory(log).fail(Fault.FULL, nth=nth)
     with pytest.raises(StorageUnavailable):
         produced(log, number, b"1")
-    assert log.stopped is not None
+    assert log.health.stopped is not None
 
 
 def test_a_request_that_raises_leaves_no_row_and_others_go_on() -> None:
@@ -178,7 +180,7 @@ def test_requests_see_the_rows_before_them_in_the_same_commit() -> None:
         .result()
         .number
     )
-    assert log.end == 1
+    assert log.announced.end == 1
     assert values_at(log, number) == {0: b"1", 1: b"2"}
 
 
@@ -187,7 +189,7 @@ def test_a_commit_is_closed_at_its_size() -> None:
     log = fresh(A, settings=replace(SETTINGS, commit_bytes_max=1000))
     number = made(log).number
     committed(log, *[lambda d: produce(d, number, 0, batch_of(b"x" * 600))] * 5)
-    assert log.end == 1 + 3
+    assert log.announced.end == 1 + 3
     assert len(values_at(log, number)) == 5
 
 
@@ -196,7 +198,7 @@ def test_nothing_to_write_makes_no_commit() -> None:
     log = fresh(A)
     number = made(log).number
     committed(log, lambda d: commit_cursor(d, "g", number, 0, 5), lambda d: put_entry(d, "k", [1]))
-    end = log.end
+    end = log.announced.end
     committed(
         log,
         lambda d: commit_cursor(d, "g", number, 0, 5),
@@ -204,7 +206,7 @@ def test_nothing_to_write_makes_no_commit() -> None:
         lambda d: delete_cursor(d, "other", number, 0),
         lambda d: delete_entry(d, "none"),
     )
-    assert log.end == end
+    assert log.announced.end == end
 
 
 def test_a_reserve_is_kept_for_control_rows() -> None:
@@ -267,7 +269,7 @@ def test_five_batches_are_remembered_also_after_a_restart() -> None:
 
     for sequence in range(7):
         send(log, sequence)
-    for reader in (log, opened(log.storage)):
+    for reader in (log, opened(log.announced.storage)):
         assert [send(reader, sequence).result().base_offset for sequence in range(2, 7)] == [2, 3, 4, 5, 6]
         assert isinstance(send(reader, 1).error, OutOfOrderSequence)
 
@@ -290,7 +292,7 @@ def test_produce_says_what_is_wrong() -> None:
         committed(log, lambda d: produce(d, 12345, 0, batch))[0].result()
     with pytest.raises(UnknownPartition):
         committed(log, lambda d: produce(d, number, 1, batch))[0].result()
-    other = opened(log.storage, b"b" * 16)
+    other = opened(log.announced.storage, b"b" * 16)
     with pytest.raises(NotOwner):
         produced(other, number, b"x")
 
@@ -303,12 +305,12 @@ def test_a_deleted_and_recreated_topic_shares_nothing() -> None:
     committed(log, lambda d: commit_cursor(d, "g", old.number, 0, 1), lambda d: delete_topic(d, "ships"))
     new = made(log)
     produced(log, new.number, b"new")
-    for reader in (log, opened(log.storage)):
+    for reader in (log, opened(log.announced.storage)):
         assert new.number != old.number
         assert values_at(reader, new.number) == {0: b"new"}
-        assert reader.state.groups() == []
+        assert reader.announced.state.groups() == []
         with pytest.raises(UnknownTopic):
-            reader.fetch(old.number, 0, 0, 100)
+            reader.reader.fetch(old.number, 0, 0, 100)
 
 
 def test_a_restored_copy_is_noticed_by_the_random_id_of_its_epoch() -> None:
@@ -316,26 +318,26 @@ def test_a_restored_copy_is_noticed_by_the_random_id_of_its_epoch() -> None:
     log = fresh(A)
     number = made(log).number
     copy = memory(log).snapshot()
-    log = opened(log.storage, A, seed=2)
+    log = opened(log.announced.storage, A, seed=2)
     produced(log, number, b"1")
-    position = (epoch_before(log.epochs, log.end).id, log.end)
-    assert log.knows(*position)
+    position = (epoch_before(log.announced.epochs, log.announced.end).id, log.announced.end)
+    assert log.announced.knows(*position)
     memory(log).replace(copy)
-    restored = opened(log.storage, A, seed=3)
+    restored = opened(log.announced.storage, A, seed=3)
     produced(restored, number, b"other")
     assert restored.epoch.number == log.epoch.number
-    assert not restored.knows(*position)
+    assert not restored.announced.knows(*position)
 
 
 def test_a_position_beyond_the_end_of_its_epoch_is_not_known() -> None:
     """F10: the epoch is known, and ends before that commit."""
     log = fresh(A)
     made(log)
-    assert log.knows(log.epoch.id, log.end)
-    assert not log.knows(log.epoch.id, log.end + 1)
-    assert not log.knows(b"x" * 16, 0)
-    again = opened(log.storage, A)
-    assert again.knows(log.epoch.id, log.end)
+    assert log.announced.knows(log.epoch.id, log.announced.end)
+    assert not log.announced.knows(log.epoch.id, log.announced.end + 1)
+    assert not log.announced.knows(b"x" * 16, 0)
+    again = opened(log.announced.storage, A)
+    assert again.announced.knows(log.epoch.id, log.announced.end)
 
 
 def test_damage_stops_the_shard_by_name() -> None:
@@ -343,11 +345,11 @@ def test_damage_stops_the_shard_by_name() -> None:
     log = fresh(A)
     number = made(log).number
     produced(log, number, b"1" * 100)
-    again = opened(log.storage)
+    again = opened(log.announced.storage)
     name = names.commit("x", log.epoch.number, 1)
     memory(log).damage(name, lambda data: data.replace(b"1" * 50, b"2" * 50))
     with pytest.raises(Damaged, match="commit"):
-        again.fetch(number, 0, 0, 1000)
+        again.reader.fetch(number, 0, 0, 1000)
     with pytest.raises(Damaged):
         produced(again, number, b"2")
 
@@ -356,11 +358,11 @@ def test_a_commit_that_is_missing_or_cut_is_not_opened_over() -> None:
     """Recovery stops and names the object."""
     log = fresh(A)
     made(log)
-    log = opened(log.storage)
+    log = opened(log.announced.storage)
     made(log, "two")
     memory(log).damage(names.commit("x", 1, 0), lambda data: data[:-5])
     with pytest.raises(Damaged, match="commit"):
-        opened(log.storage)
+        opened(log.announced.storage)
 
 
 def test_a_commit_that_is_missing_before_later_ones_is_no_end_of_the_log() -> None:
@@ -369,14 +371,14 @@ def test_a_commit_that_is_missing_before_later_ones_is_no_end_of_the_log() -> No
     number = made(log).number
     for value in (b"1", b"2", b"3"):
         produced(log, number, value)
-    name = names.commit("x", log.epoch.number, log.end - 2)
-    whole = log.storage.get(name)
-    log.storage.delete(name)
+    name = names.commit("x", log.epoch.number, log.announced.end - 2)
+    whole = log.announced.storage.get(name)
+    log.announced.storage.delete(name)
     for _ in range(2):
         with pytest.raises(Damaged, match=name):
-            opened(log.storage, A)
-    log.storage.put_if_absent(name, whole)
-    assert values_at(opened(log.storage, A), number) == {0: b"1", 1: b"2", 2: b"3"}
+            opened(log.announced.storage, A)
+    log.announced.storage.put_if_absent(name, whole)
+    assert values_at(opened(log.announced.storage, A), number) == {0: b"1", 1: b"2", 2: b"3"}
 
 
 def test_appended_at_never_decreases() -> None:
@@ -387,7 +389,7 @@ def test_appended_at_never_decreases() -> None:
     first = produced(log, number, b"1").appended_at
     clock.wall -= 60_000
     assert produced(log, number, b"2").appended_at >= first
-    assert produced(opened(log.storage, A, clock=clock), number, b"3").appended_at >= first
+    assert produced(opened(log.announced.storage, A, clock=clock), number, b"3").appended_at >= first
 
 
 def test_pending_counts_what_a_slice_has_from_a_commit_on() -> None:
@@ -397,10 +399,10 @@ def test_pending_counts_what_a_slice_has_from_a_commit_on() -> None:
     produced(log, topic.number, b"1", b"2")
     committed(log, lambda d: put_entry(d, "k", 1))
     slice = slice_of_number(topic.number)
-    pending = log.pending({slice: 0, (slice + 1) % 16: 0})
+    pending = log.announced.pending({slice: 0, (slice + 1) % 16: 0})
     assert pending[slice].records == 2
     assert pending[(slice + 1) % 16].records == 0
-    assert log.pending({slice: log.end})[slice].bytes == 0
+    assert log.announced.pending({slice: log.announced.end})[slice].bytes == 0
 
 
 def test_local_commits_merged_with_what_was_sent_leave_nothing_pending() -> None:
@@ -408,17 +410,17 @@ def test_local_commits_merged_with_what_was_sent_leave_nothing_pending() -> None
     log = fresh(A, settings=replace(SETTINGS, merge_commits_min=1))
     topic = made(log)
     produced(log, topic.number, b"1", b"2")
-    told = log.end
+    told = log.announced.end
     committed(log, lambda d: put_entry(d, "k", 1))
-    job = log.plan_merge()
+    job = log.upkeep.plan()
     assert job is not None
-    installed(log, run_job.run(log.storage, SeededRandomness(1), job))
-    assert log.manifest.merged_end == log.end == told + 1
+    installed(log, run_job.run(log.announced.storage, SeededRandomness(1), job))
+    assert log.announced.manifest.merged_end == log.announced.end == told + 1
     slice = slice_of_number(topic.number)
-    assert log.pending({slice: told})[slice].records == 0
-    assert log.pending({slice: told - 1})[slice].records == 2
+    assert log.announced.pending({slice: told})[slice].records == 0
+    assert log.announced.pending({slice: told - 1})[slice].records == 2
     produced(log, topic.number, b"3")
-    assert log.pending({slice: log.end - 1})[slice].records == 1
+    assert log.announced.pending({slice: log.announced.end - 1})[slice].records == 1
 
 
 def test_numbers_of_deleted_topics_are_not_given_again_after_a_restart() -> None:
@@ -426,4 +428,4 @@ def test_numbers_of_deleted_topics_are_not_given_again_after_a_restart() -> None
     log = fresh(A)
     first = made(log).number
     committed(log, lambda d: delete_topic(d, "ships"))
-    assert made(opened(log.storage)).number != first
+    assert made(opened(log.announced.storage)).number != first

@@ -70,8 +70,8 @@ async def _look_up(ctx: RequestContext, found: Found, partition: int, timestamp:
         return _NOTHING
     if timestamp < MAX_TIMESTAMP:
         raise RefusedRequest(ErrorCode.unsupported_version, f"{timestamp} is no timestamp")
-    log = found.shard.log
-    search = log.offset_of_newest if timestamp == MAX_TIMESTAMP else log.offset_for_time
+    reader = found.shard.reader
+    search = reader.offset_of_newest if timestamp == MAX_TIMESTAMP else reader.offset_for_time
     arguments = () if timestamp == MAX_TIMESTAMP else (timestamp,)
     loop = asyncio.get_running_loop()
     hit: tuple[int, int] | None = await loop.run_in_executor(

@@ -125,8 +125,8 @@ class ConnectedReader:
         shard = self._shard((asked.source, asked.shard))
         if shard is None:
             return
-        end = shard.log.end
-        objects = await asyncio.to_thread(shard.log.locate, asked.number, asked.partition, asked.offset)
+        end = shard.announced.end
+        objects = await asyncio.to_thread(shard.announced.locate, asked.number, asked.partition, asked.offset)
         self._put(
             Located(
                 asked.source, asked.shard, asked.number, asked.partition, asked.offset, objects=tuple(objects), end=end
@@ -158,8 +158,8 @@ class ConnectedReader:
         if shard is None or key not in self._users:
             return
         start = self._named.get(key, 0) if first is None else first
-        end = shard.log.end
-        objects = shard.log.objects(start, end) if start < end else []
+        end = shard.announced.end
+        objects = shard.announced.objects(start, end) if start < end else []
         self._named[key] = end
         for index in range(0, max(len(objects), 1), OBJECTS_PER_MESSAGE_MAX):
             part = tuple(objects[index : index + OBJECTS_PER_MESSAGE_MAX])

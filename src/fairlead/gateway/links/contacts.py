@@ -84,7 +84,7 @@ class Contacts:
 
     def _check_history(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         for position in answer.positions:
-            known = position.shard < len(stream.shards) and stream.shards[position.shard].log.knows(
+            known = position.shard < len(stream.shards) and stream.shards[position.shard].announced.knows(
                 position.epoch_id, position.commit
             )
             if not known:
@@ -119,7 +119,7 @@ class Contacts:
         self._granting.runs.seen(position.run for position in answer.positions)
         self._logs.note_passed(link)
         if not link.copy_ends:
-            link.copy_ends = tuple(shard.log.end for shard in stream.shards)
+            link.copy_ends = tuple(shard.announced.end for shard in stream.shards)
             link.copy_bytes = sum(self._granting.pending_bytes(link, stream).values())
 
     def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:

@@ -21,9 +21,8 @@ from fairlead.gateway.links.running_links import RunningLinks
 from fairlead.model.errors import Damaged, UnknownStream
 from fairlead.model.names import SLICES
 from fairlead.storage.names import shard_prefix
-from fairlead.wire.messages import BehindPartition, Grant, RepairGrant, RepairPartition, StreamPlace, WithdrawRun
 from fairlead.streamlog.numbers import slice_of_number
-from fairlead.streamlog.values import GrantRun
+from fairlead.wire.messages import BehindPartition, Grant, RepairGrant, RepairPartition, StreamPlace, WithdrawRun
 
 REPAIRED_AT_ONCE = 1000
 """Partitions in one repair grant; the next contact brings more."""
@@ -33,7 +32,7 @@ class Granting:
     """Keeps the grant table full."""
 
     def __init__(self, cluster: Cluster, data_root: str, links: RunningLinks, table: GrantTable) -> None:
-        self.runs = Runs(cluster.meta.log.epoch.number)
+        self.runs = Runs(cluster.meta.epoch.number)
         self._table = table
         self._cluster = cluster
         self._data_root = data_root
@@ -93,7 +92,7 @@ class Granting:
         return {
             (number, each): left.bytes
             for number, shard in enumerate(stream.shards)
-            for each, left in shard.log.pending(link.positions.effective_of(number)).items()
+            for each, left in shard.announced.pending(link.positions.effective_of(number)).items()
         }
 
     def should_spread(self, link: RunningLink, stream: Stream) -> bool:
@@ -103,7 +102,7 @@ class Granting:
             if not readers or len(readers) >= min(len(self._table.readers), SLICES):
                 continue
             if (
-                sum(left.bytes for left in shard.log.pending(link.positions.effective_of(number)).values())
+                sum(left.bytes for left in shard.announced.pending(link.positions.effective_of(number)).values())
                 > SPLIT_BYTES
             ):
                 return True
@@ -122,7 +121,7 @@ class Granting:
         free = self._table.free()
         if not free:
             return
-        log = stream.shards[shard].log
+        log = stream.shards[shard].announced
         pending = {each: left.bytes for each, left in log.pending(missing).items()}
         for reader, group in zip(free, groups(pending, len(free)), strict=False):
             self._grant(reader, link, stream, shard, {each: missing[each] for each in group})
@@ -130,7 +129,7 @@ class Granting:
     def _grant(
         self, reader: ConnectedReader, link: RunningLink, stream: Stream, shard: int, slices: dict[int, int]
     ) -> None:
-        log = stream.shards[shard].log
+        log = stream.shards[shard].announced
         read_from = {each: max(start, link.positions.effective((shard, each))) for each, start in slices.items()}
         grant = Grant(
             grant=next(self._numbers),
@@ -143,7 +142,7 @@ class Granting:
             data_root=self._data_root,
             prefix=shard_prefix(stream.id, shard),
             slices=slices,
-            epochs=tuple(log.epochs),
+            epochs=log.epochs,
             end=log.end,
             until=_until(link, shard),
             link_created_at=link.record.created_at,
@@ -160,7 +159,7 @@ class Granting:
         free = self._table.free()
         if not free:
             return False
-        log = stream.shards[shard].log
+        log = stream.shards[shard].announced
         grant = RepairGrant(
             grant=next(self._numbers),
             link=link.wire_id,
@@ -172,7 +171,7 @@ class Granting:
             data_root=self._data_root,
             prefix=shard_prefix(stream.id, shard),
             partitions=partitions,
-            epochs=tuple(log.epochs),
+            epochs=log.epochs,
             end=log.end,
             link_created_at=link.record.created_at,
         )

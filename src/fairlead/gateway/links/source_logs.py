@@ -55,4 +55,4 @@ class SourceLogs:
         links = self._links.of_source(stream.id)
         for number, shard in enumerate(stream.shards):
             passed = [link.passed[number] if link.passed else 0 for link in links]
-            shard.log.upkeep.links_passed = min(passed, default=None)
+            shard.links_passed = min(passed, default=None)

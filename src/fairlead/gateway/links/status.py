@@ -72,7 +72,7 @@ def backlog(link: RunningLink, stream: Stream) -> Backlog:
     parts = [
         part
         for number, shard in enumerate(stream.shards)
-        for part in shard.log.pending(link.positions.effective_of(number)).values()
+        for part in shard.announced.pending(link.positions.effective_of(number)).values()
     ]
     full = [part for part in parts if part.records]
     return Backlog(
@@ -166,7 +166,7 @@ def _positions(link: RunningLink, stream: Stream) -> list[dict[str, int]]:
     return [
         {
             "shard": number,
-            "end": shard.log.end,
+            "end": shard.announced.end,
             "lowest": min(link.positions.effective_of(number).values()),
             "highest": max(link.positions.effective_of(number).values()),
         }

@@ -127,11 +127,11 @@ def _info(context: RestContext, stream: Stream) -> dict[str, Any]:
 def _sizes(stream: Stream) -> dict[str, int]:
     """What the logs hold, replaced and expired rows that no merge has dropped yet included."""
     whole = dict.fromkeys(range(SLICES), 0)
-    parts = [part for shard in stream.shards for part in shard.log.pending(whole).values()]
+    parts = [part for shard in stream.shards for part in shard.announced.pending(whole).values()]
     return {
         "numrecords": sum(part.records for part in parts),
         "logicalsize": sum(part.bytes for part in parts),
-        "physicalsize": sum(shard.log.size_bytes() for shard in stream.shards),
+        "physicalsize": sum(shard.announced.size_bytes() for shard in stream.shards),
     }
 
 

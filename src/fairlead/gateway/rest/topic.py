@@ -68,7 +68,7 @@ def _sizes(stream: Stream) -> dict[tuple[Shard, int], Size]:
     """Of each topic, by its shard and number. Blocking."""
     found: dict[tuple[Shard, int], Size] = {}
     for shard in stream.shards:
-        for (number, _), size in shard.log.sizes.all().items():
+        for (number, _), size in shard.sizes.all().items():
             found[shard, number] = found.get((shard, number), Size()) + size
     return found
 
@@ -160,7 +160,7 @@ def _partition(
 
 def _with_what_is_stored(shard: Shard, topic: Topic, rows: Rows) -> Rows:
     """The rows of a topic's partitions with what only the stored batches tell: times (ms) and sizes. Blocking."""
-    sizes = shard.log.sizes.all()
+    sizes = shard.sizes.all()
     return [
         {**row, **_times(shard, topic, row), **_size(sizes.get((topic.number, row["partitionid"]), Size()))}
         for row in rows
@@ -175,8 +175,8 @@ def _times(shard: Shard, topic: Topic, row: Mapping[str, Any]) -> dict[str, int]
     """Time stamps (ms) of the first record, of the newest, and of the first that some consumer has not read; 0 if
     there is none. Blocking."""
     partition = row["partitionid"]
-    first = shard.log.offset_for_time(topic.number, partition, 0)
-    newest = shard.log.offset_of_newest(topic.number, partition)
+    first = shard.reader.offset_for_time(topic.number, partition, 0)
+    newest = shard.reader.offset_of_newest(topic.number, partition)
     return {
         "mintimestamp": first[1] if first else 0,
         "maxtimestamp": newest[1] if newest else 0,
@@ -189,7 +189,7 @@ def _time_at(shard: Shard, topic: Topic, partition: int, offset: int) -> int:
     state = shard.state.partition(topic.number, partition)
     offset = max(offset, state.start)
     while offset < state.end:
-        for batch in shard.log.fetch(topic.number, partition, offset, 1).batches:
+        for batch in shard.reader.fetch(topic.number, partition, offset, 1).batches:
             for record in records_of(batch):
                 if record.offset >= offset:
                     return record.timestamp

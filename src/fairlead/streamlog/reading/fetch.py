@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +21,15 @@ from fairlead.model.errors import (
     CorruptBatch,
     Damaged,
     OffsetOutOfRange,
-    StorageUnavailable,
 )
 from fairlead.protocol.batch import CRC_AT, CRC_BYTES, check_stored, empty_batch, first_at_or_after, read_header
-from fairlead.storage.interface import Storage
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.format import Columns
-from fairlead.streamlog.objects.manifest import Manifest
-from fairlead.streamlog.reading.index import Entry, Tail, first_at
+from fairlead.streamlog.reading.announced import AnnouncedLog
+from fairlead.streamlog.reading.health import Health
+from fairlead.streamlog.reading.index import Entry, first_at
 from fairlead.streamlog.reading.read_ahead import ReadAhead
-from fairlead.streamlog.reading.recent import LogBatches
-from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import NotLoaded, PartitionState, RowKey, StoredBatch, stored, topic_with
 
 N = TypeVar("N", int, NDArray[np.int64])
@@ -40,19 +37,6 @@ COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
 BYTES_PER_ROW = 140
 STORED_KEPT = 1_000_000
 COALESCE_BYTES_MAX = 64 * 1024 * 1024
-
-
-class AnnouncedLog(Protocol):
-    """What reading needs of a log; `writer.ShardLog` is one."""
-
-    storage: Storage
-    manifest: Manifest
-    state: ShardState
-    tail: Tail
-    recent: LogBatches
-
-    def check_running(self) -> None: ...
-    def stop(self, error: BaseException) -> None: ...
 
 
 class Fetched(NamedTuple):
@@ -92,8 +76,9 @@ def _sort_key(slice: N, number: N, partition: N) -> N:
 class LogReader:
     """Reads one shard's log. Any thread may call it."""
 
-    def __init__(self, log: AnnouncedLog) -> None:
+    def __init__(self, log: AnnouncedLog, health: Health) -> None:
         self._log = log
+        self._health = health
         self._lock = threading.Lock()
         self._columns: OrderedDict[str, _Indexed] = OrderedDict()
         self._columns_bytes = 0
@@ -103,7 +88,7 @@ class LogReader:
     # From memory
 
     def fetch_cached(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched | None:
-        """See `ShardLog.fetch_cached`."""
+        """Batches from `offset` on out of memory; None if the disk is needed. See `fetch`."""
         state = self._state(number, partition)
         if offset == state.end:
             return Fetched([], state.end, state.start)
@@ -140,23 +125,25 @@ class LogReader:
     # From disk
 
     def fetch(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched:
-        """See `ShardLog.fetch`."""
+        """Batches from `offset` on, at least one even if it is larger than `max_bytes`; gaps as empty ones. Blocking.
+
+        Raises:
+            UnknownTopic, UnknownPartition, OffsetOutOfRange
+            Damaged, StorageUnavailable: the log stops.
+        """
         found = self.fetch_cached(number, partition, offset, max_bytes)
         if found is not None:
             return found
-        self._log.check_running()
+        self._health.check_running()
         state = self._state(number, partition)
         ahead = _within(self._ahead.take((number, partition, offset)), max_bytes)
         if ahead:
             return Fetched(ahead, state.end, state.start)
-        try:
+        with self._health.stopped_by_failed_reads():
             return Fetched(self._from_disk(number, partition, offset, max_bytes, state), state.end, state.start)
-        except (Damaged, StorageUnavailable) as error:
-            self._log.stop(error)
-            raise
 
     def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
-        """A job that reads what a consumer of these batches, which came from the disk, will ask for next."""
+        """A job that reads, blocking, what will be asked for after an answer of `fetch`; None if that is not needed."""
         if not fetched.batches:
             return None
         next_offset = read_header(fetched.batches[-1]).last_offset + 1
@@ -277,12 +264,9 @@ class LogReader:
         Raises:
             Damaged, StorageUnavailable: the log stops.
         """
-        try:
+        with self._health.stopped_by_failed_reads():
             for key in keys:
                 self._stored[key] = self._load(*key)
-        except (Damaged, StorageUnavailable) as error:
-            self._log.stop(error)
-            raise
         while len(self._stored) > max(STORED_KEPT, len(keys)):
             self._stored.popitem(last=False)
 
@@ -296,31 +280,30 @@ class LogReader:
     # Look-ups
 
     def offset_for_time(self, number: int, partition: int, timestamp_ms: int) -> tuple[int, int] | None:
-        """See `ShardLog.offset_for_time`."""
+        """(offset, timestamp) of the first record with at least that time; None if there is none. Blocking.
+
+        Raises:
+            UnknownTopic, UnknownPartition
+            Damaged, StorageUnavailable: the log stops.
+        """
         state = self._state(number, partition)
-        self._log.check_running()
-        try:
+        self._health.check_running()
+        with self._health.stopped_by_failed_reads():
             for piece in self._pieces(number, partition, state.start):
                 if piece.max_timestamp >= timestamp_ms:
                     found = first_at_or_after(self._read([piece])[0], timestamp_ms)
                     if found is not None and found[0] >= state.start:
                         return found
-        except (Damaged, StorageUnavailable) as error:
-            self._log.stop(error)
-            raise
         return None
 
     def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
-        """See `ShardLog.offset_of_newest`."""
+        """(offset, timestamp) of the first record with the largest timestamp. Blocking; see `offset_for_time`."""
         state = self._state(number, partition)
-        self._log.check_running()
-        try:
+        self._health.check_running()
+        with self._health.stopped_by_failed_reads():
             pieces = self._pieces(number, partition, state.start)
             newest = max(pieces, key=lambda piece: piece.max_timestamp, default=None)
             return None if newest is None else first_at_or_after(self._read([newest])[0], newest.max_timestamp)
-        except (Damaged, StorageUnavailable) as error:
-            self._log.stop(error)
-            raise
 
 
 def _within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes | memoryview]:

@@ -7,25 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.format import read_columns
-from fairlead.streamlog.objects.manifest import Manifest
-from fairlead.streamlog.reading.index import Entry, PartitionKey, Tail
+from fairlead.streamlog.reading.announced import AnnouncedLog
+from fairlead.streamlog.reading.index import Entry, PartitionKey
 from fairlead.streamlog.reading.located import ROW_BYTES
 from fairlead.streamlog.rows import Kind
-
-
-class SizedLog(Protocol):
-    """What is needed of a log."""
-
-    storage: Storage
-    manifest: Manifest
-    tail: Tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +42,7 @@ class _Counted:
 class Sizes:
     """Sizes of one shard's partitions. One call at a time."""
 
-    def __init__(self, log: SizedLog) -> None:
+    def __init__(self, log: AnnouncedLog) -> None:
         self._log = log
         self._counted: dict[str, _Counted] = {}
 

@@ -18,7 +18,6 @@ from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging.runners import Merger, merger_of
 from fairlead.streamlog.reading.recent import RecentBatches
-from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.watches import Watch, Watches
 from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, Sealed, ShardLog
@@ -55,7 +54,14 @@ class Shard:
         merger: Merger | None = None,
         on_stop: Callable[[FairleadError], None] | None = None,
     ) -> None:
-        self.log = log
+        self._log = log
+        self._health = log.health
+        self.announced = log.announced
+        self.state = log.announced.state
+        """What is announced."""
+        self.reader = log.reader
+        self.sizes = log.sizes
+        self.epoch = log.epoch
         self._executor = executor
         self._on_stop = on_stop
         self._loop = asyncio.get_running_loop()
@@ -71,7 +77,7 @@ class Shard:
         self._listeners: list[AnnouncementListener] = []
         self._closed = False
         self._stop_told = False
-        log.on_stop = self._stopped_elsewhere
+        self._health.on_stop = self._stopped_elsewhere
         self._evaluating = asyncio.Lock()
         """Held while requests are evaluated on a thread: nothing else changes the state then."""
         self.upkeep_failures = 0
@@ -112,14 +118,9 @@ class Shard:
         return cls(log, executor, merger=merger_of(storage, randomness, executor), on_stop=on_stop)
 
     @property
-    def state(self) -> ShardState:
-        """What is announced."""
-        return self.log.state
-
-    @property
     def stopped(self) -> FairleadError | None:
         """Why the shard answers nothing any more; None while it runs."""
-        return self.log.stopped
+        return self._health.stopped
 
     @property
     def closed(self) -> bool:
@@ -133,13 +134,27 @@ class Shard:
             FairleadError: why the shard is stopped.
         """
         if self._closed:
-            raise Closed(f"{self.log.prefix}: the server is stopping, or the stream was deleted")
-        self.log.check_running()
+            raise Closed(f"{self.announced.prefix}: the server is stopping, or the stream was deleted")
+        self._health.check_running()
 
     def set_retention(self, *, ttl_ms: int, producer_expiry_ms: int) -> None:
         """Time-to-live of records (0: for ever) and of what is remembered of producers, in milliseconds."""
-        self.log.ttl_ms = ttl_ms
-        self.log.producer_expiry_ms = producer_expiry_ms
+        self._log.upkeep.ttl_ms = ttl_ms
+        self._log.upkeep.producer_expiry_ms = producer_expiry_ms
+
+    @property
+    def links_passed(self) -> int | None:
+        """Every link has sent the commits below; None where there is no link. See `Upkeep.links_passed`."""
+        return self._log.upkeep.links_passed
+
+    @links_passed.setter
+    def links_passed(self, commit: int | None) -> None:
+        self._log.upkeep.links_passed = commit
+
+    @property
+    def clock_jump_ms(self) -> int:
+        """By how much the wall clock has jumped; while it is not 0 nothing expires."""
+        return self._log.guard.jump_ms
 
     def submit(self, request: DraftRequest[T], size_bytes: int = 0) -> asyncio.Future[T]:
         """Let a request add its rows to the next commit, after those of earlier calls; its answer, once they are
@@ -183,8 +198,8 @@ class Shard:
             self._writing = None
 
     async def _linger(self) -> None:
-        settings = self.log.settings
-        busy = len(self.log.tail.commits) >= BUSY_COMMITS
+        settings = self._log.settings
+        busy = len(self.announced.tail.commits) >= BUSY_COMMITS
         linger_ms = max(settings.linger_ms, settings.linger_busy_ms if busy else 0)
         if linger_ms:
             await asyncio.sleep(linger_ms / 1000)
@@ -215,7 +230,7 @@ class Shard:
             self._failed(sealed, taken, failure)
             return
         try:
-            announcement = self.log.announce(sealed)
+            announcement = self._log.announce(sealed)
         except Exception as error:
             self._failed(sealed, taken, error)
             return
@@ -223,13 +238,13 @@ class Shard:
             _resolve(waiting.answer, answer.value, answer.error)
         self._tell(announcement)
         if sealed.missing:
-            await self._loop.run_in_executor(self._executor, self.log.reader.load_stored, sealed.missing)
+            await self._loop.run_in_executor(self._executor, self.reader.load_stored, sealed.missing)
 
     def _take(self) -> list[_Waiting]:
         """What a commit takes, one request at least; what stays in the queue can still be given up. A commit goes over
         a link in one frame, which has a limit, so no request is added to what would become too large by it."""
         taken: list[_Waiting] = []
-        left_bytes = self.log.settings.commit_bytes_max
+        left_bytes = self._log.settings.commit_bytes_max
         while self._queue and len(taken) < COMMIT_ROWS_MAX and (not taken or self._queue[0].size_bytes <= left_bytes):
             taken.append(self._queue.popleft())
             left_bytes -= taken[-1].size_bytes
@@ -241,31 +256,31 @@ class Shard:
         if self._queued_bytes >= SEAL_ON_THREAD_BYTES:
             await self._evaluating.acquire()
             return await self._loop.run_in_executor(self._executor, self._sealed_and_written, requests)
-        sealed = self.log.seal(requests)
+        sealed = self._log.seal(requests)
         if not sealed.rows:
             return sealed, None
         return sealed, await self._loop.run_in_executor(self._executor, self._written, sealed)
 
     def _sealed_and_written(self, requests: list[DraftRequest[Any]]) -> tuple[Sealed, Exception | None]:
         try:
-            sealed = self.log.seal(requests)
+            sealed = self._log.seal(requests)
         finally:
             self._loop.call_soon_threadsafe(self._evaluating.release)
         return sealed, self._written(sealed)
 
     def _written(self, sealed: Sealed) -> Exception | None:
         try:
-            self.log.write(sealed)
+            self._log.write(sealed)
         except Exception as error:
             return error
         return None
 
     def _failed(self, sealed: Sealed, taken: list[_Waiting], error: Exception) -> None:
-        self.log.abandon(sealed, error)
+        self._log.abandon(sealed, error)
         for waiting in taken:
             _resolve(waiting.answer, None, error)
-        if self.log.stopped is not None:
-            self._stop(self.log.stopped)
+        if self.stopped is not None:
+            self._stop(self.stopped)
 
     def _stopped_elsewhere(self, error: FairleadError) -> None:
         """A reader on a thread, or a writer there, found out why the log must stop."""
@@ -273,8 +288,8 @@ class Shard:
             self._loop.call_soon_threadsafe(self._stop, error)
 
     def _stop(self, error: Exception) -> None:
-        self.log.stop(error)
-        stopped = self.log.stopped
+        self._health.stop(error)
+        stopped = self.stopped
         assert stopped is not None
         while self._queue:
             _resolve(self._queue.popleft().answer, None, stopped)
@@ -304,12 +319,12 @@ class Shard:
 
     async def _keep_up(self, merger: Merger) -> None:
         """Merge and delete every few seconds, until the shard closes or stops."""
-        while self.log.stopped is None:
-            await asyncio.sleep(self.log.settings.merge_interval_seconds)
+        while self.stopped is None:
+            await asyncio.sleep(self._log.settings.merge_interval_seconds)
             try:
                 # Between jobs too: under load one follows the other, and a job that needs room may not find it.
                 await self._sweep()
-                while self.log.stopped is None and await self._merge_once(merger):
+                while self.stopped is None and await self._merge_once(merger):
                     await self._sweep()
             except (Fenced, Damaged) as error:
                 self._stop(error)
@@ -321,11 +336,11 @@ class Shard:
     async def _merge_once(self, merger: Merger) -> bool:
         """Do one merge job; False if there is none."""
         async with self._evaluating:
-            job = self.log.plan_merge()
+            job = self._log.upkeep.plan()
         if job is None:
             return False
         result = await merger.run(job)
-        upkeep = self.log.upkeep
+        upkeep = self._log.upkeep
         prepared = await self._loop.run_in_executor(self._executor, upkeep.prepare, result)
         async for moved in self._in_turns(upkeep.raise_starts(prepared)):
             self._watches.wake(moved)
@@ -346,7 +361,7 @@ class Shard:
             await asyncio.sleep(0)
 
     async def _sweep(self) -> None:
-        upkeep = self.log.upkeep
+        upkeep = self._log.upkeep
         async with self._evaluating:
             upkeep.expire_producers()
         due = upkeep.take_due()
@@ -365,13 +380,13 @@ class Shard:
             self._merger = None
         while self._writing is not None:
             await asyncio.wait([self._writing])
-        self.log.recent.close()
-        if checkpoint and self.log.stopped is None:
+        self.announced.recent.close()
+        if checkpoint and self.stopped is None:
             await self._leave_checkpoint()
 
     async def _leave_checkpoint(self) -> None:
         try:
-            await self._loop.run_in_executor(self._executor, self.log.checkpoint)
+            await self._loop.run_in_executor(self._executor, self._log.upkeep.checkpoint)
         except FairleadError as error:
             # Only a shortcut of the next start is lost.
             self.upkeep_error = error

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,39 +30,19 @@ from fairlead.streamlog.merging.policy import MergeSettings, Now
 from fairlead.streamlog.objects import checkpoint, format, opening
 from fairlead.streamlog.objects.manifest import CheckpointEntry, Manifest
 from fairlead.streamlog.payloads import History, decode_start
-from fairlead.streamlog.reading.index import Tail
+from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import WriterEpoch
+from fairlead.streamlog.writing.reserve import Reserve
 from fairlead.streamlog.writing.retention import ExpiryGuard
 
 CHECKPOINT_ROWS_MIN = 20_000
 """With fewer rows to replay, a third of a second, a clean stop leaves no checkpoint."""
+PRODUCER_EXPIRY_MS = 7 * 86_400_000
 STARTS_AT_ONCE = 500
 """Partitions whose start is raised in one go."""
-CONTROL_ROWS_PART = 8
-"""So much of the reserve is not for merging: 40 MB of 320, which leaves room for one segment of 256 MB."""
-
-
-class KeptLog(Protocol):
-    """What upkeep needs of a log; `writer.ShardLog` is one."""
-
-    storage: Storage
-    prefix: str
-    epoch: WriterEpoch
-    manifest: Manifest
-    state: ShardState
-    tail: Tail
-    end: int
-    ttl_ms: int
-    producer_expiry_ms: int
-    settings: Settings
-    clock: Clock
-    guard: ExpiryGuard
-
-    @property
-    def space_is_short(self) -> bool: ...
 
 
 class Prepared(NamedTuple):
@@ -81,8 +61,26 @@ class _Due(NamedTuple):
 class Upkeep:
     """Upkeep of one shard's objects."""
 
-    def __init__(self, log: KeptLog) -> None:
+    def __init__(
+        self,
+        log: AnnouncedLog,
+        epoch: WriterEpoch,
+        guard: ExpiryGuard,
+        reserve: Reserve,
+        clock: Clock,
+        randomness: Randomness,
+        settings: Settings,
+    ) -> None:
         self._log = log
+        self._epoch = epoch
+        self._guard = guard
+        self._reserve = reserve
+        self._clock = clock
+        self._randomness = randomness
+        self._settings = settings
+        self.ttl_ms = 0
+        """Life of a record, milliseconds; 0: for ever."""
+        self.producer_expiry_ms = PRODUCER_EXPIRY_MS
         self._due: deque[_Due] = deque()
         self._checkpoint_at_ms: int | None = None
         self._k = log.manifest.k
@@ -96,7 +94,7 @@ class Upkeep:
 
     def plan(self) -> MergeJob | None:
         """The next merge job, if one is worth it."""
-        log, settings = self._log, self._log.settings
+        log, settings = self._log, self._settings
         merging = MergeSettings(
             commits_min=settings.merge_commits_min,
             idle_ms=int(settings.merge_idle_seconds * 1000),
@@ -113,30 +111,24 @@ class Upkeep:
         state = log.state
         deleted = {t.number: t.deleted_at_ms for t in state.tombstones.values()} | state.yielded
         return Now(
-            now_ms=log.guard.now_ms(),
-            ttl_ms=log.ttl_ms,
-            cut_off_ms=log.guard.cut_off_ms(log.ttl_ms),
+            now_ms=self._guard.now_ms(),
+            ttl_ms=self.ttl_ms,
+            cut_off_ms=self._guard.cut_off_ms(self.ttl_ms),
             stream_id=state.stream_id,
             links_passed=log.end if self.links_passed is None else self.links_passed,
             deleted=deleted,
             compact=_compacted(state),
             histories=histories(state),
-            urgent=log.space_is_short,
-            room_bytes=self._room_bytes(),
-            make_checkpoint=self._checkpoint_is_due() and not log.space_is_short,
+            urgent=self._reserve.is_reached,
+            room_bytes=self._reserve.room_for_merging_bytes(),
+            make_checkpoint=self._checkpoint_is_due() and not self._reserve.is_reached,
         )
-
-    def _room_bytes(self) -> int:
-        """Free space without the part of the reserve that is for control rows."""
-        settings, storage = self._log.settings, self._log.storage
-        reserve = settings.reserve_bytes + int(settings.reserve_ratio * storage.total_bytes())
-        return storage.free_bytes() - reserve // CONTROL_ROWS_PART
 
     def _checkpoint_is_due(self) -> bool:
         if self._log.manifest.checkpoint is None or self._checkpoint_at_ms is None:
             return True
-        since_ms = self._log.clock.monotonic_ms() - self._checkpoint_at_ms
-        return since_ms >= self._log.settings.checkpoint_interval_seconds * 1000
+        since_ms = self._clock.monotonic_ms() - self._checkpoint_at_ms
+        return since_ms >= self._settings.checkpoint_interval_seconds * 1000
 
     def prepare(self, result: MergeResult) -> Prepared:
         """Put the manifest that names a job's result. Blocking.
@@ -151,7 +143,7 @@ class Upkeep:
         self._k = k = self._k + 1
         manifest = replace(merge_policy.new_manifest(log.manifest, result), k=k)
         starts = _starts(log.storage, result.control) if result.starts and result.control else []
-        opening.put_manifest(log.storage, manifest, log.epoch)
+        opening.put_manifest(log.storage, manifest, self._epoch)
         replaced = replaced_by(log.manifest, manifest, result)
         if self._left_over:
             left = unreferenced(log.storage, manifest)
@@ -172,7 +164,7 @@ class Upkeep:
         """Let a prepared manifest rule. Then `forget` what it has merged."""
         log = self._log
         if prepared.manifest.checkpoint != log.manifest.checkpoint:
-            self._checkpoint_at_ms = log.clock.monotonic_ms()
+            self._checkpoint_at_ms = self._clock.monotonic_ms()
         log.manifest = prepared.manifest
         self._planned = False
         self.replace_later(prepared.replaced)
@@ -181,7 +173,7 @@ class Upkeep:
         """Drop merged commits from the index, in steps; all of them before inputs are deleted."""
         return self._log.tail.forget(self._log.manifest.merged_end)
 
-    def checkpoint(self, randomness: Randomness) -> None:
+    def checkpoint(self) -> None:
         """Put a checkpoint of the state at the log's end if a start would have to replay many rows. Blocking; nothing
         may be written meanwhile.
 
@@ -192,13 +184,13 @@ class Upkeep:
             Fenced, StorageFull, StorageUnavailable
         """
         log = self._log
-        if log.space_is_short or self._rows_to_replay() < CHECKPOINT_ROWS_MIN:
+        if self._reserve.is_reached or self._rows_to_replay() < CHECKPOINT_ROWS_MIN:
             return
-        entry = CheckpointEntry(names.checkpoint(log.prefix, randomness.id16()), log.end)
+        entry = CheckpointEntry(names.checkpoint(log.prefix, self._randomness.id16()), log.end)
         opening.put_known(log.storage, entry.name, checkpoint.write(*snapshot.dump(log.state)))
         self._k += 1
         manifest = replace(log.manifest, k=self._k, checkpoint=entry)
-        opening.put_manifest(log.storage, manifest, log.epoch)
+        opening.put_manifest(log.storage, manifest, self._epoch)
         log.manifest = manifest
 
     def _rows_to_replay(self) -> int:
@@ -210,12 +202,12 @@ class Upkeep:
 
     def replace_later(self, replaced: Replaced) -> None:
         """Objects that nobody reads once the grace is over."""
-        grace_ms = int(self._log.settings.delete_grace_seconds * 1000)
-        self._due.append(_Due(self._log.clock.monotonic_ms() + grace_ms, replaced))
+        grace_ms = int(self._settings.delete_grace_seconds * 1000)
+        self._due.append(_Due(self._clock.monotonic_ms() + grace_ms, replaced))
 
     def take_due(self) -> list[Replaced]:
         """Objects whose grace is over; the caller sweeps them."""
-        now_ms = self._log.clock.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
         found: list[Replaced] = []
         while self._due and self._due[0].at_monotonic_ms <= now_ms:
             found.append(self._due.popleft().replaced)
@@ -231,7 +223,7 @@ class Upkeep:
         names = [name for replaced in due for name in replaced.all(log.prefix)]
         try:
             if names:
-                opening.check_fence(log.storage, log.prefix, log.epoch)
+                opening.check_fence(log.storage, log.prefix, self._epoch)
             for name in names:
                 log.storage.delete(name)
         except FairleadError:
@@ -240,7 +232,7 @@ class Upkeep:
 
     def expire_producers(self) -> None:
         """Forget idempotent producers that were silent for longer than the setting."""
-        cut_off_ms = self._log.guard.cut_off_ms(self._log.producer_expiry_ms)
+        cut_off_ms = self._guard.cut_off_ms(self.producer_expiry_ms)
         if cut_off_ms is not None:
             self._log.state.producers.expire(cut_off_ms)
 

@@ -1,26 +1,44 @@
-"""What readers, links and the broker ask of a shard's log; all of it about what is announced."""
+"""What of a shard's log is announced: what it has come to, and which objects it lies in.
+
+Always true: only the log's writer changes it, on its own thread; any thread may read it. A merged commit leaves `tail`
+after `manifest` has the segment that stands for it, so whoever needs every commit looks at the tail first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from fairlead.storage.interface import Storage
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest
-from fairlead.streamlog.reading.fetch import Fetched, LogReader
 from fairlead.streamlog.reading.index import Tail
+from fairlead.streamlog.reading.recent import LogBatches
+from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import EpochRange, LogObject, Pending, epoch_before
 
 
-class LogViews:
-    """The reading side of `writer.ShardLog`."""
+@dataclass(slots=True, eq=False)
+class AnnouncedLog:
+    """The announced part of one shard's log."""
 
+    storage: Storage
     manifest: Manifest
+    state: ShardState
     tail: Tail
-    reader: LogReader
+    recent: LogBatches
     end: int
     """Number of the next commit: all below are announced."""
-    news_end: int
+    news_end: int = field(init=False)
     """End of the last commit that links are told of: those from it on have local rows alone."""
+
+    def __post_init__(self) -> None:
+        self.news_end = self.end
+
+    @property
+    def prefix(self) -> str:
+        """Where its objects lie."""
+        return self.manifest.prefix
 
     @property
     def epochs(self) -> tuple[EpochRange, ...]:
@@ -59,6 +77,11 @@ class LogViews:
                     found[slice].add(records, size_bytes, stats.appended_at, stats.appended_at)
         return found
 
+    @property
+    def unmerged_commits(self) -> int:
+        """Commits that no segment stands for yet."""
+        return self.end - self.manifest.merged_end
+
     def size_bytes(self) -> int:
         """Of segments, and of the batches in commits that wait for merging. On the owner's thread."""
         merged_end = self.manifest.merged_end
@@ -82,32 +105,3 @@ class LogViews:
             if stats.commit >= merged_end and any(found == slice for found, _, _ in stats.slices)
         ]
         return segments + tail
-
-    def fetch_cached(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched | None:
-        """Batches from `offset` on out of memory; None if the disk is needed. See `fetch`."""
-        return self.reader.fetch_cached(number, partition, offset, max_bytes)
-
-    def fetch(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched:
-        """Batches from `offset` on, at least one even if it is larger than `max_bytes`; gaps as empty ones. Blocking.
-
-        Raises:
-            UnknownTopic, UnknownPartition, OffsetOutOfRange
-            Damaged, StorageUnavailable: the log stops.
-        """
-        return self.reader.fetch(number, partition, offset, max_bytes)
-
-    def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
-        """A job that reads, blocking, what will be asked for after an answer of `fetch`; None if that is not needed."""
-        return self.reader.ahead(number, partition, fetched, max_bytes)
-
-    def offset_for_time(self, number: int, partition: int, timestamp_ms: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record with at least that time; None if there is none. Blocking.
-
-        Raises:
-            UnknownTopic, UnknownPartition, Damaged, StorageUnavailable
-        """
-        return self.reader.offset_for_time(number, partition, timestamp_ms)
-
-    def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record with the largest timestamp. Blocking; see `offset_for_time`."""
-        return self.reader.offset_of_newest(number, partition)
