@@ -329,7 +329,7 @@ def test_a_topic_owned_elsewhere_is_read_only(running_broker):
     shard = running_broker.cluster.stream("/default").shards[0]
 
     def request(draft):
-        topic = Topic(draft.next_number("copy"), "copy", bytes(16), 1, b"o" * 16)
+        topic = Topic(draft.state.next_number("copy"), "copy", bytes(16), 1, b"o" * 16)
         put_topic(draft, topic, b"o" * 16, b"o" * 16)
 
     running_broker.submit(shard, request)

@@ -95,7 +95,7 @@ class Links:
 
         def request(draft: Draft) -> LinkRecord:
             key = LINK.key(link)
-            entry = draft.entry(key)
+            entry = draft.state.entry(key)
             if entry is None:
                 raise NotFound(f"link {link.hex()} was removed")
             changed = replace(link_from_json(link, entry), **changes)
@@ -142,7 +142,7 @@ class Links:
         """
 
         def request(draft: Draft) -> None:
-            if draft.entry(_upstream_key(upstream)) is None:
+            if draft.state.entry(_upstream_key(upstream)) is None:
                 raise NotFound(
                     f"{upstream.path} is not an upstream; `fairlead stream upstream list` shows those there are"
                 )

@@ -254,7 +254,7 @@ def _commit_each(draft: Draft, group: str, offsets: Iterable[CommittedOffset]) -
 
 
 def _commit(draft: Draft, group: str, offset: CommittedOffset) -> None:
-    topic = draft.by_name(offset.topic)
+    topic = draft.state.by_name(offset.topic)
     if topic is None:
         raise UnknownTopic(f"topic {offset.topic} does not exist")
     cursors.commit_cursor(

@@ -158,7 +158,7 @@ def test_a_request_that_raises_leaves_no_row_and_others_go_on() -> None:
         raise BadRequest("changed my mind")
 
     first, second, third = committed(
-        log, lambda d: create_topic(d, "one"), half, lambda d: (d.by_name("half"), d.by_name("one"))
+        log, lambda d: create_topic(d, "one"), half, lambda d: (d.state.by_name("half"), d.state.by_name("one"))
     )
     assert first.error is None
     assert isinstance(second.error, BadRequest)
@@ -174,8 +174,8 @@ def test_requests_see_the_rows_before_them_in_the_same_commit() -> None:
         committed(
             log,
             lambda d: create_topic(d, "ships"),
-            lambda d: produce(d, d.by_name("ships").number, 0, batch_of(b"1")),  # type: ignore[union-attr]
-            lambda d: produce(d, d.by_name("ships").number, 0, batch_of(b"2")),  # type: ignore[union-attr]
+            lambda d: produce(d, d.state.by_name("ships").number, 0, batch_of(b"1")),  # type: ignore[union-attr]
+            lambda d: produce(d, d.state.by_name("ships").number, 0, batch_of(b"2")),  # type: ignore[union-attr]
         )[0]
         .result()
         .number

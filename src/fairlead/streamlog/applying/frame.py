@@ -47,7 +47,7 @@ def apply_frame(draft: Draft, frame: Frame) -> FrameOutcome:
         NotLoaded: rows on disk must be compared with it; see `Draft`.
     """
     key = (frame.link, frame.shard, frame.slice)
-    recorded = draft.position(key)
+    recorded = draft.state.position(key)
     at = 0 if recorded is None else recorded.commit
     reason = _refusal(frame, recorded)
     if reason:
@@ -89,10 +89,10 @@ def _record(draft: Draft, frame: Frame) -> None:
 
 def forget_link(draft: Draft, link: bytes) -> None:
     """Forget positions and notes of a link: it was removed, or is to read its source's whole log again."""
-    for (shard, slice), position in draft.positions(link).items():
+    for (shard, slice), position in draft.state.positions(link).items():
         run = position.run
         payload = PositionPayload(link, shard, slice, None, position.epoch_id, run.epoch, run.counter)
         draft.add_control(Kind.POSITION, payload)
-    for (_, incarnation, partition), note in draft.notes(link).items():
+    for (_, incarnation, partition), note in draft.state.notes(link).items():
         cleared = BehindPayload(link, note.behind.topic, incarnation, partition, 0, None, draft.now_ms)
         draft.add_control(Kind.BEHIND, cleared)

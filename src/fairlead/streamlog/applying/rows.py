@@ -31,8 +31,8 @@ class RowApplier(TopicApplier):
         """Offsets of batches that this log seems to hold already, to be compared with what is stored."""
         for row in self._frame.rows:
             if row.kind == Kind.BATCH:
-                topic = self._draft.by_incarnation(self._named(row).incarnation)
-                if topic is not None and row.last_offset < self._draft.partition(topic.number, row.partition).end:
+                topic = self._draft.state.by_incarnation(self._named(row).incarnation)
+                if topic is not None and row.last_offset < self._draft.state.partition(topic.number, row.partition).end:
                     yield topic.number, row.partition, row.base_offset
 
     def apply(self, row: Row) -> None:
@@ -46,7 +46,7 @@ class RowApplier(TopicApplier):
 
     def _data(self, row: Row) -> None:
         named = self._named(row)
-        if self._draft.tombstone(named.incarnation) is not None:
+        if self._draft.state.tombstone(named.incarnation) is not None:
             return
         note = self._note(named.incarnation, row.partition)
         if note is not None and note.create is not None and _held_records(row):
@@ -55,7 +55,7 @@ class RowApplier(TopicApplier):
         if note is not None and note.behind.conflict:
             self.conflicts += 1
             return
-        topic = self._draft.by_incarnation(named.incarnation)
+        topic = self._draft.state.by_incarnation(named.incarnation)
         if topic is None or row.partition >= topic.partitions:
             self._behind(named, row.partition, 0, "unknown-topic")
         elif row.kind == Kind.BATCH:
@@ -64,7 +64,7 @@ class RowApplier(TopicApplier):
             self._start(named, topic, row)
 
     def _batch(self, named: FrameTopic, topic: Topic, row: Row) -> None:
-        state = self._draft.partition(topic.number, row.partition)
+        state = self._draft.state.partition(topic.number, row.partition)
         if row.last_offset < state.end:
             self._already_here(named, topic, row, state)
         elif row.previous_end > state.end:
@@ -115,8 +115,8 @@ class RowApplier(TopicApplier):
         payload = self._start_payload(named, topic, row)
         if payload is None:
             return
-        state = self._draft.partition(topic.number, row.partition)
-        held = self._draft.held(topic.number, row.partition)
+        state = self._draft.state.partition(topic.number, row.partition)
+        held = self._draft.state.held(topic.number, row.partition)
         if row.base_offset <= state.end:
             return
         if payload.gap_from is not None and payload.gap_from > state.end:
@@ -132,7 +132,7 @@ class RowApplier(TopicApplier):
         try:
             return payloads.decode_start(row.batch)
         except CorruptBatch:
-            self._behind(named, row.partition, self._draft.partition(topic.number, row.partition).end, "crc")
+            self._behind(named, row.partition, self._draft.state.partition(topic.number, row.partition).end, "crc")
             return None
 
     def _after_link_began(self, row: Row) -> bool:
@@ -160,11 +160,11 @@ class RowApplier(TopicApplier):
         if named is None or not repair.last or repair.read_to < recorded:
             return
         note = self._note(named.incarnation, repair.partition)
-        topic = self._draft.by_incarnation(named.incarnation)
+        topic = self._draft.state.by_incarnation(named.incarnation)
         if note is None or note.behind.conflict or topic is None or repair.partition >= topic.partitions:
             return
         run = (self._frame.run.epoch, self._frame.run.counter)
-        if note.refused_in != run and self._draft.partition(topic.number, repair.partition).end >= repair.end:
+        if note.refused_in != run and self._draft.state.partition(topic.number, repair.partition).end >= repair.end:
             self._clear(note.behind)
 
 

@@ -45,12 +45,12 @@ class TopicApplier:
 
     def _topic(self, row: Row) -> None:
         named = self._named(row)
-        if self._draft.tombstone(named.incarnation) is not None:
+        if self._draft.state.tombstone(named.incarnation) is not None:
             return
         payload = self._topic_payload(named, row)
         if payload is None:
             return
-        known = self._draft.by_incarnation(named.incarnation)
+        known = self._draft.state.by_incarnation(named.incarnation)
         if known is not None:
             self._newer(known, payload, row)
             return
@@ -59,7 +59,7 @@ class TopicApplier:
         except InvalidName:
             self._wait(payload, "name")
             return
-        holder = self._draft.by_name(payload.name)
+        holder = self._draft.state.by_name(payload.name)
         if holder is None or (self._empty(holder) and payload.owner < holder.owner):
             self._create(payload, row, holder)
         else:
@@ -90,7 +90,7 @@ class TopicApplier:
         """Make the topic; whoever holds its name yields."""
         if holder is not None:
             bury(self._draft, holder, self._draft.stream_id, None, yielded=True)
-        topic = topic_of(self._draft.next_number(payload.name), payload)
+        topic = topic_of(self._draft.state.next_number(payload.name), payload)
         put_topic(self._draft, topic, self._origin(row), self._frame.source)
 
     def _wait(self, payload: TopicPayload, reason: str) -> None:
@@ -100,8 +100,8 @@ class TopicApplier:
 
     def _try_waiting(self, create: TopicPayload, row: Row) -> None:
         """The first record of an incarnation that waits has come: it gets its name if the holder is empty."""
-        holder = self._draft.by_name(create.name)
-        if self._draft.by_incarnation(create.incarnation) is not None or not _nameable(create.name):
+        holder = self._draft.state.by_name(create.name)
+        if self._draft.state.by_incarnation(create.incarnation) is not None or not _nameable(create.name):
             return
         if holder is None or self._empty(holder):
             self._create(create, row, holder)
@@ -112,16 +112,16 @@ class TopicApplier:
 
     def _empty(self, topic: Topic) -> bool:
         """Whether the topic never held a record."""
-        return all(self._draft.partition(topic.number, p).end == 0 for p in range(topic.partitions))
+        return all(self._draft.state.partition(topic.number, p).end == 0 for p in range(topic.partitions))
 
     def _topic_deleted(self, row: Row) -> None:
         named = self._named(row)
-        if self._draft.tombstone(named.incarnation) is not None or self._yielded(named, row):
+        if self._draft.state.tombstone(named.incarnation) is not None or self._yielded(named, row):
             return
-        known = self._draft.by_incarnation(named.incarnation)
+        known = self._draft.state.by_incarnation(named.incarnation)
         if known is None:
             # Remembered though it never was here: another path may still bring its create row.
-            number = self._draft.next_number(named.name)
+            number = self._draft.state.next_number(named.name)
             bury(self._draft, _unknown(number, named), self._origin(row), self._frame.source)
             return
         bury(self._draft, known, self._origin(row), self._frame.source)
@@ -136,7 +136,7 @@ class TopicApplier:
             self._behind(named, 0, 0, "crc")
             return True
         if payload.yielded:
-            for (_, incarnation, _), note in self._draft.notes(self._frame.link).items():
+            for (_, incarnation, _), note in self._draft.state.notes(self._frame.link).items():
                 if incarnation == named.incarnation:
                     self._clear(note.behind)
         return payload.yielded
@@ -147,7 +147,7 @@ class TopicApplier:
     # Notes
 
     def _note(self, incarnation: bytes, partition: int) -> Note | None:
-        return self._draft.note((self._frame.link, incarnation, partition))
+        return self._draft.state.note((self._frame.link, incarnation, partition))
 
     def _behind(self, named: FrameTopic, partition: int, end: int, reason: str) -> None:
         """Refuse a row: its partition must be brought again from `end`."""
@@ -169,11 +169,11 @@ class TopicApplier:
     def _note_all(
         self, topic: TopicPayload, partitions: Iterable[int], reason: str, create: TopicPayload | None
     ) -> None:
-        known = self._draft.by_incarnation(topic.incarnation)
+        known = self._draft.state.by_incarnation(topic.incarnation)
         for partition in partitions:
             note = self._note(topic.incarnation, partition)
             if note is None or self._outdated(note, reason, create):
-                end = 0 if known is None else self._draft.partition(known.number, partition).end
+                end = 0 if known is None else self._draft.state.partition(known.number, partition).end
                 behind = Behind(topic.name, topic.incarnation, partition, end, reason, self._draft.now_ms)
                 self._put_note(behind, None, create)
 

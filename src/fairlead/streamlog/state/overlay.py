@@ -19,7 +19,7 @@ class Overlay:
     """Reads as the state would read once the commit's rows so far were announced."""
 
     def __init__(self, state: ShardState) -> None:
-        self.state = state
+        self._state = state
         self.stream_id = state.stream_id
         self._topics: dict[int, Any] = {}
         self._names: dict[str, Any] = {}
@@ -39,7 +39,7 @@ class Overlay:
         return number_at(slice, self._counter(slice))
 
     def _counter(self, slice: int) -> int:
-        return self._counters.get(slice, self.state.next_counter[slice])
+        return self._counters.get(slice, self._state.next_counter[slice])
 
     def _use_number(self, number: int) -> None:
         slice = slice_of_number(number)
@@ -48,11 +48,11 @@ class Overlay:
     def has_topic(self, number: int) -> bool:
         if number in self._topics:
             return self._topics[number] is not _GONE
-        return self.state.has_topic(number)
+        return self._state.has_topic(number)
 
     def topic(self, number: int) -> Topic | None:
         if number not in self._topics:
-            return self.state.topic(number)
+            return self._state.topic(number)
         topic: Topic | None = _present(self._topics[number])
         return topic
 
@@ -60,59 +60,59 @@ class Overlay:
         if number in self._topics:
             topic = self._topics[number]
             return None if topic is _GONE else topic.owner
-        return self.state.owner(number)
+        return self._state.owner(number)
 
     def by_name(self, name: str) -> Topic | None:
         if name in self._names:
             number = self._names[name]
             return None if number is _GONE else self.topic(number)
-        number = self.state.number_of(name)
+        number = self._state.number_of(name)
         return None if number is None else self.topic(number)
 
     def by_incarnation(self, incarnation: bytes) -> Topic | None:
         if incarnation in self._incarnations:
             number = self._incarnations[incarnation]
             return None if number is _GONE else self.topic(number)
-        number = self.state.number_of_incarnation(incarnation)
+        number = self._state.number_of_incarnation(incarnation)
         return None if number is None else self.topic(number)
 
     def tombstone(self, incarnation: bytes) -> Tombstone | None:
-        return self._tombstones.get(incarnation) or self.state.tombstone(incarnation)
+        return self._tombstones.get(incarnation) or self._state.tombstone(incarnation)
 
     def partition(self, number: int, partition: int) -> PartitionState:
         found = self._partitions.get((number, partition))
         if found is not None:
             return found
-        return EMPTY_PARTITION if self._topics.get(number) is _GONE else self.state.partition(number, partition)
+        return EMPTY_PARTITION if self._topics.get(number) is _GONE else self._state.partition(number, partition)
 
     def held(self, number: int, partition: int) -> bool:
-        return (number, partition) in self._partitions or self.state.held(number, partition)
+        return (number, partition) in self._partitions or self._state.held(number, partition)
 
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         found = self._producers.get((number, partition, producer_id))
-        return found if found is not None else self.state.producer(number, partition, producer_id)
+        return found if found is not None else self._state.producer(number, partition, producer_id)
 
     def cursor(self, group: str, number: int, partition: int) -> Cursor | None:
         key = (group, number, partition)
-        return _present(self._cursors[key]) if key in self._cursors else self.state.cursor(*key)
+        return _present(self._cursors[key]) if key in self._cursors else self._state.cursor(*key)
 
     def position(self, key: PositionKey) -> LinkPosition | None:
-        return _present(self._positions[key]) if key in self._positions else self.state.position(key)
+        return _present(self._positions[key]) if key in self._positions else self._state.position(key)
 
     def positions(self, link: bytes) -> dict[tuple[int, int], LinkPosition]:
         """Positions of a link by (shard, slice) of the source."""
-        found = self.state.positions(link)
+        found = self._state.positions(link)
         for key, position in self._positions.items():
             if key[0] == link:
                 _set(found, (key[1], key[2]), position)
         return found
 
     def note(self, key: NoteKey) -> Note | None:
-        return _present(self._notes[key]) if key in self._notes else self.state.note(key)
+        return _present(self._notes[key]) if key in self._notes else self._state.note(key)
 
     def notes(self, link: bytes) -> dict[NoteKey, Note]:
         """All notes of a link."""
-        found = self.state.notes(link)
+        found = self._state.notes(link)
         for key, note in self._notes.items():
             if key[0] == link:
                 _set(found, key, note)
@@ -120,13 +120,13 @@ class Overlay:
 
     def every_note(self) -> dict[NoteKey, Note]:
         """The notes of all links."""
-        found = dict(self.state.all_notes())
+        found = dict(self._state.all_notes())
         for key, note in self._notes.items():
             _set(found, key, note)
         return found
 
     def entry(self, key: str) -> Any:
-        return _present(self._entries[key]) if key in self._entries else self.state.entry(key)
+        return _present(self._entries[key]) if key in self._entries else self._state.entry(key)
 
     # What rows do; see effects.py
 
@@ -144,7 +144,7 @@ class Overlay:
         self._use_number(tombstone.number)
         if remember:
             self._tombstones[incarnation] = tombstone
-        for key in [*self._notes, *self.state.all_notes()]:
+        for key in [*self._notes, *self._state.all_notes()]:
             if key[1] == incarnation:
                 self._notes[key] = _GONE
         if topic is None:

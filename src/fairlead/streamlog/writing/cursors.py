@@ -27,7 +27,7 @@ def commit_cursor(
         InvalidName: the group's name is empty or too long.
         InvalidValue: a negative offset, or more metadata than Kafka allows.
     """
-    topic_with(draft.topic(number), number, partition)
+    topic_with(draft.state.topic(number), number, partition)
     if not 1 <= len(group.encode()) <= GROUP_ID_BYTES_MAX:
         raise InvalidName(f"group name of {len(group)} characters: use 1 to {GROUP_ID_BYTES_MAX} bytes")
     text = metadata or ""
@@ -35,7 +35,7 @@ def commit_cursor(
         raise InvalidValue(f"group {group}: offset {offset} is negative")
     if len(text.encode()) > OFFSET_METADATA_BYTES_MAX:
         raise InvalidValue(f"group {group}: metadata of more than {OFFSET_METADATA_BYTES_MAX} bytes")
-    before = draft.cursor(group, number, partition)
+    before = draft.state.cursor(group, number, partition)
     if before is not None and (before.offset, before.leader_epoch, before.metadata) == (offset, leader_epoch, text):
         return before
     version = 1 if before is None else before.version + 1
@@ -46,7 +46,7 @@ def commit_cursor(
 
 def delete_cursor(draft: Draft, group: str, number: int, partition: int) -> bool:
     """Forget a group's offset in a partition; False if there was none."""
-    before = draft.cursor(group, number, partition)
+    before = draft.state.cursor(group, number, partition)
     if before is None:
         return False
     _put(draft, number, partition, CursorPayload(group, None, -1, "", draft.now_ms, before.version + 1))

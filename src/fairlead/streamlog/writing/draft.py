@@ -30,8 +30,8 @@ def _find_nothing(number: int, partition: int, offset: int) -> StoredBatch | Non
     return None
 
 
-class Draft(Overlay):
-    """The rows of the next commit and, by `Overlay`, the state as they leave it."""
+class Draft:
+    """The rows of the next commit, and the state as they leave it."""
 
     def __init__(
         self,
@@ -43,7 +43,9 @@ class Draft(Overlay):
         full: StorageFull | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        super().__init__(state)
+        self.state = Overlay(state)
+        """As the rows so far leave it; another one once rows were taken back."""
+        self.stream_id = state.stream_id
         self.commit = commit
         self.now_ms = max(now_ms, state.appended_at_last)
         """appended_at of every row; never below that of the commit before."""
@@ -53,6 +55,7 @@ class Draft(Overlay):
         self._full = full
         self._randomness = randomness or SystemRandomness()
         self._batches_at: dict[tuple[int, int], list[int]] = {}
+        self._announced = state
 
     def run(self, request: DraftRequest[T]) -> T:
         """Let one request add its rows; if it raises, it has added none."""
@@ -66,7 +69,7 @@ class Draft(Overlay):
 
     def _take_back(self, count: int) -> None:
         kept = self.rows[:count]
-        Overlay.__init__(self, self.state)
+        self.state = Overlay(self._announced)
         self.rows, self.batch_bytes, self._batches_at = [], 0, {}
         for row in kept:
             self._add(row)
@@ -102,7 +105,7 @@ class Draft(Overlay):
             StorageFull: the disk's reserve is reached.
         """
         self.room_for_batches()
-        before = self.partition(number, partition)
+        before = self.state.partition(number, partition)
         row = Row(
             Kind.BATCH,
             number,
@@ -144,7 +147,7 @@ class Draft(Overlay):
             raise InvalidValue(f"{kind.name} row of {len(data):,} bytes: at most {CONTROL_ROW_BYTES_MAX:,}")
         end, epoch = NO_OFFSET, NO_EPOCH
         if kind == Kind.START:
-            state = self.partition(number, partition)
+            state = self.state.partition(number, partition)
             end, epoch = state.end, state.epoch
         row = Row(
             kind,
@@ -167,7 +170,7 @@ class Draft(Overlay):
         return row
 
     def _add(self, row: Row) -> None:
-        effects.replay(self, row)
+        effects.replay(self.state, row)
         if row.kind == Kind.BATCH:
             self.batch_bytes += len(row.batch)
             self._batches_at.setdefault((row.topic, row.partition), []).append(len(self.rows))

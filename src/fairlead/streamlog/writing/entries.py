@@ -15,13 +15,13 @@ def put_entry(draft: Draft, key: str, value: Any) -> None:
     if value is None:
         raise ValueError("an entry's value is never null")
     plain = json.loads(json.dumps(value))
-    if draft.entry(key) != plain:
+    if draft.state.entry(key) != plain:
         draft.add_control(Kind.ENTRY, EntryPayload(key, plain))
 
 
 def delete_entry(draft: Draft, key: str) -> bool:
     """Delete an entry; False if there was none."""
-    if draft.entry(key) is None:
+    if draft.state.entry(key) is None:
         return False
     draft.add_control(Kind.ENTRY, EntryPayload(key, None))
     return True

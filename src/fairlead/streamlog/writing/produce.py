@@ -41,9 +41,9 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
     """
     epoch = _check_owner(draft, number, partition)
     header = batch.header
-    state = draft.partition(number, partition)
+    state = draft.state.partition(number, partition)
     if header.producer_id >= 0:
-        known = draft.producer(number, partition, header.producer_id)
+        known = draft.state.producer(number, partition, header.producer_id)
         if known is not None:
             duplicate_at = _check_sequence(header, known)
             if duplicate_at is not None:
@@ -57,7 +57,7 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
 
 def _check_owner(draft: Draft, number: int, partition: int) -> int:
     """The topic epoch, once the topic is known and ours."""
-    topic = topic_with(draft.topic(number), number, partition)
+    topic = topic_with(draft.state.topic(number), number, partition)
     if topic.owner != draft.stream_id:
         raise NotOwner(topic.name, topic.owner.hex())
     return topic.epoch

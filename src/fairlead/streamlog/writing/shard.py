@@ -57,11 +57,14 @@ class Shard:
         self._log = log
         self._health = log.health
         self.announced = log.announced
+        """Where the log stands and lies; for reading only."""
         self.state = log.announced.state
-        """What is announced."""
+        """What the announced rows have made."""
         self.reader = log.reader
+        """Batches of its partitions."""
         self.sizes = log.sizes
         self.epoch = log.epoch
+        """Of its writer."""
         self._executor = executor
         self._on_stop = on_stop
         self._loop = asyncio.get_running_loop()

@@ -32,10 +32,10 @@ def create_topic(
     """
     check_topic_name(name)
     _check_partitions(partitions)
-    if draft.by_name(name) is not None:
+    if draft.state.by_name(name) is not None:
         raise AlreadyExists(f"topic {name} exists")
     topic = Topic(
-        draft.next_number(name),
+        draft.state.next_number(name),
         name,
         incarnation or draft.new_id(),
         partitions,
@@ -81,14 +81,16 @@ def bury(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None, *,
 
 def release_waiting(draft: Draft, name: str) -> None:
     """A name is free: the incarnation that waited for it on some link is made, and brought from its beginning."""
-    waiting = [(key, note) for key, note in draft.every_note().items() if note.create and note.create.name == name]
+    waiting = [
+        (key, note) for key, note in draft.state.every_note().items() if note.create and note.create.name == name
+    ]
     if not waiting:
         return
     (_, incarnation, _), first = waiting[0]
     create = first.create
     assert create is not None
-    if draft.by_incarnation(incarnation) is None:
-        put_topic(draft, topic_of(draft.next_number(name), create), create.owner, None)
+    if draft.state.by_incarnation(incarnation) is None:
+        put_topic(draft, topic_of(draft.state.next_number(name), create), create.owner, None)
     for (of_link, of_incarnation, partition), note in waiting:
         if of_incarnation == incarnation:
             again = BehindPayload(of_link, name, incarnation, partition, 0, "gap", note.behind.noted_at)
@@ -129,7 +131,7 @@ def owned_topic(draft: Draft, name: str) -> Topic:
     Raises:
         UnknownTopic, NotOwner
     """
-    topic = draft.by_name(name)
+    topic = draft.state.by_name(name)
     if topic is None:
         raise UnknownTopic(f"topic {name} does not exist")
     if topic.owner != draft.stream_id:
