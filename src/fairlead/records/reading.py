@@ -24,7 +24,9 @@ from fairlead.records.decode import GROUP_BYTES, BatchesInBuffer, decode
 from fairlead.records.task import RecordsLost, Task
 from fairlead.storage.local import ReadOnlyLocalStorage
 from fairlead.streamlog.objects.format import Columns, read_columns
+from fairlead.streamlog.objects.side_by_side import runs
 from fairlead.streamlog.payloads import decode_start
+from fairlead.streamlog.reading.located import read_bytes
 from fairlead.streamlog.values import LogObject
 
 PIECE_BYTES = 16 * 1024 * 1024
@@ -119,9 +121,7 @@ class _TaskReader:
             yield piece
 
     def _bytes(self, columns: Columns, start: int, end: int) -> memoryview:
-        if columns.data is not None:
-            return columns.data[start - columns.data_position : end - columns.data_position]
-        return memoryview(self._files.get_range(columns.name, start, end - start))
+        return memoryview(read_bytes(self._files, columns, start, end))
 
     def _look_for_losses(self, columns: Columns) -> None:
         for place in self._chooser.starts(columns).tolist():
@@ -221,5 +221,5 @@ def _close_together(columns: Columns, places: Places) -> Iterator[Places]:
         return
     start = columns.position[places]
     end = start + columns.size[places]
-    breaks = (start[1:] - end[:-1] > SKIP_BYTES) | (np.diff((start - start[0]) // PIECE_BYTES) != 0)
-    yield from np.split(places, np.flatnonzero(breaks) + 1)
+    in_another_piece = np.diff((start - start[0]) // PIECE_BYTES) != 0
+    yield from np.split(places, runs(start, end, hole_bytes=SKIP_BYTES, apart=in_another_piece)[1:-1])

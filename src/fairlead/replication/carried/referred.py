@@ -25,6 +25,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.frames.codec import encode_frame_head, sealed, sealed_bytes
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.side_by_side import runs
 from fairlead.streamlog.reading.located import LocatedRows, stretches
 
 REFER_BYTES: Final = 256 * 1024
@@ -71,8 +72,8 @@ class ReferredFrame:
         )
         views = [memoryview(stretch) for stretch in read]
         end = start + self.size
-        breaks = np.flatnonzero((end[:-1] != start[1:]) | (of_row[:-1] != of_row[1:]))
-        firsts, lasts = np.concatenate(([0], breaks + 1)), np.concatenate((breaks, [len(end) - 1]))
+        bounds = runs(start, end, apart=of_row[:-1] != of_row[1:])
+        firsts, lasts = bounds[:-1], bounds[1:] - 1
         pieces = zip(of_row[firsts].tolist(), start[firsts].tolist(), end[lasts].tolist(), strict=True)
         return [views[stretch][low:high] for stretch, low, high in pieces]
 

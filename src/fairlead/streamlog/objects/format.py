@@ -23,6 +23,7 @@ from typing_extensions import Buffer
 from fairlead.model.errors import Damaged, Missing
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects import layout
+from fairlead.streamlog.objects.side_by_side import runs
 from fairlead.streamlog.rows import FORMAT_VERSION, Kind, Row
 
 ObjectKind = Literal["commit", "segment"]
@@ -109,9 +110,8 @@ class Columns:
             raise ValueError(f"{self.name}: batches are not loaded")
         starts = self.position - self.data_position
         ends = starts + self.size
-        breaks = np.flatnonzero(ends[:-1] != starts[1:])
-        lows = starts[np.concatenate(([0], breaks + 1))].tolist()
-        highs = ends[np.concatenate((breaks, [len(self) - 1]))].tolist()
+        bounds = runs(starts, ends)
+        lows, highs = starts[bounds[:-1]].tolist(), ends[bounds[1:] - 1].tolist()
         data = self.data
         return [data[low:high] for low, high in zip(lows, highs, strict=True)]
 

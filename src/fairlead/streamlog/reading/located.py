@@ -24,6 +24,7 @@ from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects.format import Columns, join, read_columns, read_whole
+from fairlead.streamlog.objects.side_by_side import runs
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind
 from fairlead.streamlog.values import LogObject
 
@@ -292,7 +293,7 @@ def load(storage: Storage, found: LocatedRows) -> Columns:
         return _gather(found)
     columns = found.columns
     pieces, of_row, start = stretches(
-        lambda place, low, high: _bytes(storage, found.objects[place], low, high),
+        lambda place, low, high: read_bytes(storage, found.objects[place], low, high),
         found.object,
         columns.position,
         columns.position + columns.size,
@@ -317,9 +318,12 @@ def stretches(
     of_row, start = np.empty(len(object), np.int64), np.empty(len(object), np.int64)
     for place in np.unique(object).tolist():
         rows = np.flatnonzero(object == place)
-        lows, highs = _ranges(starts[rows], ends[rows])
-        found = np.searchsorted(lows, starts[rows], side="right") - 1
-        of_row[rows], start[rows] = len(pieces) + found, starts[rows] - lows[found]
+        rows = rows[np.argsort(starts[rows], kind="stable")]
+        low, high = starts[rows], ends[rows]
+        bounds = runs(low, high, hole_bytes=_HOLE_BYTES)
+        lows, highs = low[bounds[:-1]], high[bounds[1:] - 1]
+        found = np.repeat(np.arange(len(lows)), np.diff(bounds))
+        of_row[rows], start[rows] = len(pieces) + found, low - lows[found]
         pieces += [read(place, low, high) for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
     return pieces, of_row, start
 
@@ -336,15 +340,8 @@ def _gather(found: LocatedRows) -> Columns:
     return replace(found.columns, name="", position=position, data=data, data_position=0)
 
 
-def _bytes(storage: Storage, source: Columns, low: int, high: int) -> bytes | memoryview:
+def read_bytes(storage: Storage, source: Columns, low: int, high: int) -> bytes | memoryview:
+    """Bytes [low, high) of an object, of which at least the columns are there."""
     if source.data is not None:
         return source.data[low - source.data_position : high - source.data_position]
     return storage.get_range(source.name, low, high - low)
-
-
-def _ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Byte ranges [low, high) that cover all [start, end), in order, small holes included."""
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], ends[order]
-    breaks = np.flatnonzero(starts[1:] - ends[:-1] > _HOLE_BYTES)
-    return starts[np.concatenate(([0], breaks + 1))], ends[np.concatenate((breaks, [len(ends) - 1]))]
