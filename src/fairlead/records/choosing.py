@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fairlead.records.client import RecordsClient
 from fairlead.records.task import Bounds, Choice
-from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.rows import Kind
 
 Places = npt.NDArray[np.intp]

@@ -23,7 +23,8 @@ from fairlead.records.client import RecordsClient
 from fairlead.records.decode import GROUP_BYTES, BatchesInBuffer, decode
 from fairlead.records.task import RecordsLost, Task
 from fairlead.storage.local import ReadOnlyLocalStorage
-from fairlead.streamlog.objects.format import Columns, read_columns
+from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.objects.side_by_side import runs
 from fairlead.streamlog.payloads import decode_start
 from fairlead.streamlog.reading.located import read_bytes

@@ -13,7 +13,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.merging.garbage import unreferenced
 from fairlead.streamlog.objects import checkpoint, format, opening
 from fairlead.streamlog.objects import manifest as manifests
-from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.rows import Kind, Row
 

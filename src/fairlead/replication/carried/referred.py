@@ -24,7 +24,7 @@ from fairlead.replication.carried.rows import LinkFrame
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.frames.codec import encode_frame_head, sealed, sealed_bytes
 from fairlead.streamlog.frames.frame import Frame
-from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.side_by_side import runs
 from fairlead.streamlog.reading.located import LocatedRows, stretches
 

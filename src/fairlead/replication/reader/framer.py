@@ -15,7 +15,7 @@ from fairlead.replication.reader.log_view import LogView
 from fairlead.streamlog import payloads
 from fairlead.streamlog.frames.codec import encode_frame, encode_frame_columns
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
-from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.located import LocatedRows
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import epoch_before

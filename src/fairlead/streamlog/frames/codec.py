@@ -25,7 +25,7 @@ from fairlead.model.names import SLICES
 from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format, layout
-from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.values import GrantRun
 
 FRAME_VERSION: Final = 1

@@ -24,7 +24,7 @@ from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.merging.survivors import Merged, deleted_rows, merge
 from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import checkpoint, format
-from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.manifest import CheckpointEntry, SegmentEntry, SegmentKind, SliceCount
 from fairlead.streamlog.reading.lasting import replay_rows, replay_segments
 from fairlead.streamlog.reading.located import LocatedRows, load, open_object, sendable, together

@@ -22,7 +22,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
-from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.payloads import History, StartPayload
 from fairlead.streamlog.reading.located import LocatedRows, load
 from fairlead.streamlog.rows import NO_OFFSET, NO_TOPIC, Kind, Row

@@ -25,7 +25,7 @@ from fairlead.model.errors import (
 from fairlead.protocol.batch import CRC_AT, CRC_BYTES, check_stored, empty_batch, first_at_or_after, read_header
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects import format
-from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.health import Health
 from fairlead.streamlog.reading.index import Entry, first_at

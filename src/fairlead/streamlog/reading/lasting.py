@@ -20,7 +20,7 @@ from typing_extensions import Buffer
 
 from fairlead.protocol.batch import NO_PRODUCER, producer_ids
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.objects.format import Columns
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, load, open_object, together
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state import effects

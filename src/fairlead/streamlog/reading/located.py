@@ -23,7 +23,8 @@ from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.numbers import slices_of_numbers
-from fairlead.streamlog.objects.format import Columns, join, read_columns, read_whole
+from fairlead.streamlog.objects.columns import Columns, join
+from fairlead.streamlog.objects.format import read_columns, read_whole
 from fairlead.streamlog.objects.side_by_side import runs
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind
 from fairlead.streamlog.values import LogObject
