@@ -8,33 +8,18 @@ stops the log, which says so by name.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fairlead.model.errors import (
-    CorruptBatch,
-    Damaged,
-    OffsetOutOfRange,
-)
+from fairlead.model.errors import CorruptBatch, Damaged, OffsetOutOfRange
 from fairlead.protocol.batch import CRC_AT, CRC_BYTES, check_stored, empty_batch, first_at_or_after, read_header
-from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
-from fairlead.streamlog.objects import format
-from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.health import Health
-from fairlead.streamlog.reading.index import Entry, first_at
+from fairlead.streamlog.reading.places import BatchPlace, BatchPlaces
 from fairlead.streamlog.reading.read_ahead import ReadAhead
 from fairlead.streamlog.values import NotLoaded, PartitionState, RowKey, StoredBatch, stored, topic_with
 
-N = TypeVar("N", int, NDArray[np.int64])
-COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
-BYTES_PER_ROW = 140
 STORED_KEPT = 1_000_000
 COALESCE_BYTES_MAX = 64 * 1024 * 1024
 
@@ -48,40 +33,13 @@ class Fetched(NamedTuple):
     log_start: int
 
 
-class _BatchPlace(NamedTuple):
-    """A batch in an object."""
-
-    name: str
-    position: int
-    size: int
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    epoch: int
-    origin: bytes | None
-
-
-class _Indexed(NamedTuple):
-    """Columns of an object, with the key by which a data segment is sorted."""
-
-    columns: Columns
-    keys: NDArray[np.int64]
-
-
-def _sort_key(slice: N, number: N, partition: N) -> N:
-    """By which a data segment is sorted, and then by offset; of one batch, or of each in arrays."""
-    return slice << 48 | number << 16 | partition
-
-
 class LogReader:
     """Reads one shard's log. Any thread may call it."""
 
     def __init__(self, log: AnnouncedLog, health: Health) -> None:
         self._log = log
         self._health = health
-        self._lock = threading.Lock()
-        self._columns: OrderedDict[str, _Indexed] = OrderedDict()
-        self._columns_bytes = 0
+        self._places = BatchPlaces(log)
         self._stored: OrderedDict[RowKey, StoredBatch | None] = OrderedDict()
         self._ahead = ReadAhead(self._read_on)
 
@@ -159,9 +117,9 @@ class LogReader:
         self, number: int, partition: int, offset: int, max_bytes: int, state: PartitionState
     ) -> list[bytes | memoryview]:
         batches: list[bytes | memoryview] = []
-        chosen: list[_BatchPlace] = []
+        chosen: list[BatchPlace] = []
         room = max_bytes
-        for piece in self._pieces(number, partition, offset):
+        for piece in self._places.from_offset(number, partition, offset):
             if piece.base_offset > offset or (chosen and piece.size > room):
                 break
             chosen.append(piece)
@@ -173,11 +131,11 @@ class LogReader:
         now = self._state(number, partition)
         if offset < now.start:
             raise OffsetOutOfRange(offset, now.start, now.end)
-        end = next((p.base_offset for p in self._pieces(number, partition, offset)), state.end)
+        end = next((p.base_offset for p in self._places.from_offset(number, partition, offset)), state.end)
         batches.append(empty_batch(offset, end - 1, state.epoch))
         return batches
 
-    def _read(self, pieces: Sequence[_BatchPlace]) -> list[bytes | memoryview]:
+    def _read(self, pieces: Sequence[BatchPlace]) -> list[bytes | memoryview]:
         batches: list[bytes | memoryview] = []
         for run in _neighbours(pieces):
             start = run[0].position
@@ -188,54 +146,6 @@ class LogReader:
                 _check(piece, batch)
                 batches.append(batch)
         return batches
-
-    def _pieces(self, number: int, partition: int, offset: int) -> Iterator[_BatchPlace]:
-        """Batches of a partition from the one that ends at or after `offset`, in order."""
-        entries = list(self._log.tail.entries(number, partition))
-        first_in_tail = entries[0].base_offset if entries else None
-        if first_in_tail is None or offset < first_in_tail:
-            for piece in self._in_segments(number, partition, offset):
-                offset = piece.last_offset + 1
-                yield piece
-        for entry in entries[first_at(entries, offset) :]:
-            yield self._in_commit(entry)
-
-    def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[_BatchPlace]:
-        """Runs lie in the order of commits; the segments of a run in that of their names, which says nothing."""
-        slice = slice_of_number(number)
-        key = _sort_key(slice, number, partition)
-        wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[slice].rows)
-        for _, run in itertools.groupby(wanted, lambda segment: (segment.first, segment.end)):
-            stretches: list[tuple[int, Columns, range]] = []
-            for segment in run:
-                columns, keys = self._indexed(segment.name)
-                low, high = np.searchsorted(keys, [key, key + 1])
-                low += np.searchsorted(columns.last_offset[low:high], offset)
-                if low < high:
-                    stretches.append((int(columns.base_offset[low]), columns, range(int(low), int(high))))
-            for _, columns, places in sorted(stretches, key=itemgetter(0)):
-                yield from (_piece(columns, place) for place in places)
-
-    def _in_commit(self, entry: Entry) -> _BatchPlace:
-        columns, _ = self._indexed(self._log.manifest.commit_name(entry.commit))
-        return _piece(columns, entry.place)
-
-    def _indexed(self, name: str) -> _Indexed:
-        with self._lock:
-            found = self._columns.get(name)
-            if found is not None:
-                self._columns.move_to_end(name)
-                return found
-        columns = format.read_columns(self._log.storage, name)
-        numbers = columns.topic.astype(np.int64)
-        found = _Indexed(columns, _sort_key(slices_of_numbers(numbers), numbers, columns.partition.astype(np.int64)))
-        with self._lock:
-            if name not in self._columns:
-                self._columns[name] = found
-                self._columns_bytes += _weight(found)
-                while self._columns_bytes > COLUMNS_CACHE_BYTES and len(self._columns) > 1:
-                    self._columns_bytes -= _weight(self._columns.popitem(last=False)[1])
-        return found
 
     # What is stored at an offset, for the apply rule
 
@@ -271,7 +181,7 @@ class LogReader:
             self._stored.popitem(last=False)
 
     def _load(self, number: int, partition: int, offset: int) -> StoredBatch | None:
-        piece = next(self._pieces(number, partition, offset), None)
+        piece = next(self._places.from_offset(number, partition, offset), None)
         if piece is None or piece.base_offset > offset:
             return None
         crc = self._log.storage.get_range(piece.name, piece.position + CRC_AT, CRC_BYTES)
@@ -289,7 +199,7 @@ class LogReader:
         state = self._state(number, partition)
         self._health.check_running()
         with self._health.stopped_by_failed_reads():
-            for piece in self._pieces(number, partition, state.start):
+            for piece in self._places.from_offset(number, partition, state.start):
                 if piece.max_timestamp >= timestamp_ms:
                     found = first_at_or_after(self._read([piece])[0], timestamp_ms)
                     if found is not None and found[0] >= state.start:
@@ -301,7 +211,7 @@ class LogReader:
         state = self._state(number, partition)
         self._health.check_running()
         with self._health.stopped_by_failed_reads():
-            pieces = self._pieces(number, partition, state.start)
+            pieces = self._places.from_offset(number, partition, state.start)
             newest = max(pieces, key=lambda piece: piece.max_timestamp, default=None)
             return None if newest is None else first_at_or_after(self._read([newest])[0], newest.max_timestamp)
 
@@ -314,28 +224,9 @@ def _within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes
     ]
 
 
-def _weight(indexed: _Indexed) -> int:
-    data = indexed.columns.data
-    return len(indexed.keys) * BYTES_PER_ROW + (0 if data is None else data.nbytes)
-
-
-def _piece(columns: Columns, place: int) -> _BatchPlace:
-    origin = bytes(columns.origin[place]) if columns.origin_set[place] else None
-    return _BatchPlace(
-        columns.name,
-        int(columns.position[place]),
-        int(columns.size[place]),
-        int(columns.base_offset[place]),
-        int(columns.last_offset[place]),
-        int(columns.max_timestamp[place]),
-        int(columns.epoch[place]),
-        origin,
-    )
-
-
-def _neighbours(pieces: Sequence[_BatchPlace]) -> Iterator[list[_BatchPlace]]:
+def _neighbours(pieces: Sequence[BatchPlace]) -> Iterator[list[BatchPlace]]:
     """Pieces that lie side by side in one object, together, up to 64 MB."""
-    run: list[_BatchPlace] = []
+    run: list[BatchPlace] = []
     for piece in pieces:
         if run and (
             run[-1].name != piece.name
@@ -349,7 +240,7 @@ def _neighbours(pieces: Sequence[_BatchPlace]) -> Iterator[list[_BatchPlace]]:
         yield run
 
 
-def _check(piece: _BatchPlace, batch: memoryview) -> None:
+def _check(piece: BatchPlace, batch: memoryview) -> None:
     try:
         check_stored(batch, piece.base_offset, piece.last_offset)
     except CorruptBatch as error:

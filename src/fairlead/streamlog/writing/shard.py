@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +19,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging.runners import Merger, merger_of
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.writing.draft import DraftRequest
+from fairlead.streamlog.writing.turns import UpkeepTurns
 from fairlead.streamlog.writing.watches import Watch, Watches
 from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, Sealed, ShardLog
 
@@ -322,54 +323,20 @@ class Shard:
 
     async def _keep_up(self, merger: Merger) -> None:
         """Merge and delete every few seconds, until the shard closes or stops."""
+        turns = UpkeepTurns(self._log.upkeep, self._executor, self._evaluating, self._watches)
         while self.stopped is None:
             await asyncio.sleep(self._log.settings.merge_interval_seconds)
             try:
                 # Between jobs too: under load one follows the other, and a job that needs room may not find it.
-                await self._sweep()
-                while self.stopped is None and await self._merge_once(merger):
-                    await self._sweep()
+                await turns.sweep()
+                while self.stopped is None and await turns.merge(merger):
+                    await turns.sweep()
             except (Fenced, Damaged) as error:
                 self._stop(error)
             except Exception as error:
                 # Merging only rearranges what is durable: what failed is shown, and planned again at the next interval.
                 self.upkeep_failures += 1
                 self.upkeep_error = error
-
-    async def _merge_once(self, merger: Merger) -> bool:
-        """Do one merge job; False if there is none."""
-        async with self._evaluating:
-            job = self._log.upkeep.plan()
-        if job is None:
-            return False
-        result = await merger.run(job)
-        upkeep = self._log.upkeep
-        prepared = await self._loop.run_in_executor(self._executor, upkeep.prepare, result)
-        async for moved in self._in_turns(upkeep.raise_starts(prepared)):
-            self._watches.wake(moved)
-        async with self._evaluating:
-            upkeep.finish(prepared)
-        async for _ in self._in_turns(upkeep.forget()):
-            pass
-        return True
-
-    async def _in_turns(self, steps: Iterator[T]) -> AsyncIterator[T]:
-        """Steps that change what others see, each while nothing is evaluated on a thread, others' turns in between."""
-        while True:
-            async with self._evaluating:
-                found = next(steps, None)
-            if found is None:
-                return
-            yield found
-            await asyncio.sleep(0)
-
-    async def _sweep(self) -> None:
-        upkeep = self._log.upkeep
-        async with self._evaluating:
-            upkeep.expire_producers()
-        due = upkeep.take_due()
-        if due:
-            await self._loop.run_in_executor(self._executor, upkeep.sweep, due)
 
     async def close(self, *, checkpoint: bool = False) -> None:
         """Finish what is queued, then stop; with `checkpoint` leave one, where a start would be slow without."""

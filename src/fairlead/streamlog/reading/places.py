@@ -1,0 +1,125 @@
+"""Where the batches of a partition lie on disk, by the columns of commits and segments; these are kept for a while."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
+from fairlead.streamlog.objects import format
+from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.reading.announced import AnnouncedLog
+from fairlead.streamlog.reading.index import Entry, first_at
+
+N = TypeVar("N", int, NDArray[np.int64])
+COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
+BYTES_PER_ROW = 140
+
+
+class BatchPlace(NamedTuple):
+    """A batch in an object."""
+
+    name: str
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    epoch: int
+    origin: bytes | None
+
+
+class _Indexed(NamedTuple):
+    """Columns of an object, with the key by which a data segment is sorted."""
+
+    columns: Columns
+    keys: NDArray[np.int64]
+
+
+def _sort_key(slice: N, number: N, partition: N) -> N:
+    """By which a data segment is sorted, and then by offset; of one batch, or of each in arrays."""
+    return slice << 48 | number << 16 | partition
+
+
+class BatchPlaces:
+    """Of one log. Any thread may call it."""
+
+    def __init__(self, log: AnnouncedLog) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._columns: OrderedDict[str, _Indexed] = OrderedDict()
+        self._columns_bytes = 0
+
+    def from_offset(self, number: int, partition: int, offset: int) -> Iterator[BatchPlace]:
+        """Batches of a partition from the one that ends at or after `offset`, in order."""
+        entries = list(self._log.tail.entries(number, partition))
+        first_in_tail = entries[0].base_offset if entries else None
+        if first_in_tail is None or offset < first_in_tail:
+            for piece in self._in_segments(number, partition, offset):
+                offset = piece.last_offset + 1
+                yield piece
+        for entry in entries[first_at(entries, offset) :]:
+            yield self._in_commit(entry)
+
+    def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[BatchPlace]:
+        """Runs lie in the order of commits; the segments of a run in that of their names, which says nothing."""
+        slice = slice_of_number(number)
+        key = _sort_key(slice, number, partition)
+        wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[slice].rows)
+        for _, run in itertools.groupby(wanted, lambda segment: (segment.first, segment.end)):
+            stretches: list[tuple[int, Columns, range]] = []
+            for segment in run:
+                columns, keys = self._indexed(segment.name)
+                low, high = np.searchsorted(keys, [key, key + 1])
+                low += np.searchsorted(columns.last_offset[low:high], offset)
+                if low < high:
+                    stretches.append((int(columns.base_offset[low]), columns, range(int(low), int(high))))
+            for _, columns, places in sorted(stretches, key=itemgetter(0)):
+                yield from (_piece(columns, place) for place in places)
+
+    def _in_commit(self, entry: Entry) -> BatchPlace:
+        columns, _ = self._indexed(self._log.manifest.commit_name(entry.commit))
+        return _piece(columns, entry.place)
+
+    def _indexed(self, name: str) -> _Indexed:
+        with self._lock:
+            found = self._columns.get(name)
+            if found is not None:
+                self._columns.move_to_end(name)
+                return found
+        columns = format.read_columns(self._log.storage, name)
+        numbers = columns.topic.astype(np.int64)
+        found = _Indexed(columns, _sort_key(slices_of_numbers(numbers), numbers, columns.partition.astype(np.int64)))
+        with self._lock:
+            if name not in self._columns:
+                self._columns[name] = found
+                self._columns_bytes += _weight(found)
+                while self._columns_bytes > COLUMNS_CACHE_BYTES and len(self._columns) > 1:
+                    self._columns_bytes -= _weight(self._columns.popitem(last=False)[1])
+        return found
+
+
+def _weight(indexed: _Indexed) -> int:
+    data = indexed.columns.data
+    return len(indexed.keys) * BYTES_PER_ROW + (0 if data is None else data.nbytes)
+
+
+def _piece(columns: Columns, place: int) -> BatchPlace:
+    origin = bytes(columns.origin[place]) if columns.origin_set[place] else None
+    return BatchPlace(
+        columns.name,
+        int(columns.position[place]),
+        int(columns.size[place]),
+        int(columns.base_offset[place]),
+        int(columns.last_offset[place]),
+        int(columns.max_timestamp[place]),
+        int(columns.epoch[place]),
+        origin,
+    )
