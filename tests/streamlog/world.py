@@ -21,7 +21,7 @@ from fairlead.streamlog.merging.job import MergeResult
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind, Row
-from fairlead.streamlog.values import GrantRun, Topic, epoch_before
+from fairlead.streamlog.values import GrantRun, LogObject, Topic, epoch_before
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.produce import ProduceResult
 from fairlead.streamlog.writing.shard import Shard
@@ -156,10 +156,13 @@ def batch_of(*values: bytes, producer_id: int = -1, epoch: int = -1, sequence: i
 def rows_of(log: ShardLog | Shard, from_commit: int = 0, to_commit: int | None = None) -> list[Row]:
     """All rows of the announced commits [from, to), in the order of the log."""
     end = log.announced.end if to_commit is None else to_commit
-    found: list[Row] = []
-    for item in log.announced.objects(from_commit, end):
-        rows = format.read_whole(log.announced.storage.get(item.name), item.name).rows()
-        found += [row for row in rows if from_commit <= row.commit < end]
+    rows = rows_in(log.announced.storage, log.announced.objects(from_commit, end))
+    return [row for row in rows if from_commit <= row.commit < end]
+
+
+def rows_in(storage: Storage, objects: Iterable[LogObject]) -> list[Row]:
+    """All rows of these objects, in the order of the log."""
+    found = [row for item in objects for row in format.read_whole(storage.get(item.name), item.name).rows()]
     return sorted(found, key=lambda row: (row.commit, row.row))
 
 

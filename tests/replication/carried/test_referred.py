@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.replication.fakes import DESTINATION, LINK, RUN, SOURCE
-from tests.streamlog.reading.test_located import Log
+from tests.streamlog.reading.test_slices import Log
 from tests.support.rows import batch_row, control_row
 
 from fairlead.model.errors import Damaged, Missing
@@ -17,7 +17,7 @@ from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.frames.codec import encode_frame_columns
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.objects import format
-from fairlead.streamlog.reading.located import SlicePart, read_slices
+from fairlead.streamlog.reading.slices import SlicePart, read_slices
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import LogObject
 

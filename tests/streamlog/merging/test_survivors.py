@@ -22,6 +22,8 @@ from tests.streamlog.world import (
     made,
     opened,
     produced,
+    rows_in,
+    rows_of,
 )
 from tests.support.batches import produce
 from tests.support.rows import batch_row, control_row
@@ -34,7 +36,7 @@ from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.payloads import StartPayload, TopicPayload
-from fairlead.streamlog.reading.located import read_slices, replay
+from fairlead.streamlog.reading.slices import read_slices
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.values import LogObject
@@ -207,8 +209,7 @@ def test_after_the_time_to_live_no_data_is_left(seed: int, more: int) -> None:
     ends = {key: max(held) + 1 for key, held in world.values.items()}
     starts = {
         (row.topic, row.partition): payloads.decode_start(row.batch)
-        for columns in replay(world.log.announced.storage, world.log.announced.objects(0, world.log.announced.end))
-        for row in columns.rows()
+        for row in rows_of(world.log)
         if row.kind == Kind.START
     }
     assert {key: start.log_end for key, start in starts.items() if key in ends} == ends
@@ -279,11 +280,7 @@ def test_records_of_a_deleted_topic_go_when_space_is_short_or_time_has_passed() 
     assert log.upkeep.plan() is None
     clock.pass_ms(700_000)
     assert world.merge() > 0
-    rows = [
-        row
-        for columns in replay(log.announced.storage, log.announced.objects(0, log.announced.end))
-        for row in columns.rows()
-    ]
+    rows = rows_of(log)
     assert {row.kind for row in rows if row.topic == number} == {Kind.TOPIC_DELETED}
     assert stored(log) == {(other, 0): [(offset, offset) for offset in range(6)]}
     assert log.upkeep.plan() is None
@@ -297,7 +294,7 @@ def merged(storage: MemoryStorage, rows: list[Row], **changes: Any) -> list[Row]
     )
     result = run_job.run(storage, SeededRandomness(1), replace(job, **changes))
     assert result.removed == ("in",)
-    return [row for columns in replay(storage, [s.object for s in result.added]) for row in columns.rows()]
+    return rows_in(storage, [s.object for s in result.added])
 
 
 def topic_row(number: int, commit: int, **changes: Any) -> Row:
@@ -387,11 +384,7 @@ def test_a_deleted_entry_leaves_nothing_at_the_begin_of_the_log() -> None:
     log = fresh(settings=TINY)
     committed(log, lambda d: put_entry(d, "k", 1))
     committed(log, lambda d: delete_entry(d, "k"))
-    rows = [
-        row
-        for columns in replay(log.announced.storage, log.announced.objects(0, log.announced.end))
-        for row in columns.rows()
-    ]
+    rows = rows_of(log)
     assert merged(MemoryStorage(), rows, at_begin=True) == []
     assert merged(MemoryStorage(), rows) == rows[-1:]
 
@@ -407,7 +400,7 @@ def test_outputs_are_cut_at_the_largest_size() -> None:
     result = run_job.run(storage, SeededRandomness(1), job)
     assert len(result.added) > 5
     assert all(storage.size(segment.name) == segment.bytes < 30_000 for segment in result.added)
-    assert [row for columns in replay(storage, [s.object for s in result.added]) for row in columns.rows()] == rows
+    assert rows_in(storage, [s.object for s in result.added]) == rows
     total = np.sum([[count.rows for count in segment.slices] for segment in result.added], axis=0)
     assert total[:4].tolist() == [20, 20, 20, 0]
 

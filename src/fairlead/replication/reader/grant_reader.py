@@ -22,7 +22,8 @@ from fairlead.replication.reader.in_thread import in_thread
 from fairlead.replication.reader.log_view import LogView, Send
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.columns import Columns
-from fairlead.streamlog.reading.located import LocatedRows, Route, SlicePart, bytes_in_frame, read_slices
+from fairlead.streamlog.reading.located import LocatedRows
+from fairlead.streamlog.reading.slices import Route, SlicePart, bytes_in_frame, read_slices
 from fairlead.streamlog.values import LogObject
 from fairlead.wire.messages import Done, Grant, ReadReport, RepairGrant
 

@@ -18,7 +18,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.frames.frame import Repair
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.columns import Columns
-from fairlead.streamlog.reading.located import bytes_in_frame, read_partition
+from fairlead.streamlog.reading.slices import bytes_in_frame, read_partition
 from fairlead.streamlog.rows import Kind
 from fairlead.wire.messages import Done, Located, RepairGrant, RepairPartition
 

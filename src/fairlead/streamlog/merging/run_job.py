@@ -27,7 +27,8 @@ from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.manifest import CheckpointEntry, SegmentEntry, SegmentKind, SliceCount
 from fairlead.streamlog.reading.lasting import replay_rows, replay_segments
-from fairlead.streamlog.reading.located import LocatedRows, load, open_object, sendable, together
+from fairlead.streamlog.reading.located import LocatedRows, load, open_object, together
+from fairlead.streamlog.reading.slices import sendable
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState

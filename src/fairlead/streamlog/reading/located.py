@@ -1,57 +1,28 @@
-"""Rows out of objects that the server named, in the order of the log; used by Spark tasks, replay and fsck.
+"""Rows of several objects, and their batches: read later, in as few pieces as are worth it, by whoever needs them.
 
-A reader never lists. Comes in: names of objects and from which commit each slice is wanted. Goes out: rows in commit
-order, cut only between commits, with their batches. A segment's rows are sorted by (slice, topic, partition, offset),
-so its columns are read first, then the byte ranges of the wanted batches; or, for a frame that another process will
-read (`refer_bytes`), those ranges are only named. Work is done on arrays, not row by row.
-
-Raises everywhere: `Missing` (ask the server again), `Damaged`, `StorageUnavailable`.
+Raises everywhere: `Missing` (ask again for the objects), `Damaged`, `StorageUnavailable`.
 """
 
 from __future__ import annotations
 
-import itertools
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead.model.limits import FRAME_BYTES_MAX
-from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects.columns import Columns, join
 from fairlead.streamlog.objects.format import read_columns, read_whole
 from fairlead.streamlog.objects.side_by_side import runs
-from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind
+from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import LogObject
 
-FRAME_BYTES: Final = 1 << 20
 LOAD_BYTES: Final = 64 << 20
-"""A slice of a segment up to this size is loaded at once, a larger one frame by frame."""
-COMMITS_AT_ONCE: Final = 256
-"""So many single commits are looked at before frames of them are handed out."""
-PART_BYTES_MAX: Final = FRAME_BYTES_MAX // 2
-"""Only a single commit makes a larger part."""
-ROW_BYTES: Final = 96
-"""What a row costs in a frame besides its batch."""
+"""Of rows that lie together about so much is loaded at once, what is larger part by part."""
 _HOLE_BYTES: Final = 16 * 1024
 """Unwanted bytes between two wanted ranges that are read along rather than by another call."""
-_SENT: Final = np.isin(np.arange(256), sorted(LOCAL_KINDS | NOT_YET_SENT_KINDS), invert=True)
-"""By kind of row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Which rows go to a destination."""
-
-    destination: bytes
-    """Id of the replica stream: rows that began there or came from there are not sent to it."""
-    own_only: bool = False
-    """`-forward own`: only rows that no link brought here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,173 +37,15 @@ class LocatedRows:
         return LocatedRows(self.columns.take(places), self.objects, self.object[places])
 
 
-@dataclass(frozen=True, slots=True)
-class SlicePart:
-    """All rows of a slice in the commits [from_commit, to_commit), at least one."""
-
-    slice: int
-    from_commit: int
-    to_commit: int
-    columns: Columns
-    """With their batches, unless these are `referred`."""
-    referred: LocatedRows | None = None
-    """The same rows, and where their batches lie."""
-
-
-def sendable(columns: Columns, route: Route | None = None) -> NDArray[np.bool_]:
-    """Which rows may go over a link; `route` None asks only what is local."""
-    wanted: NDArray[np.bool_] = _SENT[columns.kind] & (columns.topic != NO_TOPIC)
-    if route is not None:
-        wanted &= ~columns.has_id("origin", route.destination) & ~columns.has_id("via", route.destination)
-        if route.own_only:
-            wanted &= ~columns.via_set
-    return wanted
-
-
-def read_slices(
-    storage: Storage,
-    objects: Sequence[LogObject],
-    from_commits: Mapping[int, int],
-    *,
-    route: Route | None = None,
-    frame_bytes: int = FRAME_BYTES,
-    refer_bytes: int | None = None,
-) -> Iterator[SlicePart]:
-    """Rows of these slices, each from its own commit on, in parts near `frame_bytes`.
-
-    A part of `refer_bytes` or more is not loaded but referred to; one with control rows is cut near it and loaded. None
-    loads all.
-
-    Parts of a slice come in commit order and touch: each begins where the one before ended. When the iterator ends,
-    every slice has been read to the end of `objects`; a slice without a row has no part. A commit is never cut, so a
-    part can be larger.
-    """
-    reader = _SliceReader(storage, from_commits, route, frame_bytes, refer_bytes)
-    lowest = min(from_commits.values(), default=0)
-    for found in _groups(storage, (o for o in objects if o.end > lowest)):
-        yield from reader.read(found)
-
-
-def read_partition(
-    storage: Storage,
-    objects: Sequence[LogObject],
-    number: int,
-    partition: int,
-    from_offset: int,
-    *,
-    route: Route | None = None,
-    frame_bytes: int = FRAME_BYTES,
-) -> Iterator[Columns]:
-    """Rows of one partition that speak of offsets from `from_offset` on, and the rows of its topic, for a repair."""
-    for found in _groups(storage, objects):
-        columns = found.columns
-        mine = (columns.topic == number) & (columns.partition == partition)
-        batch = mine & (columns.kind == Kind.BATCH) & (columns.last_offset >= from_offset)
-        start = mine & (columns.kind == Kind.START) & (columns.base_offset > from_offset)
-        topic = (columns.topic == number) & np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))
-        wanted = (batch | start | topic) & sendable(columns, route)
-        yield from _parts(storage, _in_order(found.take(np.flatnonzero(wanted))), frame_bytes)
-
-
-def replay(storage: Storage, objects: Sequence[LogObject], from_commit: int = 0) -> Iterator[Columns]:
-    """All rows from a commit on, local ones too, in the order of the log, with their batches."""
-    for found in _groups(storage, (o for o in objects if o.end > from_commit)):
-        places = np.flatnonzero(found.columns.commit >= from_commit)
-        yield from _parts(storage, _in_order(found.take(places)), LOAD_BYTES)
-
-
-class _SliceReader:
-    """Where each slice stands."""
-
-    def __init__(
-        self,
-        storage: Storage,
-        from_commits: Mapping[int, int],
-        route: Route | None,
-        frame_bytes: int,
-        refer_bytes: int | None,
-    ) -> None:
-        self._storage = storage
-        self._route = route
-        self._frame_bytes = frame_bytes
-        self._refer_bytes = sys.maxsize if refer_bytes is None else refer_bytes
-        self._next = dict(from_commits)
-        self._from = np.full(SLICES, np.iinfo(np.int64).max, np.int64)
-        self._from[list(from_commits)] = list(from_commits.values())
-
-    def read(self, found: LocatedRows) -> Iterator[SlicePart]:
-        columns = found.columns
-        slices = slices_of_numbers(columns.topic)
-        wanted = sendable(columns, self._route) & (columns.commit >= self._from[slices])
-        places = np.flatnonzero(wanted)
-        for number in np.unique(slices[places]).tolist():
-            mine = places[slices[places] == number]
-            of_slice = _in_order(found if len(mine) == len(columns) else found.take(mine))
-            for part in self._pieces(of_slice):
-                if self._is_large(part.columns) and not _has_control(part.columns):
-                    yield self._part(number, part.columns, part)
-                else:
-                    yield self._part(number, load(self._storage, part))
-
-    def _pieces(self, of_slice: LocatedRows) -> Iterator[LocatedRows]:
-        """Near `frame_bytes`; where control rows are among them, which are never referred to (the reader alone has seen
-        the checksum of their object), near `refer_bytes`: few bytes of batches are loaded for their sake."""
-        for part in _cut(of_slice, self._frame_bytes):
-            if self._is_large(part.columns) and _has_control(part.columns):
-                yield from _cut(part, self._refer_bytes)
-            else:
-                yield part
-
-    def _is_large(self, columns: Columns) -> bool:
-        return bytes_in_frame(columns) >= self._refer_bytes
-
-    def _part(self, number: int, columns: Columns, referred: LocatedRows | None = None) -> SlicePart:
-        from_commit = self._next[number]
-        self._next[number] = to_commit = int(columns.commit[-1]) + 1
-        return SlicePart(number, from_commit, to_commit, columns, referred)
-
-
-def bytes_in_frame(columns: Columns) -> int:
-    """About so many bytes are in a frame of these rows."""
-    return columns.batch_bytes() + ROW_BYTES * len(columns)
-
-
-def _has_control(columns: Columns) -> bool:
+def has_control(columns: Columns) -> bool:
+    """Whether a row among them is not a record batch."""
     return bool(np.any(columns.kind != Kind.BATCH))
-
-
-def _cut(rows: LocatedRows, part_bytes: int) -> Iterator[LocatedRows]:
-    """The rows in parts of whole commits, as they are if they are one."""
-    for cut in _cuts(rows.columns, part_bytes):
-        yield rows if cut.stop - cut.start == len(rows.columns) else rows.take(cut)
-
-
-def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[LocatedRows]:
-    """Objects that are read together: all segments of one run, or as many commits as fit into memory well."""
-    for run, group in itertools.groupby(objects, lambda o: (o.first, o.end) if o.segment else None):
-        opened = (open_object(storage, item) for item in group)
-        if run is not None:
-            yield together(list(opened))
-            continue
-        for first in opened:
-            yield together(_some([first], opened))
-
-
-def _some(found: list[Columns], more: Iterator[Columns]) -> list[Columns]:
-    size = 0 if found[0].data is None else found[0].data.nbytes
-    while size < LOAD_BYTES and len(found) < COMMITS_AT_ONCE:
-        columns = next(more, None)
-        if columns is None:
-            break
-        found.append(columns)
-        size += 0 if columns.data is None else columns.data.nbytes
-    return found
 
 
 def open_object(storage: Storage, item: LogObject) -> Columns:
     """Its columns; the whole object if it is small, or holds control rows, so that their checksum is looked at."""
     columns = read_columns(storage, item.name)
-    if columns.data is None and _has_control(columns):
+    if columns.data is None and has_control(columns):
         return read_whole(storage.get(item.name), item.name)
     return columns
 
@@ -241,49 +54,6 @@ def together(objects: Sequence[Columns]) -> LocatedRows:
     """The rows of these objects, one object after the other."""
     object = np.repeat(np.arange(len(objects), dtype=np.int32), [len(columns) for columns in objects])
     return LocatedRows(join(objects) if len(objects) > 1 else objects[0], objects, object)
-
-
-def _in_order(found: LocatedRows) -> LocatedRows:
-    commit, row = found.columns.commit, found.columns.row
-    if len(commit) < 2 or bool(
-        np.all((commit[:-1] < commit[1:]) | ((commit[:-1] == commit[1:]) & (row[:-1] < row[1:])))
-    ):
-        return found
-    return found.take(np.lexsort((row, commit)))
-
-
-def _parts(storage: Storage, found: LocatedRows, part_bytes: int) -> Iterator[Columns]:
-    """The rows in parts of whole commits near `part_bytes`, with their batches."""
-    cuts = list(_cuts(found.columns, part_bytes))
-    if not cuts:
-        return
-    if found.columns.batch_bytes() <= LOAD_BYTES:
-        loaded = load(storage, found)
-        yield from (loaded.take(cut) for cut in cuts)
-        return
-    for cut in cuts:
-        yield load(storage, found.take(np.arange(cut.start, cut.stop)))
-
-
-def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
-    """Places where rows in commit order are cut: between commits, as soon as `part_bytes` are reached, and before a
-    commit that would make a part larger than that and `PART_BYTES_MAX`. So frames do not grow from site to site of a
-    chain."""
-    if bytes_in_frame(columns) <= part_bytes:
-        if len(columns):
-            yield slice(0, len(columns))
-        return
-    total = np.cumsum(columns.size.astype(np.int64) + ROW_BYTES)
-    ends = np.concatenate((np.flatnonzero(np.diff(columns.commit)) + 1, [len(columns)]))
-    totals = total[ends - 1]
-    most_bytes = max(part_bytes, PART_BYTES_MAX)
-    first = start = done = 0
-    while first < len(ends):
-        enough = int(np.searchsorted(totals, done + part_bytes))
-        fits = int(np.searchsorted(totals, done + most_bytes, side="right")) - 1
-        last = max(first, min(enough, fits))
-        yield slice(start, int(ends[last]))
-        first, start, done = last + 1, int(ends[last]), int(totals[last])
 
 
 def load(storage: Storage, found: LocatedRows) -> Columns:

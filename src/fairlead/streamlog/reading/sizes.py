@@ -15,7 +15,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.index import Entry, PartitionKey
-from fairlead.streamlog.reading.located import ROW_BYTES
+from fairlead.streamlog.reading.slices import ROW_BYTES
 from fairlead.streamlog.rows import Kind
 
 

@@ -16,8 +16,9 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.payloads import StartPayload, TopicDeletedPayload
-from fairlead.streamlog.reading import located as reader
-from fairlead.streamlog.reading.located import Route, read_partition, read_slices, replay
+from fairlead.streamlog.reading import slices as reader
+from fairlead.streamlog.reading.located import open_object
+from fairlead.streamlog.reading.slices import Route, read_partition, read_slices
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import LogObject
 
@@ -165,15 +166,6 @@ def test_local_rows_and_cursors_are_never_sent() -> None:
     assert [row.kind for part in parts for row in part.columns.rows()] == [Kind.START, Kind.TOPIC]
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 1000), st.integers(0, 59))
-def test_replay_gives_every_row_in_order(seed: int, from_commit: int) -> None:
-    """Local ones too, from any commit on."""
-    log = Log(seed)
-    found = [row for columns in replay(log.storage, log.objects, from_commit) for row in columns.rows()]
-    assert found == [row for row in log.rows if row.commit >= from_commit]
-
-
 def test_a_repair_reads_one_partition_and_its_topic() -> None:
     """From the offset where the replica stands, gaps of the source included."""
     storage = MemoryStorage()
@@ -206,4 +198,4 @@ def test_damage_in_a_control_row_of_a_large_segment_is_found() -> None:
     storage.put_if_absent("x", format.encode(rows, object_kind="segment", first=0, end=1))
     storage.damage("x", lambda data: data.replace(b"key 77", b"key 78"))
     with pytest.raises(Damaged, match="control rows"):
-        list(replay(storage, [LogObject("x", 0, 1, segment=True)]))
+        open_object(storage, LogObject("x", 0, 1, segment=True))
