@@ -132,7 +132,10 @@ def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
         size_bytes += size
         if row.kind in LOCAL_KINDS or row.topic == NO_TOPIC:
             continue
-        counts = by_slice.setdefault(slice_of_number(row.topic), [0, 0])
+        slice = slice_of_number(row.topic)
+        counts = by_slice.get(slice)
+        if counts is None:
+            counts = by_slice[slice] = [0, 0]
         counts[1] += size
         if row.kind == Kind.BATCH:
             counts[0] += row.last_offset - row.base_offset + 1
