@@ -100,8 +100,8 @@ def test_withdrawing_tells_the_readers_and_answers_the_largest_run() -> None:
 def test_runs_grow_across_restarts() -> None:
     """Also where no destination has seen those of the last server, whose frames may still come."""
     first, second = (
-        Granting(cast(Cluster, SimpleNamespace(meta=SimpleNamespace(log=log))), "", RunningLinks(), GrantTable()).runs
-        for log in (SimpleNamespace(epoch=WriterEpoch(number, b"a" * 16)) for number in (1, 2))
+        Granting(cast(Cluster, SimpleNamespace(meta=meta)), "", RunningLinks(), GrantTable()).runs
+        for meta in (SimpleNamespace(epoch=WriterEpoch(number, b"a" * 16)) for number in (1, 2))
     )
     for _ in range(5):
         last = first.next()

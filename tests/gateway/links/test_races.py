@@ -105,7 +105,7 @@ class Records:
     def __init__(self) -> None:
         self.links = self
         self.name, self.urls, self.damaged = "sf", (), {}
-        self.meta = SimpleNamespace(log=SimpleNamespace(epoch=SimpleNamespace(number=1)))
+        self.meta = SimpleNamespace(epoch=SimpleNamespace(number=1))
         self.looks = 0
         self._records: list[LinkRecord] = []
         self._listeners: list[Callable[[], None]] = []
