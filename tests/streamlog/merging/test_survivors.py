@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.streamlog.world import (
     DAY_MS,
@@ -26,7 +26,7 @@ from tests.streamlog.world import (
     rows_of,
 )
 from tests.support.batches import produce
-from tests.support.rows import batch_row, control_row
+from tests.support.rows import batch_row, control_row, entry_row
 
 from fairlead.model.errors import StorageUnavailable
 from fairlead.storage.memory import Fault, MemoryStorage
@@ -35,6 +35,7 @@ from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import format
+from fairlead.streamlog.objects.manifest import CheckpointEntry
 from fairlead.streamlog.payloads import StartPayload, TopicPayload
 from fairlead.streamlog.reading.slices import read_slices
 from fairlead.streamlog.rows import Kind, Row
@@ -158,6 +159,7 @@ def stored(log: ShardLog) -> dict[tuple[int, int], list[tuple[int, int]]]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 40), min_size=1, max_size=5))
+@example(seed=6627, lives=[1, 22, 40, 34])
 def test_merging_changes_nothing_that_can_be_seen(seed: int, lives: list[int]) -> None:
     """State and records are the same with merging and without, with checkpoint and without."""
     world, untouched = World(seed), World(seed)
@@ -430,3 +432,19 @@ def test_a_damaged_checkpoint_does_not_stop_merging() -> None:
     world.merge()
     assert world.log.announced.manifest.checkpoint != entry
     assert tables(opened(storage, clock=world.clock, settings=TINY)) == tables(world.log)
+
+
+@pytest.mark.parametrize(
+    ("changes", "stays"),
+    [
+        ({"checkpoint": CheckpointEntry("old", 5)}, True),
+        ({"checkpoint": CheckpointEntry("newer", 6)}, False),
+        ({"checkpoint": CheckpointEntry("old", 5), "make_checkpoint": True}, False),
+        ({}, False),
+    ],
+)
+def test_a_deletion_stays_until_the_checkpoint_knows_of_it(changes: dict[str, Any], stays: bool) -> None:
+    """Else a start from that checkpoint would bring back what was deleted: an entry of `meta/`, or a topic."""
+    job = MergeJob("meta", b"s" * 16, 0, 100, (), planned_at=10**12, at_begin=True, links_passed=100)
+    deletions = [entry_row("stream/1", None, commit=5), topic_row(16, 5)._replace(kind=Kind.TOPIC_DELETED)]
+    assert [replace(job, **changes).forgets(row) for row in deletions] == [not stays] * 2

@@ -55,12 +55,18 @@ class MergeJob:
     """A checkpoint of the state at `end` is wanted."""
 
     def forgets(self, row: Row) -> bool:
-        """Whether a deletion may be dropped: nothing lies before it, and all who must know of it do."""
-        if not self.at_begin:
+        """Whether a deletion may be dropped: nothing lies before it, and all who must know of it do.
+
+        A checkpoint that goes on ruling is one of these: what it holds and the log no longer deletes would come back.
+        """
+        if not self.at_begin or not self._checkpoint_knows(row):
             return False
         if row.kind in LOCAL_KINDS:
             return True
         return row.appended_at < self.planned_at - self.tombstone_ms and row.commit < self.links_passed
+
+    def _checkpoint_knows(self, row: Row) -> bool:
+        return self.make_checkpoint or self.checkpoint is None or row.commit < self.checkpoint.commit
 
 
 @dataclass(frozen=True, slots=True)
