@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.support.records import read_all
 from tests.support.sites import Site, wait_until
 
-SETTINGS = {"merge_interval_seconds": "0.2", "delete_grace_seconds": "0.2", "merge_commits_min": "4"}
+SETTINGS = {"merge_interval_seconds": "0.2", "delete_grace_seconds": "0.2", "merge_idle_seconds": "0.2"}
 UNMERGED = {"merge_commits_min": "1000000"}
 WELL = "/well"
 

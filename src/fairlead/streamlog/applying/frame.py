@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairlead.streamlog.applying.rows import RowApplier
+from fairlead.streamlog.applying.rows import FrameRows
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.payloads import BehindPayload, PositionPayload
 from fairlead.streamlog.rows import Kind
@@ -52,7 +52,7 @@ def apply_frame(draft: Draft, frame: Frame) -> FrameOutcome:
     reason = _refusal(frame, recorded)
     if reason:
         return FrameOutcome(at, refused_position=at, reason=reason)
-    rows = RowApplier(draft, frame)
+    rows = FrameRows(draft, frame)
     draft.require_stored(rows.overlapping())
     if any(row.kind == Kind.BATCH for row in frame.rows):
         draft.room_for_batches()
@@ -63,7 +63,7 @@ def apply_frame(draft: Draft, frame: Frame) -> FrameOutcome:
     elif frame.to_commit > at:
         at = frame.to_commit
         _record(draft, frame)
-    return FrameOutcome(at, rows.appended, rows.duplicates, rows.behind, rows.conflicts)
+    return FrameOutcome(at, rows.appended, rows.duplicates, rows.notes.behind, rows.notes.conflicts)
 
 
 def _refusal(frame: Frame, recorded: LinkPosition | None) -> str:

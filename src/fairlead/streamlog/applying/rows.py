@@ -16,16 +16,35 @@ from collections.abc import Iterator
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol.batch import check_stored, crc_of
 from fairlead.streamlog import payloads
-from fairlead.streamlog.applying.topics import TopicApplier
-from fairlead.streamlog.frames.frame import FrameTopic, Repair
+from fairlead.streamlog.applying.notes import LinkNotes
+from fairlead.streamlog.applying.topics import TopicRows
+from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
+from fairlead.streamlog.writing.draft import Draft
 
 
-class RowApplier(TopicApplier):
+class FrameRows:
     """Applies rows of one frame and counts what became of them."""
+
+    def __init__(self, draft: Draft, frame: Frame) -> None:
+        self._draft = draft
+        self._frame = frame
+        self.notes = LinkNotes(draft, frame)
+        self._topics = TopicRows(draft, frame, self.notes)
+        self.appended = 0
+        """Records."""
+        self.duplicates = 0
+        """Records that were here already."""
+
+    def _named(self, row: Row) -> FrameTopic:
+        """What the source's number of a row means."""
+        named = self._frame.topics.get(row.topic)
+        if named is None:
+            raise CorruptBatch(f"frame of link {self._frame.link.hex()}: does not name its topic {row.topic}")
+        return named
 
     def overlapping(self) -> Iterator[RowKey]:
         """Offsets of batches that this log seems to hold already, to be compared with what is stored."""
@@ -38,9 +57,9 @@ class RowApplier(TopicApplier):
     def apply(self, row: Row) -> None:
         """Apply one row; a kind that is not replicated is passed over."""
         if row.kind == Kind.TOPIC:
-            self._topic(row)
+            self._topics.topic(self._named(row), row)
         elif row.kind == Kind.TOPIC_DELETED:
-            self._topic_deleted(row)
+            self._topics.topic_deleted(self._named(row), row)
         elif row.kind in {Kind.BATCH, Kind.START}:
             self._data(row)
 
@@ -48,16 +67,16 @@ class RowApplier(TopicApplier):
         named = self._named(row)
         if self._draft.state.tombstone(named.incarnation) is not None:
             return
-        note = self._note(named.incarnation, row.partition)
+        note = self.notes.of(named.incarnation, row.partition)
         if note is not None and note.create is not None and _held_records(row):
-            self._try_waiting(note.create, row)
-            note = self._note(named.incarnation, row.partition)
+            self._topics.try_waiting(note.create, row)
+            note = self.notes.of(named.incarnation, row.partition)
         if note is not None and note.behind.conflict:
-            self.conflicts += 1
+            self.notes.conflicts += 1
             return
         topic = self._draft.state.by_incarnation(named.incarnation)
         if topic is None or row.partition >= topic.partitions:
-            self._behind(named, row.partition, 0, "unknown-topic")
+            self.notes.note_behind(named, row.partition, 0, "unknown-topic")
         elif row.kind == Kind.BATCH:
             self._batch(named, topic, row)
         else:
@@ -68,13 +87,15 @@ class RowApplier(TopicApplier):
         if row.last_offset < state.end:
             self._already_here(named, topic, row, state)
         elif row.previous_end > state.end:
-            self._behind(named, row.partition, state.end, "gap")
+            self.notes.note_behind(named, row.partition, state.end, "gap")
         elif row.base_offset < state.end:
-            self._conflict(topic, f"offset {row.base_offset} lies below the end {state.end} of another history")
+            self.notes.set_aside(topic, f"offset {row.base_offset} lies below the end {state.end} of another history")
         elif state.epoch_before(state.end) != row.previous_epoch or row.epoch < state.epoch:
-            self._conflict(topic, f"epoch {row.previous_epoch} before offset {state.end}, here it is {state.epoch}")
+            self.notes.set_aside(
+                topic, f"epoch {row.previous_epoch} before offset {state.end}, here it is {state.epoch}"
+            )
         elif not _holds_together(row):
-            self._behind(named, row.partition, state.end, "crc")
+            self.notes.note_behind(named, row.partition, state.end, "crc")
         else:
             self._append(topic, row)
 
@@ -96,9 +117,11 @@ class RowApplier(TopicApplier):
         if self._same(topic, row, state):
             self.duplicates += row.last_offset - row.base_offset + 1
         elif not _holds_together(row):
-            self._behind(named, row.partition, state.end, "crc")
+            self.notes.note_behind(named, row.partition, state.end, "crc")
         else:
-            self._conflict(topic, f"another record stands at offset {row.base_offset} of partition {row.partition}")
+            self.notes.set_aside(
+                topic, f"another record stands at offset {row.base_offset} of partition {row.partition}"
+            )
 
     def _same(self, topic: Topic, row: Row, state: PartitionState) -> bool:
         """What stands at the row's offsets is the same; of what has expired or lies in a gap, the epoch is known."""
@@ -120,19 +143,21 @@ class RowApplier(TopicApplier):
         if row.base_offset <= state.end:
             return
         if payload.gap_from is not None and payload.gap_from > state.end:
-            self._behind(named, row.partition, state.end, "gap")
+            self.notes.note_behind(named, row.partition, state.end, "gap")
         elif not held and not self._after_link_began(row):
             self._put_start(topic, row, payload, state, None)
         elif state.epoch_before(state.end) == _epoch_before(payload, state.end):
             self._put_start(topic, row, payload, state, state.end)
         else:
-            self._conflict(topic, f"another epoch history before offset {state.end} of partition {row.partition}")
+            self.notes.set_aside(topic, f"another epoch history before offset {state.end} of partition {row.partition}")
 
     def _start_payload(self, named: FrameTopic, topic: Topic, row: Row) -> StartPayload | None:
         try:
             return payloads.decode_start(row.batch)
         except CorruptBatch:
-            self._behind(named, row.partition, self._draft.state.partition(topic.number, row.partition).end, "crc")
+            self.notes.note_behind(
+                named, row.partition, self._draft.state.partition(topic.number, row.partition).end, "crc"
+            )
             return None
 
     def _after_link_began(self, row: Row) -> bool:
@@ -159,13 +184,13 @@ class RowApplier(TopicApplier):
         named = self._frame.topics.get(repair.number)
         if named is None or not repair.last or repair.read_to < recorded:
             return
-        note = self._note(named.incarnation, repair.partition)
+        note = self.notes.of(named.incarnation, repair.partition)
         topic = self._draft.state.by_incarnation(named.incarnation)
         if note is None or note.behind.conflict or topic is None or repair.partition >= topic.partitions:
             return
         run = (self._frame.run.epoch, self._frame.run.counter)
         if note.refused_in != run and self._draft.state.partition(topic.number, repair.partition).end >= repair.end:
-            self._clear(note.behind)
+            self.notes.clear(note.behind)
 
 
 def _held_records(row: Row) -> bool:

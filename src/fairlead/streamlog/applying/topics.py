@@ -1,4 +1,4 @@
-"""TOPIC and TOPIC_DELETED rows of a frame, and the notes that a link leaves on partitions.
+"""TOPIC and TOPIC_DELETED rows of a frame.
 
 A create row that arrives: its incarnation known, nothing (or a newer version of it); its tombstone known, dropped; its
 name held by another incarnation, one that never held a record yields (both empty: to the smaller stream id), else
@@ -8,43 +8,30 @@ waits in the note.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from fairlead.model.errors import CorruptBatch, InvalidName
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog import payloads
+from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
-from fairlead.streamlog.payloads import BehindPayload, TopicPayload
-from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.state.effects import Note, topic_of
-from fairlead.streamlog.values import Behind, Topic
+from fairlead.streamlog.payloads import TopicPayload
+from fairlead.streamlog.rows import Row
+from fairlead.streamlog.state.effects import topic_of
+from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import bury, put_topic, release_waiting
 
 
-class TopicApplier:
-    """The part of applying a frame that speaks of topics; counts rows that were refused."""
+class TopicRows:
+    """Applies the rows of a frame that speak of topics."""
 
-    def __init__(self, draft: Draft, frame: Frame) -> None:
+    def __init__(self, draft: Draft, frame: Frame, notes: LinkNotes) -> None:
         self._draft = draft
         self._frame = frame
-        self.appended = 0
-        self.duplicates = 0
-        self.behind = 0
-        self.conflicts = 0
+        self._notes = notes
 
-    def _named(self, row: Row) -> FrameTopic:
-        """What the source's number of a row means."""
-        named = self._frame.topics.get(row.topic)
-        if named is None:
-            raise CorruptBatch(f"frame of link {self._frame.link.hex()}: does not name its topic {row.topic}")
-        return named
-
-    # Topics
-
-    def _topic(self, row: Row) -> None:
-        named = self._named(row)
+    def topic(self, named: FrameTopic, row: Row) -> None:
+        """Apply a TOPIC row, which speaks of `named`."""
         if self._draft.state.tombstone(named.incarnation) is not None:
             return
         payload = self._topic_payload(named, row)
@@ -71,7 +58,7 @@ class TopicApplier:
         except CorruptBatch:
             payload = None
         if payload is None or payload.incarnation != named.incarnation or not _sound(payload):
-            self._behind(named, 0, 0, "crc")
+            self._notes.note_behind(named, 0, 0, "crc")
             return None
         return payload
 
@@ -82,9 +69,9 @@ class TopicApplier:
             self._set_aside_new_partitions(known, payload)
 
     def _set_aside_new_partitions(self, known: Topic, payload: TopicPayload) -> None:
-        note = self._note(known.incarnation, 0)
+        note = self._notes.of(known.incarnation, 0)
         if note is not None and note.behind.conflict:
-            self._note_all(payload, range(known.partitions, payload.partitions), note.behind.reason, None)
+            self._notes.note_all(payload, range(known.partitions, payload.partitions), note.behind.reason, None)
 
     def _create(self, payload: TopicPayload, row: Row, holder: Topic | None) -> None:
         """Make the topic; whoever holds its name yields."""
@@ -95,10 +82,10 @@ class TopicApplier:
 
     def _wait(self, payload: TopicPayload, reason: str) -> None:
         """Set an incarnation aside that cannot be made here, remembering its create row."""
-        self._note_all(payload, range(payload.partitions), reason, payload)
-        self.conflicts += 1
+        self._notes.note_all(payload, range(payload.partitions), reason, payload)
+        self._notes.conflicts += 1
 
-    def _try_waiting(self, create: TopicPayload, row: Row) -> None:
+    def try_waiting(self, create: TopicPayload, row: Row) -> None:
         """The first record of an incarnation that waits has come: it gets its name if the holder is empty."""
         holder = self._draft.state.by_name(create.name)
         if self._draft.state.by_incarnation(create.incarnation) is not None or not _nameable(create.name):
@@ -106,16 +93,16 @@ class TopicApplier:
         if holder is None or self._empty(holder):
             self._create(create, row, holder)
             for partition in range(create.partitions):
-                note = self._note(create.incarnation, partition)
+                note = self._notes.of(create.incarnation, partition)
                 if note is not None:
-                    self._clear(note.behind)
+                    self._notes.clear(note.behind)
 
     def _empty(self, topic: Topic) -> bool:
         """Whether the topic never held a record."""
         return all(self._draft.state.partition(topic.number, p).end == 0 for p in range(topic.partitions))
 
-    def _topic_deleted(self, row: Row) -> None:
-        named = self._named(row)
+    def topic_deleted(self, named: FrameTopic, row: Row) -> None:
+        """Apply a TOPIC_DELETED row, which speaks of `named`."""
         if self._draft.state.tombstone(named.incarnation) is not None or self._yielded(named, row):
             return
         known = self._draft.state.by_incarnation(named.incarnation)
@@ -133,74 +120,16 @@ class TopicApplier:
         try:
             payload = payloads.decode_topic_deleted(row.batch)
         except CorruptBatch:
-            self._behind(named, 0, 0, "crc")
+            self._notes.note_behind(named, 0, 0, "crc")
             return True
         if payload.yielded:
             for (_, incarnation, _), note in self._draft.state.notes(self._frame.link).items():
                 if incarnation == named.incarnation:
-                    self._clear(note.behind)
+                    self._notes.clear(note.behind)
         return payload.yielded
 
     def _origin(self, row: Row) -> bytes:
         return row.origin or self._frame.source
-
-    # Notes
-
-    def _note(self, incarnation: bytes, partition: int) -> Note | None:
-        return self._draft.state.note((self._frame.link, incarnation, partition))
-
-    def _behind(self, named: FrameTopic, partition: int, end: int, reason: str) -> None:
-        """Refuse a row: its partition must be brought again from `end`."""
-        self.behind += 1
-        note = self._note(named.incarnation, partition)
-        run = None
-        if self._frame.repair is not None:
-            run = (self._frame.run.epoch, self._frame.run.counter)
-        if note is None or (run is not None and note.refused_in != run):
-            behind = Behind(named.name, named.incarnation, partition, end, reason, self._draft.now_ms)
-            self._put_note(behind, run, None if note is None else note.create)
-
-    def _conflict(self, topic: Topic, why: str) -> None:
-        """Set the topic aside on this link, with all its partitions."""
-        self.conflicts += 1
-        payload = TopicPayload(topic.name, topic.incarnation, topic.partitions, topic.owner, topic.epoch, topic.version)
-        self._note_all(payload, range(topic.partitions), f"conflict: {why}", None)
-
-    def _note_all(
-        self, topic: TopicPayload, partitions: Iterable[int], reason: str, create: TopicPayload | None
-    ) -> None:
-        known = self._draft.state.by_incarnation(topic.incarnation)
-        for partition in partitions:
-            note = self._note(topic.incarnation, partition)
-            if note is None or self._outdated(note, reason, create):
-                end = 0 if known is None else self._draft.state.partition(known.number, partition).end
-                behind = Behind(topic.name, topic.incarnation, partition, end, reason, self._draft.now_ms)
-                self._put_note(behind, None, create)
-
-    def _outdated(self, note: Note, reason: str, create: TopicPayload | None) -> bool:
-        if create is not None and note.create is not None and create.version > note.create.version:
-            return True
-        return not note.behind.conflict and note.behind.reason != reason
-
-    def _put_note(self, behind: Behind, refused_in: tuple[int, int] | None, create: TopicPayload | None) -> None:
-        payload = BehindPayload(
-            self._frame.link,
-            behind.topic,
-            behind.incarnation,
-            behind.partition,
-            behind.end,
-            behind.reason,
-            behind.noted_at,
-            refused_in,
-            create,
-        )
-        self._draft.add_control(Kind.BEHIND, payload)
-
-    def _clear(self, behind: Behind) -> None:
-        payload = BehindPayload(
-            self._frame.link, behind.topic, behind.incarnation, behind.partition, 0, None, self._draft.now_ms
-        )
-        self._draft.add_control(Kind.BEHIND, payload)
 
 
 def _sound(payload: TopicPayload) -> bool:

@@ -1,0 +1,84 @@
+"""The notes that a link leaves on partitions while a frame is applied: behind, or set aside by a conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairlead.streamlog.frames.frame import Frame, FrameTopic
+from fairlead.streamlog.payloads import BehindPayload, TopicPayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.state.effects import Note
+from fairlead.streamlog.values import Behind, Topic
+from fairlead.streamlog.writing.draft import Draft
+
+
+class LinkNotes:
+    """Reads and writes the notes of a frame's link, and counts the rows that were refused."""
+
+    def __init__(self, draft: Draft, frame: Frame) -> None:
+        self._draft = draft
+        self._frame = frame
+        self.behind = 0
+        """Rows refused for their partition."""
+        self.conflicts = 0
+        """Rows of topics that are set aside."""
+
+    def of(self, incarnation: bytes, partition: int) -> Note | None:
+        """The note of a partition."""
+        return self._draft.state.note((self._frame.link, incarnation, partition))
+
+    def note_behind(self, named: FrameTopic, partition: int, end: int, reason: str) -> None:
+        """Refuse a row: its partition must be brought again from `end`."""
+        self.behind += 1
+        note = self.of(named.incarnation, partition)
+        run = None
+        if self._frame.repair is not None:
+            run = (self._frame.run.epoch, self._frame.run.counter)
+        if note is None or (run is not None and note.refused_in != run):
+            behind = Behind(named.name, named.incarnation, partition, end, reason, self._draft.now_ms)
+            self._put(behind, run, None if note is None else note.create)
+
+    def set_aside(self, topic: Topic, why: str) -> None:
+        """Set the topic aside on this link, with all its partitions."""
+        self.conflicts += 1
+        payload = TopicPayload(topic.name, topic.incarnation, topic.partitions, topic.owner, topic.epoch, topic.version)
+        self.note_all(payload, range(topic.partitions), f"conflict: {why}", None)
+
+    def note_all(
+        self, topic: TopicPayload, partitions: Iterable[int], reason: str, create: TopicPayload | None
+    ) -> None:
+        """Note these partitions of a topic, those left out that have a note which says as much. `create`: the topic
+        waits for its name."""
+        known = self._draft.state.by_incarnation(topic.incarnation)
+        for partition in partitions:
+            note = self.of(topic.incarnation, partition)
+            if note is None or self._outdated(note, reason, create):
+                end = 0 if known is None else self._draft.state.partition(known.number, partition).end
+                behind = Behind(topic.name, topic.incarnation, partition, end, reason, self._draft.now_ms)
+                self._put(behind, None, create)
+
+    def _outdated(self, note: Note, reason: str, create: TopicPayload | None) -> bool:
+        if create is not None and note.create is not None and create.version > note.create.version:
+            return True
+        return not note.behind.conflict and note.behind.reason != reason
+
+    def _put(self, behind: Behind, refused_in: tuple[int, int] | None, create: TopicPayload | None) -> None:
+        payload = BehindPayload(
+            self._frame.link,
+            behind.topic,
+            behind.incarnation,
+            behind.partition,
+            behind.end,
+            behind.reason,
+            behind.noted_at,
+            refused_in,
+            create,
+        )
+        self._draft.add_control(Kind.BEHIND, payload)
+
+    def clear(self, behind: Behind) -> None:
+        """The partition is no longer behind."""
+        payload = BehindPayload(
+            self._frame.link, behind.topic, behind.incarnation, behind.partition, 0, None, self._draft.now_ms
+        )
+        self._draft.add_control(Kind.BEHIND, payload)
