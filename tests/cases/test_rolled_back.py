@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from fairlead.gateway.links.lifecycle import State
+from fairlead.gateway.links.running.lifecycle import State
 from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, held, link, path_at
 from tests.gateway.rig import Site, until
 from tests.gateway.tasks import task

@@ -28,7 +28,7 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.links.manager import LinkManager
-from fairlead.gateway.links.timing import Timing
+from fairlead.gateway.links.running.timing import Timing
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.errors import Missing

@@ -1,6 +1,6 @@
 """Seconds that a call of another process is waited for; what takes longer is taken for unreachable.
 
-What a link waits for stands in `gateway/links/timing.py` (`Timing`), which its tests lower.
+What a link waits for stands in `gateway/links/running/timing.py` (`Timing`), which its tests lower.
 """
 
 from __future__ import annotations

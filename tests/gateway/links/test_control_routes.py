@@ -12,8 +12,8 @@ from tests.gateway.rig import Site, Worker, until
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from fairlead.gateway.links import connected_reader, granting
-from fairlead.gateway.links.connected_reader import ConnectedReader
+from fairlead.gateway.links.grants import connected_reader, granting
+from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.model.errors import UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.values import GrantRun, LogObject
@@ -228,7 +228,7 @@ async def test_a_big_backlog_is_divided_also_when_a_reader_joins_later(
         await until(lambda: one.grants)
         assert len(one.given[0].slices) == 16
         monkeypatch.setattr(granting, "SPLIT_BYTES", 1)
-        monkeypatch.setattr("fairlead.gateway.links.grant_table.SPLIT_BYTES", 1)
+        monkeypatch.setattr("fairlead.gateway.links.grants.grant_table.SPLIT_BYTES", 1)
         async with Worker(sf, "two") as two:
             await until(lambda: two.grants)
             await until(lambda: one.withdrawn and one.grants)

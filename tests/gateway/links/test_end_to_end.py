@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, until
 
-from fairlead.gateway.links.lifecycle import State
-from fairlead.gateway.links.running_link import source_of
+from fairlead.gateway.links.running.lifecycle import State
+from fairlead.gateway.links.running.running_link import source_of
 from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, NotFound, NotImplementedYet, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.rows import Kind

@@ -13,9 +13,8 @@ Arrows point downwards:
     contact_loop · replica_cluster   the loop of one link · what autosetup does at the replica's
     contacts                         what a destination's answer means
     copies · failures                how a link ends, or fails
-    granting · source_logs · status  who reads what · new ends of logs · what is shown
-    grant_table · running_links      who holds what · the set of links
-    running_link · connected_reader · outbox
-    attention · destination · positions · errors
-    lifecycle · timing               the states of a link, as a pure function
+    status                           what is shown
+    grants/                          who reads what
+    running/                         one link while it runs, and all of them
+    errors                           what only links meet
 """

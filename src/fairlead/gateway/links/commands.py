@@ -15,12 +15,12 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
 from fairlead.gateway.links.autosetup import Autosetup
-from fairlead.gateway.links.grant_table import GrantTable
+from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.replica_cluster import StreamsHere, streams_of
 from fairlead.gateway.links.runner import LinkRunner
-from fairlead.gateway.links.running_link import RunningLink, urls_of
-from fairlead.gateway.links.running_links import RunningLinks
+from fairlead.gateway.links.running.running_link import RunningLink, urls_of
+from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, status
 from fairlead.model.errors import AlreadyExists, FairleadError, InvalidValue, NotAllowed, NotFound, NotImplementedYet
 from fairlead.model.names import StreamPath

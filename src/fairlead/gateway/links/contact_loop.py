@@ -11,9 +11,9 @@ import asyncio
 from fairlead.gateway.links.contacts import Contacts
 from fairlead.gateway.links.copies import EndedCopies
 from fairlead.gateway.links.failures import Failures
-from fairlead.gateway.links.lifecycle import Event
-from fairlead.gateway.links.running_link import RunningLink
-from fairlead.gateway.links.timing import Timing
+from fairlead.gateway.links.running.lifecycle import Event
+from fairlead.gateway.links.running.running_link import RunningLink
+from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.errors import BadRequest, FairleadError, NotAgreed
 
 

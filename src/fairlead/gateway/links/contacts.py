@@ -17,13 +17,13 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.copies import EndedCopies
 from fairlead.gateway.links.errors import RolledBack, StreamChanged
-from fairlead.gateway.links.grant_table import GrantTable
-from fairlead.gateway.links.granting import Granting
-from fairlead.gateway.links.lifecycle import Event
-from fairlead.gateway.links.positions import SliceKey
-from fairlead.gateway.links.running_link import RunningLink, source_of, urls_of
-from fairlead.gateway.links.source_logs import SourceLogs
-from fairlead.gateway.links.timing import REPAIR_DELAY_MAX_S
+from fairlead.gateway.links.grants.grant_table import GrantTable
+from fairlead.gateway.links.grants.granting import Granting
+from fairlead.gateway.links.grants.source_logs import SourceLogs
+from fairlead.gateway.links.running.lifecycle import Event
+from fairlead.gateway.links.running.positions import SliceKey
+from fairlead.gateway.links.running.running_link import RunningLink, source_of, urls_of
+from fairlead.gateway.links.running.timing import REPAIR_DELAY_MAX_S
 from fairlead.model.names import StreamPath
 from fairlead.wire.messages import LinkAnswer
 

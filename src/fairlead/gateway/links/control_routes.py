@@ -14,8 +14,8 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
-from fairlead.gateway.links.connected_reader import ConnectedReader
-from fairlead.gateway.links.outbox import Outbox
+from fairlead.gateway.links.grants.connected_reader import ConnectedReader
+from fairlead.gateway.links.grants.outbox import Outbox
 from fairlead.gateway.links.runner import LinkRunner
 from fairlead.gateway.links.task_reports import TaskReports
 from fairlead.model.errors import InvalidValue

@@ -9,8 +9,8 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.gateway.links.granting import Granting
-from fairlead.gateway.links.running_link import LinkCounts, RunningLink, urls_of
+from fairlead.gateway.links.grants.granting import Granting
+from fairlead.gateway.links.running.running_link import LinkCounts, RunningLink, urls_of
 from fairlead.model.errors import FairleadError
 from fairlead.model.names import StreamPath
 

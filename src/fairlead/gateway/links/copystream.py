@@ -16,11 +16,11 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.copies import CopyNumbers, EndedCopies, numbers_of
-from fairlead.gateway.links.destination import Gateways
 from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.replica_cluster import copied_settings, streams_of
-from fairlead.gateway.links.running_link import urls_of, wire_id
-from fairlead.gateway.links.running_links import RunningLinks
+from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.running_link import urls_of, wire_id
+from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, backlog, percentage
 from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownCluster, UnknownStream
 from fairlead.model.names import StreamPath

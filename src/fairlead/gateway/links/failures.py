@@ -9,9 +9,9 @@ from __future__ import annotations
 import structlog
 
 from fairlead.gateway.links.errors import STOPS
-from fairlead.gateway.links.granting import Granting
-from fairlead.gateway.links.lifecycle import Event, State
-from fairlead.gateway.links.running_link import RunningLink
+from fairlead.gateway.links.grants.granting import Granting
+from fairlead.gateway.links.running.lifecycle import Event, State
+from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.envelope import code_of
 from fairlead.model.errors import FairleadError
 

@@ -9,23 +9,23 @@ import httpx
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.attention import Attention
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.contact_loop import ContactLoop
 from fairlead.gateway.links.contacts import Contacts
 from fairlead.gateway.links.copies import EndedCopies
 from fairlead.gateway.links.copystream import CopyCommands
-from fairlead.gateway.links.destination import Gateways
 from fairlead.gateway.links.failures import Failures
-from fairlead.gateway.links.grant_table import GrantTable
-from fairlead.gateway.links.granting import Granting
+from fairlead.gateway.links.grants.grant_table import GrantTable
+from fairlead.gateway.links.grants.granting import Granting
+from fairlead.gateway.links.grants.source_logs import SourceLogs
 from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.runner import LinkRunner
-from fairlead.gateway.links.running_link import RunningLink
-from fairlead.gateway.links.running_links import RunningLinks
-from fairlead.gateway.links.source_logs import SourceLogs
+from fairlead.gateway.links.running.attention import Attention
+from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.running_link import RunningLink
+from fairlead.gateway.links.running.running_links import RunningLinks
+from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.gateway.links.task_reports import TaskReports
-from fairlead.gateway.links.timing import Backoff, Timing
 from fairlead.model.clock import Clock, Randomness
 
 

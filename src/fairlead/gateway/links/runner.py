@@ -14,11 +14,11 @@ from functools import partial
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.contact_loop import ContactLoop
-from fairlead.gateway.links.granting import Granting
-from fairlead.gateway.links.lifecycle import Event
-from fairlead.gateway.links.running_link import RunningLink, wire_id
-from fairlead.gateway.links.running_links import RunningLinks
-from fairlead.gateway.links.source_logs import SourceLogs
+from fairlead.gateway.links.grants.granting import Granting
+from fairlead.gateway.links.grants.source_logs import SourceLogs
+from fairlead.gateway.links.running.lifecycle import Event
+from fairlead.gateway.links.running.running_link import RunningLink, wire_id
+from fairlead.gateway.links.running.running_links import RunningLinks
 
 
 class LinkRunner:

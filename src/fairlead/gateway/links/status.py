@@ -19,9 +19,9 @@ from typing import Any
 
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.errors import shown_code
-from fairlead.gateway.links.grant_table import SPLIT_BYTES
-from fairlead.gateway.links.lifecycle import State
-from fairlead.gateway.links.running_link import RunningLink
+from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES
+from fairlead.gateway.links.running.lifecycle import State
+from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.wire.messages import BehindPartition, GapRange
 
 SHOWN_MAX = 100

@@ -10,16 +10,16 @@ from __future__ import annotations
 from contextlib import suppress
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.gateway.links.connected_reader import ConnectedReader
 from fairlead.gateway.links.failures import Failures
-from fairlead.gateway.links.grant_table import GrantTable, Held
-from fairlead.gateway.links.granting import Granting
-from fairlead.gateway.links.lifecycle import Event
-from fairlead.gateway.links.outbox import Outbox
-from fairlead.gateway.links.running_link import RunningLink, source_of
-from fairlead.gateway.links.running_links import RunningLinks
-from fairlead.gateway.links.source_logs import SourceLogs
-from fairlead.gateway.links.timing import REPAIR_DELAY_MAX_S, Timing
+from fairlead.gateway.links.grants.connected_reader import ConnectedReader
+from fairlead.gateway.links.grants.grant_table import GrantTable, Held
+from fairlead.gateway.links.grants.granting import Granting
+from fairlead.gateway.links.grants.outbox import Outbox
+from fairlead.gateway.links.grants.source_logs import SourceLogs
+from fairlead.gateway.links.running.lifecycle import Event
+from fairlead.gateway.links.running.running_link import RunningLink, source_of
+from fairlead.gateway.links.running.running_links import RunningLinks
+from fairlead.gateway.links.running.timing import REPAIR_DELAY_MAX_S, Timing
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import Damaged, FairleadError, UnknownStream
 from fairlead.streamlog.values import GrantRun

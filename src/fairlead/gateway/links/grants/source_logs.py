@@ -10,10 +10,10 @@ from functools import partial
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.links.connected_reader import ShardKey
-from fairlead.gateway.links.grant_table import GrantTable
-from fairlead.gateway.links.running_link import RunningLink
-from fairlead.gateway.links.running_links import RunningLinks
+from fairlead.gateway.links.grants.connected_reader import ShardKey
+from fairlead.gateway.links.grants.grant_table import GrantTable
+from fairlead.gateway.links.running.running_link import RunningLink
+from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.streamlog.writing.writer import Announcement
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead.gateway.links.lifecycle import Event, Life, State
-from fairlead.gateway.links.timing import Backoff
+from fairlead.gateway.links.running.lifecycle import Event, Life, State
+from fairlead.gateway.links.running.timing import Backoff
 
 
 class Attention:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.gateway.links.positions import Positions
+from fairlead.gateway.links.running.positions import Positions
 from fairlead.wire.messages import ReadReport
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairlead.gateway.links.running_link import RunningLink
+from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.names import StreamPath
 
 

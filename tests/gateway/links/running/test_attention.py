@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead.gateway.links.attention import Attention
-from fairlead.gateway.links.lifecycle import Event, State
-from fairlead.gateway.links.timing import Backoff, Timing
+from fairlead.gateway.links.running.attention import Attention
+from fairlead.gateway.links.running.lifecycle import Event, State
+from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.model.clock import SystemRandomness
 
 LONG = Timing(backoff_first_s=60, backoff_max_s=60)

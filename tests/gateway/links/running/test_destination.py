@@ -7,8 +7,8 @@ import json
 import httpx
 import pytest
 
-from fairlead.gateway.links.destination import Gateways
-from fairlead.gateway.links.timing import Backoff, Timing
+from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.model.envelope import error_envelope
 from fairlead.model.errors import NotAgreed, Unreachable
 from fairlead.wire.messages import LinkAnswer, LinkRequest, StreamPlace, to_json

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.gateway.links.lifecycle import Event, Life, State
+from fairlead.gateway.links.running.lifecycle import Event, Life, State
 
 COLUMNS = "PAUSE STAND_ASIDE GO LOOK BEGUN ANSWERED FAILED STOP REFUSED UNDELIVERED DELIVERED RESTED"
 TABLE = """

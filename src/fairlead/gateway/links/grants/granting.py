@@ -13,11 +13,11 @@ from itertools import count
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.links.connected_reader import ConnectedReader
-from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
-from fairlead.gateway.links.positions import SliceKey
-from fairlead.gateway.links.running_link import RunningLink, source_of, urls_of
-from fairlead.gateway.links.running_links import RunningLinks
+from fairlead.gateway.links.grants.connected_reader import ConnectedReader
+from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
+from fairlead.gateway.links.running.positions import SliceKey
+from fairlead.gateway.links.running.running_link import RunningLink, source_of, urls_of
+from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.model.errors import Damaged, UnknownStream
 from fairlead.model.names import SLICES
 from fairlead.storage.names import shard_prefix

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from fairlead.gateway.links.timing import Timing
+from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.clock import Clock
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import FairleadError, Unreachable

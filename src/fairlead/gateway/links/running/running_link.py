@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.attention import Attention
-from fairlead.gateway.links.destination import Gateways
-from fairlead.gateway.links.lifecycle import Event, State
-from fairlead.gateway.links.positions import Positions
+from fairlead.gateway.links.running.attention import Attention
+from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.lifecycle import Event, State
+from fairlead.gateway.links.running.positions import Positions
 from fairlead.model.errors import FairleadError, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.wire.messages import LinkAnswer, LinkRequest, StreamPlace

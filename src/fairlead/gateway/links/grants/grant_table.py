@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fairlead.gateway.links.connected_reader import ConnectedReader, ShardKey
-from fairlead.gateway.links.outbox import Outbox
+from fairlead.gateway.links.grants.connected_reader import ConnectedReader, ShardKey
+from fairlead.gateway.links.grants.outbox import Outbox
 from fairlead.streamlog.values import GrantRun
 
 SPLIT_BYTES = 64_000_000

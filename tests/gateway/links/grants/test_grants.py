@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import cast
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.gateway.links.connected_reader import ConnectedReader
-from fairlead.gateway.links.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
-from fairlead.gateway.links.granting import Granting
-from fairlead.gateway.links.running_links import RunningLinks
+from fairlead.gateway.links.grants.connected_reader import ConnectedReader
+from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
+from fairlead.gateway.links.grants.granting import Granting
+from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.streamlog.values import GrantRun, WriterEpoch
 
 KEY = (b"s" * 16, 0)
