@@ -67,10 +67,6 @@ class Member:
     def awaits_join(self) -> bool:
         return self._join is not None
 
-    @property
-    def awaits_sync(self) -> bool:
-        return self._sync is not None
-
     def subscription(self, protocol: str | None) -> bytes:
         """What it said with its join for this protocol; empty if it does not know it."""
         return dict(self.request.protocols).get(protocol or "", b"")
