@@ -158,6 +158,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
 
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of answers that wait for the client to take them."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     # Requests.
 
     def close(self) -> None:

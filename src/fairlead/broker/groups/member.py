@@ -67,6 +67,10 @@ class Member:
     def awaits_join(self) -> bool:
         return self._join is not None
 
+    @property
+    def awaits_sync(self) -> bool:
+        return self._sync is not None
+
     def subscription(self, protocol: str | None) -> bytes:
         """What it said with its join for this protocol; empty if it does not know it."""
         return dict(self.request.protocols).get(protocol or "", b"")
@@ -113,7 +117,7 @@ class Member:
 
     def beat(self) -> None:
         """It was heard of: its session begins anew, unless it waits for us."""
-        if self._join is None and self._sync is None:
+        if not self.awaits_join and not self.awaits_sync:
             self._start_timer(self.request.session_timeout_ms / 1000)
 
     def stop_timer(self) -> None:
