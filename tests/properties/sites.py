@@ -382,12 +382,11 @@ class World:
 
     def scan(self, site: Site) -> None:
         """Take in what the site has announced since."""
-        faults, site.storage._faults = site.storage._faults, {}
-        for row in rows_of(site.log, site.scanned, site.log.announced.end):
-            self._see(site, row)
+        with site.storage.faults.held_off():
+            for row in rows_of(site.log, site.scanned, site.log.announced.end):
+                self._see(site, row)
         site.scanned = site.log.announced.end
         self.note_starts(site)
-        site.storage._faults = faults
 
     def _see(self, site: Site, row: Row) -> None:
         topic = site.log.announced.state.topic(row.topic)
@@ -416,7 +415,7 @@ class World:
     def check(self) -> None:
         """Everything that must hold at any moment."""
         for site in self.sites.values():
-            site.storage._faults.clear()
+            site.storage.faults.clear()
             self._check_records(site)
         for link in LINKS:
             self._check_positions(link)
@@ -492,7 +491,7 @@ class World:
     def settle(self) -> None:
         """Faults end, links go on: every replica comes to where A stands."""
         for site in self.sites.values():
-            site.storage._faults.clear()
+            site.storage.faults.clear()
         for _ in range(3):
             for link in (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")):
                 self.runs[link] += 1

@@ -88,10 +88,10 @@ def test_another_writer_can_run_in_the_middle_of_a_put(storage: MemoryStorage) -
     """The hook sees each call before it is done."""
 
     def takeover(call: str, name: str) -> None:
-        storage.hook = None
+        storage.faults.hook = None
         storage.put_if_absent(name, b"of the other")
 
-    storage.hook = takeover
+    storage.faults.hook = takeover
     assert storage.put_if_absent("x", b"mine") is Put.ANOTHER
 
 

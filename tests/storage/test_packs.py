@@ -12,12 +12,13 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.support.packs import always_packed
+from tests.support.packs import PACK_BYTES, always_packed
 
 from fairlead.model.errors import Damaged, Missing, StorageUnavailable
 from fairlead.storage import names, packs
 from fairlead.storage.interface import Put
 from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
+from fairlead.storage.packs import PackSettings
 
 PREFIX = "streams/" + 32 * "a" + "/shard-0000"
 
@@ -36,10 +37,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def storage(root: Path, monkeypatch: pytest.MonkeyPatch) -> LocalStorage:
-    """With one pack; none is made ahead."""
-    monkeypatch.setattr(packs, "PACKS_MAX", 1)
-    return always_packed(root)
+def storage(root: Path) -> LocalStorage:
+    """With one pack, which the first put makes."""
+    return always_packed(root, packs_max=1)
 
 
 def fail(monkeypatch: pytest.MonkeyPatch, call: str, when: Callable[[str], bool]) -> None:
@@ -71,6 +71,7 @@ def in_pack(path: str) -> bool:
 
 
 def test_a_small_commit_is_one_sync_of_data(storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage.put_if_absent(commit(6), b"makes the pack")
     synced = noted(monkeypatch, "fdatasync", "fsync")
     size = packs_of(root)[0].stat().st_size
     assert storage.put_if_absent(commit(7), [b"one", b"two"]) is Put.WRITTEN
@@ -78,7 +79,7 @@ def test_a_small_commit_is_one_sync_of_data(storage: LocalStorage, root: Path, m
     assert storage.get(commit(7)) == b"onetwo"
     assert storage.get_range(commit(7), 1, 4) == b"netw"
     assert storage.size(commit(7)) == 6
-    assert packs_of(root)[0].stat().st_size == size == packs.PACK_BYTES
+    assert packs_of(root)[0].stat().st_size == size == PACK_BYTES
     assert not list(root.rglob("commit/*"))
 
 
@@ -101,11 +102,11 @@ def test_other_names_and_large_commits_are_files(storage: LocalStorage, root: Pa
 
 def test_the_first_commits_of_a_process_are_files(root: Path) -> None:
     """A cluster that writes a few makes no pack of 16 MB."""
-    storage = LocalStorage(root, packs=True)
-    for number in range(packs.FILES_FIRST):
+    storage = LocalStorage(root, packs=PackSettings())
+    for number in range(PackSettings().files_first):
         storage.put_if_absent(commit(number), b"x")
     assert not packs_of(root)
-    assert len(list((root / PREFIX / "commit").glob("*/*"))) == packs.FILES_FIRST
+    assert len(list((root / PREFIX / "commit").glob("*/*"))) == PackSettings().files_first
 
 
 def test_a_name_is_given_once(storage: LocalStorage) -> None:
@@ -127,7 +128,7 @@ def test_the_next_process_finds_them(storage: LocalStorage, root: Path) -> None:
     for number in (3, 1, 2):
         storage.put_if_absent(commit(number), b"%d" % number)
     storage.delete(commit(1))
-    again = LocalStorage(root, packs=True)
+    again = LocalStorage(root, packs=PackSettings())
     assert list(again.list(names.commits_of(PREFIX))) == [commit(2), commit(3)]
     assert again.get(commit(3)) == b"3"
     with pytest.raises(Missing):
@@ -167,11 +168,11 @@ def test_a_torn_record_is_none(storage: LocalStorage, root: Path) -> None:
     with pack.open("r+b") as file:
         file.seek(4096 + 2000)
         file.write(bytes(4096))
-    again = LocalStorage(root, packs=True)
+    again = LocalStorage(root, packs=PackSettings())
     assert list(again.list("")) == [commit(1)]
     assert again.size(commit(2)) is None
     assert again.put_if_absent(commit(2), b"other") is Put.WRITTEN
-    assert list(LocalStorage(root, packs=True).list("")) == [commit(1), commit(2)]
+    assert list(LocalStorage(root, packs=PackSettings()).list("")) == [commit(1), commit(2)]
 
 
 def test_a_torn_head_is_none(storage: LocalStorage, root: Path) -> None:
@@ -181,7 +182,7 @@ def test_a_torn_head_is_none(storage: LocalStorage, root: Path) -> None:
     with pack.open("r+b") as file:
         file.seek(4096 + 9)
         file.write(b"\xff")
-    assert list(LocalStorage(root, packs=True).list("")) == [commit(1)]
+    assert list(LocalStorage(root, packs=PackSettings()).list("")) == [commit(1)]
 
 
 @pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
@@ -196,7 +197,7 @@ def test_what_failed_is_unknown_for_good(
     assert storage.put_if_absent(commit(2), b"unknown") is Put.UNKNOWN
     for number in range(3, 30):
         storage.put_if_absent(commit(number), b"x")
-    found = set(LocalStorage(root, packs=True).list(""))
+    found = set(LocalStorage(root, packs=PackSettings()).list(""))
     assert found - {commit(2)} == {commit(1), *(commit(number) for number in range(3, 30))}
 
 
@@ -207,7 +208,7 @@ def test_a_pack_that_cannot_be_synced_stops_the_next_process(
     storage.put_if_absent(commit(1), b"x")
     fail(monkeypatch, "fsync", in_pack)
     with pytest.raises(StorageUnavailable):
-        LocalStorage(root, packs=True)
+        LocalStorage(root, packs=PackSettings())
 
 
 def test_a_start_believes_only_what_the_disk_has(
@@ -217,14 +218,14 @@ def test_a_start_believes_only_what_the_disk_has(
     pack is synced, then forgotten by the page cache, then read."""
     storage.put_if_absent(commit(1), b"x")
     made = noted(monkeypatch, "fsync", "posix_fadvise", "pread")
-    assert list(LocalStorage(root, packs=True).list("")) == [commit(1)]
+    assert list(LocalStorage(root, packs=PackSettings()).list("")) == [commit(1)]
     calls = [call for call, path in made if in_pack(path)]
     assert calls[:3] == ["fsync", "posix_fadvise", "pread"]
     assert set(calls[3:]) == {"pread"}
 
 
-def test_a_pack_goes_with_its_last_object(storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    per_pack = packs.PACK_BYTES // (packs.OBJECT_BYTES_MAX + 4096)
+def test_a_pack_goes_with_its_last_object(storage: LocalStorage, root: Path) -> None:
+    per_pack = PACK_BYTES // (packs.OBJECT_BYTES_MAX + 4096)
     data = bytes(packs.OBJECT_BYTES_MAX)
     number = 0
     while len(packs_of(root)) < 3:
@@ -236,14 +237,13 @@ def test_a_pack_goes_with_its_last_object(storage: LocalStorage, root: Path, mon
         storage.delete(commit(each))
     assert len(packs_of(root)) < len(first)
     assert not list(storage.list(""))
-    again = LocalStorage(root, packs=True)
+    again = LocalStorage(root, packs=PackSettings())
     assert not list(again.list(""))
     assert not packs_of(root)
 
 
-def test_without_room_commits_are_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packs, "FREE_PACKS_MIN", 10**9)
-    storage = LocalStorage(root, packs=True)
+def test_without_room_commits_are_files(root: Path) -> None:
+    storage = LocalStorage(root, packs=PackSettings(free_packs_min=10**9))
     for number in range(40):
         assert storage.put_if_absent(commit(number), b"x") is Put.WRITTEN
     assert not packs_of(root)
@@ -293,7 +293,6 @@ class Packed(RuleBasedStateMachine):
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_PACKS_ROOT", str(tmp_path))
-    monkeypatch.setattr(packs, "PACK_BYTES", 1 << 20)
 
 
 Packed.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)

@@ -77,7 +77,7 @@ def test_a_merged_segment_is_named_to_readers_only_once_its_manifest_is_there() 
         if call == "put" and "/manifest/" in name:
             seen.append(log.announced.objects(0, log.announced.end))
 
-    storage.hook = look
+    storage.faults.hook = look
     installed(log, result)
     assert seen == [inputs]
     assert log.announced.objects(0, log.announced.end) != inputs
@@ -102,10 +102,10 @@ def test_a_writer_that_is_overtaken_while_it_opens_gives_up() -> None:
 
     def overtake(call: str, name: str) -> None:
         if call == "put" and "/manifest/" in name:
-            storage.hook = None
+            storage.faults.hook = None
             taken.append(opened(storage))
 
-    storage.hook = overtake
+    storage.faults.hook = overtake
     with pytest.raises(Fenced):
         opened(storage)
     assert produced(taken[0], number, b"3").base_offset == 2
@@ -133,10 +133,10 @@ def test_of_two_writers_that_claim_at_once_each_gets_an_epoch_of_its_own() -> No
 
     def claim_too(call: str, name: str) -> None:
         if call == "put" and "/epoch/" in name:
-            storage.hook = None
+            storage.faults.hook = None
             others.append(opened(storage, seed=5))
 
-    storage.hook = claim_too
+    storage.faults.hook = claim_too
     log = opened(storage, seed=6)
     assert log.epoch.number == others[0].epoch.number + 1
     with pytest.raises(Fenced):
@@ -165,10 +165,10 @@ def test_what_was_acknowledged_just_before_a_claim_counts() -> None:
 
     def produce_last(call: str, name: str) -> None:
         if call == "put" and "/epoch/" in name:
-            storage.hook = None
+            storage.faults.hook = None
             produced(log, number, b"3")
 
-    storage.hook = produce_last
+    storage.faults.hook = produce_last
     newer = opened(storage)
     assert values_at(newer, number) == {0: b"1", 1: b"2", 2: b"3"}
     assert produced(newer, number, b"4").base_offset == 3

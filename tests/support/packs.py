@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairlead.storage.local import LocalStorage
-from fairlead.storage.packs import FILES_FIRST
+from fairlead.storage.packs import PackSettings
+
+PACK_BYTES = 1 << 20
 
 
-def always_packed(root: Path) -> LocalStorage:
-    """As after the first commits of a process, with a pack ready."""
-    storage = LocalStorage(root, packs=True)
-    assert storage._packer is not None
-    storage._packer._files = FILES_FIRST
-    storage._packer.prepare()
-    return storage
+def always_packed(root: Path, *, packs_max: int = 4, pack_bytes: int = PACK_BYTES) -> LocalStorage:
+    """As after the first commits of a process; a put that finds no pack makes one first, in its own thread."""
+    settings = PackSettings(
+        pack_bytes=pack_bytes, packs_max=packs_max, files_first=0, free_packs_min=1, aside=lambda make: make()
+    )
+    return LocalStorage(root, packs=settings)

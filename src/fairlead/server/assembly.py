@@ -34,6 +34,7 @@ from fairlead.server.addresses import check_exposure
 from fairlead.server.http_listener import HttpListener, bind, url_of
 from fairlead.server.listeners import KafkaListeners
 from fairlead.storage.local import LocalStorage, lock_directory
+from fairlead.storage.packs import PackSettings
 
 STORAGE_THREADS = 16
 """Calls of the storage that may be under way at one time, of all streams together."""
@@ -130,7 +131,7 @@ async def _open_cluster(options: ServerOptions, started: AsyncExitStack) -> Clus
     executor = ThreadPoolExecutor(STORAGE_THREADS, "storage")
     started.callback(executor.shutdown)
     cluster = await Cluster.open(
-        LocalStorage(options.data, packs=True),
+        LocalStorage(options.data, packs=PackSettings()),
         name=options.name,
         settings=options.settings,
         clock=SystemClock(),

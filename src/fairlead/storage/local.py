@@ -24,7 +24,7 @@ from typing_extensions import Buffer
 from fairlead.model.errors import Busy, Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
 from fairlead.storage import direct, files, names
 from fairlead.storage.interface import Put
-from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackPlace, PackWriter
+from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackPlace, PackSettings, PackWriter
 
 LOCK: Final = "lock"
 _TEMPORARY: Final = ".tmp"
@@ -42,11 +42,11 @@ class LocalStorage:
         StorageUnavailable: the directory cannot be made or written, or its file system has no hard links.
     """
 
-    def __init__(self, root: Path, *, packs: bool = False) -> None:
+    def __init__(self, root: Path, *, packs: PackSettings | None = None) -> None:
         """`packs`: put small commits into packs; only for the process that holds the directory's lock."""
         self._root = os.fspath(root)
         self._index = PackIndex(self._root)
-        self._packer = PackWriter(self._index) if packs else None
+        self._packer = None if packs is None else PackWriter(self._index, packs)
         self._temporary = os.path.join(self._root, _TEMPORARY)
         self._numbers = itertools.count()
         self._durable: set[str] = set()
@@ -370,7 +370,10 @@ class LocalStorage:
 
 
 class ReadOnlyLocalStorage(LocalStorage):
-    """The same directory for readers: nothing is made, tried or cleaned up at opening; a reader may lack the right."""
+    """The same directory for readers: nothing is made, tried or cleaned up at opening; a reader may lack the right.
+
+    What was seen in a pack and is deleted by another process stays to be seen until the pack is gone.
+    """
 
     def _open(self) -> None:
         pass

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
-from typing import Literal
+from typing import Literal, NoReturn
 
 from typing_extensions import Buffer
 
@@ -45,25 +46,100 @@ class Crashed(BaseException):
     """The process that called is dead; not an `Exception`, so that no handler of ours goes on after it."""
 
 
+class Faults:
+    """Which calls of a storage fail, and whether the process that makes them lives."""
+
+    def __init__(self) -> None:
+        self.hook: Hook | None = None
+        """Sees each call before it is done."""
+        self.dead = False
+        """The process has crashed and calls no more."""
+        self._counts: dict[Call, int] = {}
+        self._chosen: dict[tuple[Call, int], Fault] = {}
+        self.lock = threading.RLock()
+        """Held during each call."""
+
+    def choose(self, fault: Fault, *, call: Call = "put", nth: int = 1) -> None:
+        """Let the `nth` call of that kind from now on (1: the next) meet the fault."""
+        self._chosen[call, self._counts.get(call, 0) + nth] = fault
+
+    def clear(self) -> None:
+        """No call fails any more, but for those of a process that is dead."""
+        self._chosen.clear()
+
+    @contextmanager
+    def held_off(self) -> Iterator[None]:
+        """No call fails meanwhile; then those fail that were chosen before."""
+        chosen, self._chosen = self._chosen, {}
+        try:
+            yield
+        finally:
+            self._chosen = chosen
+
+    def restart(self) -> None:
+        """A new process, of which no call fails."""
+        self.dead = False
+        self.clear()
+
+    def called(self, call: Call, name: str) -> Called:
+        """One call, made under a lock: with it as context."""
+        if self.dead:
+            raise Crashed(f"{call} {name}")
+        if self.hook is not None:
+            self.hook(call, name)
+        with self.lock:
+            nth = self._counts[call] = self._counts.get(call, 0) + 1
+            fault = self._chosen.pop((call, nth), None)
+        if fault is Fault.FAIL:
+            raise StorageUnavailable(f"memory: cannot {call} {name}: input/output error")
+        if fault is Fault.CRASH_BEFORE:
+            self.die(f"{call} {name}")
+        return Called(self, fault, f"{call} {name}")
+
+    def die(self, what: str) -> NoReturn:
+        """The process crashes.
+
+        Raises:
+            Crashed
+        """
+        self.dead = True
+        raise Crashed(what)
+
+
+class Called:
+    """One call under the lock, with its fault."""
+
+    def __init__(self, faults: Faults, fault: Fault | None, what: str) -> None:
+        self.fault = fault
+        self._faults = faults
+        self._what = what
+
+    def __enter__(self) -> Called:
+        self._faults.lock.acquire()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._faults.lock.release()
+        if self.fault is Fault.CRASH_AFTER and kind is None:
+            self._faults.die(self._what)
+
+
 class MemoryStorage:
     """A dict with the faults of a disk; safe to use from several threads."""
 
     def __init__(self, *, capacity_bytes: int = NO_LIMIT_BYTES) -> None:
         self.capacity_bytes = capacity_bytes
-        self.hook: Hook | None = None
-        self.calls: dict[Call, int] = {}
+        self.faults = Faults()
         self.late: list[tuple[str, bytes]] = []
         """Puts of unknown outcome that have not landed, oldest first."""
         self._objects: dict[str, bytes] = {}
         self._unsynced: set[str] = set()
         self._deleted: dict[str, bytes] = {}
-        self._faults: dict[tuple[Call, int], Fault] = {}
-        self._dead = False
-        self._lock = threading.RLock()
+        self._lock = self.faults.lock
 
     def fail(self, fault: Fault, *, call: Call = "put", nth: int = 1) -> None:
         """Let the `nth` call of that kind from now on (1: the next) meet the fault."""
-        self._faults[call, self.calls.get(call, 0) + nth] = fault
+        self.faults.choose(fault, call=call, nth=nth)
 
     def crash(self, survives: Callable[[str], bool] = lambda name: False) -> None:
         """Power fails: objects that were never synced go, deletions come undone, except where `survives(name)`.
@@ -84,8 +160,7 @@ class MemoryStorage:
 
     def restart(self) -> None:
         """The process died and a new one starts; the machine lived on, so nothing visible is lost."""
-        self._dead = False
-        self._faults.clear()
+        self.faults.restart()
 
     def land(self, place: int = 0) -> str:
         """Let a late put land, unless its name was taken meanwhile; its name."""
@@ -114,11 +189,11 @@ class MemoryStorage:
             self._deleted.clear()
 
     def get(self, name: str) -> bytes:
-        with self._called("get", name):
+        with self.faults.called("get", name):
             return self._object(name)
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        with self._called("get_range", name):
+        with self.faults.called("get_range", name):
             data = self._object(name)[start : start + length]
             if len(data) < length:
                 raise Damaged(name, f"ends at {start + len(data)} bytes, {start + length} were expected")
@@ -131,13 +206,13 @@ class MemoryStorage:
         return found
 
     def size(self, name: str) -> int | None:
-        with self._called("size", name):
+        with self.faults.called("size", name):
             found = self._objects.get(name)
             return None if found is None else len(found)
 
     def put_if_absent(self, name: str, data: Buffer | Sequence[Buffer]) -> Put:
         content = b"".join(data) if isinstance(data, list | tuple) else bytes(data)  # type: ignore[arg-type]
-        with self._called("put", name) as outcome:
+        with self.faults.called("put", name) as outcome:
             fault = outcome.fault
             if fault is Fault.FULL or (name not in self._objects and len(content) > self._free()):
                 raise StorageFull("memory", self._free(), 0)
@@ -162,18 +237,18 @@ class MemoryStorage:
         return Put.WRITTEN if found is None else Put.MINE
 
     def list(self, prefix: str) -> Iterator[str]:
-        with self._called("list", prefix):
+        with self.faults.called("list", prefix):
             return iter(sorted(name for name in self._objects if name.startswith(prefix)))
 
     def delete(self, name: str) -> None:
-        with self._called("delete", name):
+        with self.faults.called("delete", name):
             found = self._objects.pop(name, None)
             if found is not None and name not in self._unsynced:
                 self._deleted[name] = found
             self._unsynced.discard(name)
 
     def sync(self, prefix: str) -> None:
-        with self._called("sync", prefix):
+        with self.faults.called("sync", prefix):
             self._unsynced = {name for name in self._unsynced if not name.startswith(prefix)}
             self._deleted = {name: data for name, data in self._deleted.items() if not name.startswith(prefix)}
 
@@ -186,40 +261,3 @@ class MemoryStorage:
 
     def total_bytes(self) -> int:
         return self.capacity_bytes
-
-    def _called(self, call: Call, name: str) -> _Called:
-        if self._dead:
-            raise Crashed(f"{call} {name}")
-        if self.hook is not None:
-            self.hook(call, name)
-        with self._lock:
-            nth = self.calls[call] = self.calls.get(call, 0) + 1
-            fault = self._faults.pop((call, nth), None)
-        if fault is Fault.FAIL:
-            raise StorageUnavailable(f"memory: cannot {call} {name}: input/output error")
-        if fault is Fault.CRASH_BEFORE:
-            self._dead = True
-            raise Crashed(f"{call} {name}")
-        return _Called(self, fault, f"{call} {name}")
-
-    def _die(self, what: str) -> None:
-        self._dead = True
-        raise Crashed(what)
-
-
-class _Called:
-    """One call under the lock, with its fault."""
-
-    def __init__(self, storage: MemoryStorage, fault: Fault | None, what: str) -> None:
-        self.fault = fault
-        self._storage = storage
-        self._what = what
-
-    def __enter__(self) -> _Called:
-        self._storage._lock.acquire()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._storage._lock.release()
-        if self.fault is Fault.CRASH_AFTER and kind is None:
-            self._storage._die(self._what)

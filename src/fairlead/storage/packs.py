@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -30,15 +30,8 @@ from numpy.typing import NDArray
 from fairlead.storage import files
 
 FOLDER: Final = ".packs"
-PACK_BYTES: Final = 16 * 1024 * 1024
 OBJECT_BYTES_MAX: Final = 64 * 1024
 """A larger object gets a file of its own: there the two commits of the journal no longer matter."""
-PACKS_MAX: Final = 4
-"""Packs that are written to at a time; who finds none free writes a file."""
-FREE_PACKS_MIN: Final = 16
-"""With less room than for so many packs none is made."""
-FILES_FIRST: Final = 16
-"""So many small commits are written as files before a process makes its first pack: most never need one."""
 _BLOCK: Final = 4096
 _MAGIC: Final = b"FLO1"
 _HEAD: Final = struct.Struct("<4sB3xHHIII")
@@ -129,6 +122,25 @@ class _Commits:
         if place == self._count or numbers[place] != number or self._rows["length"][place] < 0:
             return None
         return place
+
+
+def _on_a_thread(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="pack", daemon=True).start()
+
+
+@dataclass(frozen=True, slots=True)
+class PackSettings:
+    """When a process makes packs, and of what size."""
+
+    pack_bytes: int = 16 * 1024 * 1024
+    packs_max: int = 4
+    """Packs that are written to at a time; who finds none free writes a file."""
+    free_packs_min: int = 16
+    """With less room than for so many packs none is made."""
+    files_first: int = 16
+    """So many small commits are written as files before a process makes its first pack: most never need one."""
+    aside: Callable[[Callable[[], None]], None] = _on_a_thread
+    """How the making of a pack is started, which takes tens of milliseconds."""
 
 
 class PackIndex:
@@ -234,14 +246,14 @@ class PackIndex:
         with self._lock:
             self._note(pack, name, start, length)
 
-    def retire(self, pack: int) -> None:
-        """Nothing more is appended."""
+    def retire(self, pack: int, end: int) -> None:
+        """Nothing more is appended; what lies before `end` is known."""
         with self._lock:
             found = self._packs[pack]
             if found.descriptor is not None:
                 os.close(found.descriptor)
                 found.descriptor = None
-                found.end = PACK_BYTES
+                found.end = end
             self._remove_if_empty(found)
 
     def delete(self, name: str) -> bool:
@@ -302,14 +314,15 @@ class PackIndex:
 class PackWriter:
     """Puts small commits into packs of this process, and makes packs ahead of their use."""
 
-    def __init__(self, index: PackIndex) -> None:
+    def __init__(self, index: PackIndex, settings: PackSettings) -> None:
         self._index = index
+        self._settings = settings
         self._lock = threading.Lock()
         self._files = 0
         self._free: list[tuple[int, int, int]] = []
         """(number in the index, descriptor, end) of packs that nobody is writing to."""
         self._open = 0
-        self._making: threading.Thread | None = None
+        self._making = False
         self.failed: set[str] = set()
         """Names of which it is not known whether they are durable."""
 
@@ -334,17 +347,20 @@ class PackWriter:
         return True
 
     def _take(self) -> tuple[int, int, int] | None:
+        settings = self._settings
         with self._lock:
             self._files += 1
-            if self._files <= FILES_FIRST:
+            if self._files <= settings.files_first:
                 return None
-            if len(self._free) <= 1 and self._open < PACKS_MAX and self._making is None:
-                self._making = threading.Thread(target=self.prepare, name="pack", daemon=True)
-                self._making.start()
+            if len(self._free) > 1 or self._open >= settings.packs_max or self._making:
+                return self._free.pop() if self._free else None
+            self._making = True
+        settings.aside(self._prepare)
+        with self._lock:
             return self._free.pop() if self._free else None
 
     def _give_back(self, number: int, descriptor: int, end: int) -> None:
-        if end + OBJECT_BYTES_MAX + 2 * _BLOCK > PACK_BYTES:
+        if end + OBJECT_BYTES_MAX + 2 * _BLOCK > self._settings.pack_bytes:
             self._done(number)
             return
         with self._lock:
@@ -353,23 +369,25 @@ class PackWriter:
     def _done(self, number: int) -> None:
         with self._lock:
             self._open -= 1
-        self._index.retire(number)
+        self._index.retire(number, self._settings.pack_bytes)
 
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
         """Make a pack ahead of its use. One that cannot be made leaves the puts to files, which say what is wrong."""
+        settings = self._settings
         path = os.path.join(self._index.folder, f"{os.getpid()}-{os.urandom(6).hex()}.pack")
         try:
             with suppress(OSError):
-                if files.free_bytes(os.path.dirname(self._index.folder)) < FREE_PACKS_MIN * PACK_BYTES:
+                room = files.free_bytes(os.path.dirname(self._index.folder))
+                if room < settings.free_packs_min * settings.pack_bytes:
                     return
-                descriptor = _new_pack(path)
+                descriptor = _new_pack(path, settings.pack_bytes)
                 number = self._index.begin(path, descriptor)
                 with self._lock:
                     self._open += 1
                     self._free.insert(0, (number, descriptor, 0))
         finally:
             with self._lock:
-                self._making = None
+                self._making = False
 
 
 class _Record(NamedTuple):
@@ -442,15 +460,15 @@ def _pwrite_all(descriptor: int, parts: Sequence[memoryview], start: int) -> Non
         written += os.pwrite(descriptor, data[written:], start + written)
 
 
-def _new_pack(path: str) -> int:
+def _new_pack(path: str, size_bytes: int) -> int:
     """A file of zeros, durable with its name. Raises OSError; nothing is left then."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:
-        zeros = bytes(1 << 20)
-        for start in range(0, PACK_BYTES, len(zeros)):
-            _pwrite_all(descriptor, [memoryview(zeros)], start)
+        zeros = memoryview(bytes(1 << 20))
+        for start in range(0, size_bytes, len(zeros)):
+            _pwrite_all(descriptor, [zeros[: size_bytes - start]], start)
             # In turns: puts into other packs wait for the disk together with what is synced here, 8 ms for 16 MB.
             os.fdatasync(descriptor)
         os.fsync(descriptor)

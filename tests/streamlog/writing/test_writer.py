@@ -88,10 +88,10 @@ def test_a_put_that_lands_between_claim_and_listing_counts_and_stops_nobody() ->
 
     def takeover(call: str, name: str) -> None:
         if call == "size":
-            storage.hook = None
+            storage.faults.hook = None
             taken.append(opened(storage, A))
 
-    storage.hook = takeover
+    storage.faults.hook = takeover
     with pytest.raises(Fenced):
         w1.write(sealed)
     assert values_at(taken[0], number) == {0: b"1"}
