@@ -1,104 +1,80 @@
-"""Four sites, A → B → D and A → C → D, on storage with every fault, beside a plain model of what must hold.
+"""Four sites, A → B → D and A → C → D, on storage with every fault: opened, written to, merged, crashed.
 
-The model knows every record that A ever had at an offset, which of them were acknowledged, and every row that any site
-announced by commit number. It knows nothing of epochs, manifests, merges or positions.
+What must hold of them stands in `model`, what goes between them in `links`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import hashlib
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from typing import NamedTuple
+from typing import Any, TypeVar
+from zlib import crc32
 
-from tests.streamlog.world import (
-    FakeClock,
-    Names,
-    SeededRandomness,
-    committed,
-    installed,
-    repair_frame,
-    rows_of,
-    sendable,
-    values_at,
-)
+from tests.properties.model import IDS, FaultyStorage, Model, Place, Site
+from tests.streamlog.world import FakeClock, SeededRandomness, installed, rows_of
 from tests.support.batches import produce
+from tests.support.stepped import Stalled, SteppedLoop
 
 from fairlead.model.errors import Damaged, FairleadError, Fenced
 from fairlead.model.settings import Settings
-from fairlead.protocol.batch import CRC_AT, build_batch, records_of
-from fairlead.storage.memory import Crashed, Fault, MemoryStorage
-from fairlead.streamlog.applying.frame import apply_frame
-from fairlead.streamlog.frames.codec import decode_frame, encode_frame
-from fairlead.streamlog.frames.frame import Frame
+from fairlead.protocol.batch import build_batch
+from fairlead.storage.interface import Storage
+from fairlead.storage.memory import Call, Crashed, Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
-from fairlead.streamlog.numbers import slice_of_number
-from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.values import GrantRun, epoch_before
+from fairlead.streamlog.writing.draft import DraftRequest
+from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
-from fairlead.streamlog.writing.writer import Sealed, ShardLog
+from fairlead.streamlog.writing.writer import ShardLog
 
-IDS = {name: name.encode() * 16 for name in "abcd"}
-LINKS = {("a", "b"): b"1" * 16, ("a", "c"): b"2" * 16, ("b", "d"): b"3" * 16, ("c", "d"): b"4" * 16}
 NAMES = ("ships", "ports", "t7")
 TTL_MS = 10_000
 SETTINGS = Settings(
-    merge_commits_min=2, merge_idle_seconds=1.0, delete_grace_seconds=2.0, checkpoint_interval_seconds=5.0
+    merge_commits_min=2,
+    merge_idle_seconds=1.0,
+    delete_grace_seconds=2.0,
+    checkpoint_interval_seconds=5.0,
+    commit_bytes_max=200,
 )
-
-Place = tuple[bytes, int]
-"""(incarnation, partition)."""
-
-
-class Seen(NamedTuple):
-    """A batch that a site announced."""
-
-    commit: int
-    slice: int
-    place: Place
-    last_offset: int
-    origin: bytes | None
-    via: bytes | None
-
-
-@dataclass
-class Site:
-    """One site: its storage and clock live on, its log is opened again and again."""
-
-    name: str
-    storage: MemoryStorage
-    clock: FakeClock
-    log: ShardLog
-    sleepers: list[tuple[ShardLog, Sealed]] = field(default_factory=list)
-    scanned: int = 0
-    seen: list[Seen] = field(default_factory=list)
-    starts: dict[Place, int] = field(default_factory=dict)
-    """The furthest log start that the site ever had."""
-    names: dict[int, bytes] = field(default_factory=dict)
-    """Incarnation of every topic number."""
+T = TypeVar("T")
+_THREADS = ThreadPoolExecutor(1)
+"""Of which the stepped loop uses none."""
 
 
 class World:
     """All sites and the model. Every method is one action; the caller chooses, by a seed or by Hypothesis."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, make_storage: Callable[[str], FaultyStorage] = lambda site: MemoryStorage()) -> None:
         self.random = Random(seed)
+        self.loop = SteppedLoop()
         self.opened = 0
+        self.trace: list[str] = []
         self.sites: dict[str, Site] = {}
         for name in "abcd":
-            storage, clock = MemoryStorage(), FakeClock()
-            self.sites[name] = Site(name, storage, clock, self._open(name, storage, clock))
+            storage, clock = make_storage(name), FakeClock()
+            self.sites[name] = Site(name, storage, clock, *self._open(name, storage, clock))
         self.counter = 0
-        self.acked: dict[tuple[Place, int], bytes] = {}
-        self.history: dict[Place, dict[int, bytes]] = {}
-        self.frames: dict[tuple[str, str], list[Frame]] = {link: [] for link in LINKS}
-        self.runs = dict.fromkeys(LINKS, 1)
-        self.retries: list[tuple[Place, int, bytes]] = []
+        self.model = Model(self.sites)
+        self.on_opened: Callable[[Site], None] = lambda site: None
         self.sequence: dict[Place, int] = {}
         self.deleted: set[bytes] = set()
 
+    def close(self) -> None:
+        """The end of the world."""
+        self.loop.close()
+
+    def note(self, *what: object) -> None:
+        """Add to the trace."""
+        self.trace.append(repr(what))
+
+    def digest(self) -> str:
+        """Of all that has happened."""
+        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
+
     # Opening
 
-    def _open(self, name: str, storage: MemoryStorage, clock: FakeClock) -> ShardLog:
+    def _open(self, name: str, storage: Storage, clock: FakeClock) -> tuple[ShardLog, Shard]:
         self.opened += 1
         log = ShardLog.open(
             storage,
@@ -109,10 +85,12 @@ class World:
             settings=SETTINGS,
         )
         log.upkeep.ttl_ms = TTL_MS
-        return log
+        self.note("opened", name, log.epoch.number, log.announced.end)
+        return log, self.loop.run(_shard(log))
 
     def reopen(self, name: str, *, power_fails: bool) -> None:
         """The process dies and another starts; with a power failure some of what was not synced is lost."""
+        self.note("reopen", name, power_fails)
         site = self.sites[name]
         if power_fails:
             lucky = self.random.random()
@@ -125,10 +103,11 @@ class World:
     def _open_until_it_opens(self, site: Site) -> None:
         while True:
             try:
-                site.log = self._open(site.name, site.storage, site.clock)
+                site.log, site.shard = self._open(site.name, site.storage, site.clock)
                 break
             except (Crashed, FairleadError):
                 site.storage.restart()
+        self.on_opened(site)
         self.scan(site)
 
     def take_over(self, name: str) -> None:
@@ -153,17 +132,18 @@ class World:
             return
         try:
             log.write(sealed)
-        except (Fenced, FairleadError):
+        except FairleadError:
             return
         except Crashed:
             self.reopen(name, power_fails=False)
             return
         raise AssertionError("a writer that slept through a takeover was acknowledged")
 
-    def fault(self, name: str, fault: Fault, call: str, nth: int, times: int = 1) -> None:
+    def fault(self, name: str, fault: Fault, call: Call, nth: int, times: int = 1) -> None:
         """Let a later call of the site's storage fail."""
+        self.note("fault", name, fault.value, call, nth, times)
         for more in range(times):
-            self.sites[name].storage.fail(fault, call=call, nth=nth + more)  # type: ignore[arg-type]
+            self.sites[name].storage.fail(fault, call=call, nth=nth + more)
 
     def land(self, name: str) -> None:
         """A late put lands."""
@@ -173,19 +153,42 @@ class World:
 
     # Rows at A
 
-    def run(self, site: Site, request) -> object | None:  # type: ignore[no-untyped-def]
+    def run(self, site: Site, request: DraftRequest[T]) -> T | None:
         """A request's answer; None if it was not acknowledged. The site is open again afterwards."""
+
+        async def submitted() -> T:
+            return await site.shard.submit(request)
+
+        return self.lived(site, submitted())
+
+    def lived(self, site: Site, work: Coroutine[Any, Any, T]) -> T | None:
+        """What the site's process answers; None if it failed or died. The site is open again afterwards."""
         try:
-            return committed(site.log, request)[0].result()
-        except Crashed:
+            answer = self.loop.run(work)
+            self.note("answer", site.name, answer)
+            return answer
+        except (Crashed, Stalled):
+            assert site.storage.faults.dead, "somebody waits for what never comes"
             self.reopen(site.name, power_fails=self.random.random() < 0.5)
-        except FairleadError:
-            if site.log.health.stopped is not None:
-                _no_damage(site.log)
-                self.reopen(site.name, power_fails=self.random.random() < 0.3)
+        except FairleadError as error:
+            self.note("error", site.name, repr(error))
+            self.reopen_stopped(site, power_fails=0.3)
         finally:
+            self.check_tasks()
             self.scan(site)
         return None
+
+    def reopen_stopped(self, site: Site, power_fails: float = 0.0) -> None:
+        """Open the site again if its log has stopped."""
+        if site.log.health.stopped is not None:
+            _no_damage(site.log)
+            self.reopen(site.name, power_fails=self.random.random() < power_fails)
+
+    def check_tasks(self) -> None:
+        """Raise what a task of the loop died of, but for the end of its process."""
+        for error in self.loop.unheard():
+            if not isinstance(error, Crashed):
+                raise error
 
     def create(self, name: str) -> None:
         """A topic is made at A."""
@@ -223,8 +226,8 @@ class World:
         for _ in range(12):
             result = self.run(a, lambda d: produce(d, topic.number, partition, batch))
             if result is not None:
-                base = result.base_offset  # type: ignore[attr-defined]
-                self.acked.update({(place, base + i): value for i, value in enumerate(values)})
+                base = result.base_offset
+                self.model.acked.update({(place, base + i): value for i, value in enumerate(values)})
                 self.sequence[place] = sequence + records
                 return
         raise AssertionError("a produce was never acknowledged, though faults pass")
@@ -257,7 +260,7 @@ class World:
             if log.health.stopped is not None:
                 _no_damage(log)
                 self.reopen(name, power_fails=False)
-        self.note_starts(site)
+        self.model.note_starts(site)
 
     def sweep(self, name: str) -> None:
         """Delete what manifests have replaced."""
@@ -269,114 +272,16 @@ class World:
         except FairleadError:
             pass
 
+    def upkeep(self, name: str) -> None:
+        """What is merged meanwhile is gone when a reader comes to it."""
+        for _ in range(2):
+            self.merge(name)
+        self.pass_time(name, int(SETTINGS.delete_grace_seconds * 1000) + 1)
+        self.sweep(name)
+
     def pass_time(self, name: str, ms: int) -> None:
         """Time goes by at one site."""
         self.sites[name].clock.pass_ms(ms)
-
-    # Links
-
-    def send(self, link: tuple[str, str], slice: int, back: int, length: int | None, *, new_run: bool) -> None:
-        """A task makes a frame; it is in flight from now on.
-
-        It begins `back` commits before the recorded position, or, where that is negative, after the newest frame in
-        flight, which a task with a window of frames does.
-        """
-        source, destination = (self.sites[name] for name in link)
-        if new_run:
-            self.runs[link] += 1
-        position = destination.log.announced.state.position((LINKS[link], 0, slice))
-        at = 0 if position is None else position.commit
-        start = max(0, at - back)
-        if back < 0:
-            start = max([at, *(frame.to_commit for frame in self.frames[link] if frame.slice == slice)])
-        end = source.log.announced.end if length is None else min(source.log.announced.end, start + length)
-        if start > end:
-            return
-        self.frames[link].append(self._frame(link, slice, start, end, GrantRun(1, self.runs[link])))
-
-    def _frame(self, link: tuple[str, str], slice: int, start: int, end: int, run: GrantRun) -> Frame:
-        source = self.sites[link[0]]
-        rows = [
-            r for r in self._rows(source, start, end) if slice_of_number(r.topic) == slice and sendable(r, IDS[link[1]])
-        ]
-        names = Names(source.log).of(rows)
-        frame = Frame(
-            link=LINKS[link],
-            run=run,
-            source=IDS[link[0]],
-            shard=0,
-            slice=slice,
-            from_commit=start,
-            to_commit=end,
-            epoch_id=epoch_before(source.log.announced.epochs, end).id,
-            topics=names,
-            rows=[row for row in rows if row.topic in names],
-            link_created_at=0,
-        )
-        return decode_frame(encode_frame(frame))
-
-    def _rows(self, site: Site, start: int, end: int) -> list[Row]:
-        """Rows as a task on the same storage reads them; one that dies is started again."""
-        while True:
-            try:
-                return rows_of(site.log, start, end)
-            except Crashed:
-                self.reopen(site.name, power_fails=False)
-            except FairleadError:
-                site.storage.restart()
-
-    def deliver(self, link: tuple[str, str], which: int, *, keep: bool, damage: bool) -> None:
-        """A frame in flight arrives; it may arrive again, and one of its rows may be damaged."""
-        if not self.frames[link]:
-            return
-        which %= len(self.frames[link])
-        frame = self.frames[link][which] if keep else self.frames[link].pop(which)
-        if damage:
-            frame = self._damaged(frame)
-        self.run(self.sites[link[1]], lambda d: apply_frame(d, frame))
-
-    def _damaged(self, frame: Frame) -> Frame:
-        rows = list(frame.rows)
-        batches = [place for place, row in enumerate(rows) if row.kind == Kind.BATCH]
-        if batches:
-            place = self.random.choice(batches)
-            data = bytearray(rows[place].batch)
-            data[-1] ^= 1
-            data[CRC_AT] ^= 1
-            rows[place] = rows[place]._replace(batch=bytes(data))
-        return replace(frame, rows=rows)
-
-    def repair(self, link: tuple[str, str], *, lose: bool) -> None:
-        """Bring partitions that are behind; `lose` loses all frames but the last, which is then empty."""
-        source, destination = (self.sites[name] for name in link)
-        self.runs[link] += 1
-        for note in destination.log.announced.state.behind(LINKS[link]):
-            topic = source.log.announced.state.by_incarnation(note.incarnation)
-            if topic is None or note.conflict or note.partition >= topic.partitions:
-                continue
-            frame = self._repair_frame(link, topic.number, note.partition, note.end)
-            if lose:
-                frame = replace(frame, rows=())
-            self.run(destination, lambda d, f=frame: apply_frame(d, f))
-
-    def _repair_frame(self, link: tuple[str, str], number: int, partition: int, end: int) -> Frame:
-        while True:
-            site = self.sites[link[0]]
-            try:
-                frame = repair_frame(
-                    site.log,
-                    IDS[link[1]],
-                    number,
-                    partition,
-                    end,
-                    link=LINKS[link],
-                    run=GrantRun(1, self.runs[link]),
-                )
-                return replace(frame, link_created_at=0)
-            except Crashed:
-                self.reopen(site.name, power_fails=False)
-            except FairleadError:
-                site.storage.restart()
 
     # The model
 
@@ -384,149 +289,21 @@ class World:
         """Take in what the site has announced since."""
         with site.storage.faults.held_off():
             for row in rows_of(site.log, site.scanned, site.log.announced.end):
-                self._see(site, row)
+                self.note(site.name, *row[:-1], crc32(row.batch))
+                self.model.see(site, row)
         site.scanned = site.log.announced.end
-        self.note_starts(site)
-
-    def _see(self, site: Site, row: Row) -> None:
-        topic = site.log.announced.state.topic(row.topic)
-        if topic is not None:
-            site.names[row.topic] = topic.incarnation
-        if row.kind != Kind.BATCH or row.topic not in site.names:
-            return
-        place = (site.names[row.topic], row.partition)
-        site.seen.append(Seen(row.commit, slice_of_number(row.topic), place, row.last_offset, row.origin, row.via))
-        if site.name == "a":
-            known = self.history.setdefault(place, {})
-            for record in records_of(row.batch):
-                assert record.offset not in known, "an offset was given twice"
-                assert record.value is not None
-                assert record.value not in known.values(), "a record was appended twice"
-                known[record.offset] = record.value
-
-    def note_starts(self, site: Site) -> None:
-        """Remember how far each log start has come."""
-        for topic in site.log.announced.state.topics():
-            for partition in range(topic.partitions):
-                place = (topic.incarnation, partition)
-                start = site.log.announced.state.partition(topic.number, partition).start
-                site.starts[place] = max(start, site.starts.get(place, 0))
+        self.model.note_starts(site)
 
     def check(self) -> None:
-        """Everything that must hold at any moment."""
+        """Everything that must hold at any moment. No call fails from now on."""
         for site in self.sites.values():
             site.storage.faults.clear()
-            self._check_records(site)
-        for link in LINKS:
-            self._check_positions(link)
+        self.model.check()
 
-    def _check_records(self, site: Site) -> None:
-        for topic in site.log.announced.state.topics():
-            for partition in range(topic.partitions):
-                place = (topic.incarnation, partition)
-                state = site.log.announced.state.partition(topic.number, partition)
-                found = values_at(site.log, topic.number, partition)
-                known = self.history.get(place, {})
-                for offset, value in found.items():
-                    assert known.get(offset) == value, f"{site.name}: another record at {offset}"
-                gaps = {
-                    offset
-                    for gap in site.log.announced.state.gaps()
-                    if (gap.topic, gap.partition) == (topic.name, partition)
-                    for offset in range(gap.start, gap.end)
-                }
-                missing = set(range(state.start, state.end)) - set(found)
-                assert missing <= gaps, f"{site.name}: offsets {sorted(missing - gaps)} are silently missing"
-                if site.name == "a":
-                    self._check_acked(place, state.start, found)
-                else:
-                    self._check_gaps(site, place, gaps)
 
-    def _check_acked(self, place: Place, start: int, found: dict[int, bytes | None]) -> None:
-        for (of, offset), value in self.acked.items():
-            if of == place and offset >= start:
-                assert found.get(offset) == value, f"an acknowledged record at {offset} is lost"
-
-    def _check_gaps(self, site: Site, place: Place, gaps: set[int]) -> None:
-        """A gap is only what was gone at A (what B or C passed on was gone there, or they had it expired)."""
-        upstream = [self.sites[link[0]] for link in LINKS if link[1] == site.name]
-        gone = max(s.starts.get(place, 0) for s in upstream)
-        gone = max(gone, self.sites["a"].starts.get(place, 0))
-        assert all(offset < gone for offset in gaps), f"{site.name}: a false gap {sorted(gaps)}, gone below {gone}"
-
-    def _check_positions(self, link: tuple[str, str]) -> None:
-        """Whatever lies before a position is there, or noted, or what did away with it at the source is here or to
-        come: a tombstone or the start of a log lies behind the rows that it stands for, and so behind a position that
-        was recorded between them."""
-        source, destination = (self.sites[name] for name in link)
-        state = destination.log.announced.state
-        positions = {slice: p.commit for (_, slice), p in state.positions(LINKS[link]).items()}
-        assert all(commit <= source.log.announced.end for commit in positions.values())
-        noted = {(key[1], key[2]) for key in state.notes(LINKS[link])}
-        for seen in source.seen:
-            if seen.commit >= positions.get(seen.slice, 0) or IDS[link[1]] in {seen.origin, seen.via}:
-                continue
-            if seen.place in noted or state.tombstone(seen.place[0]) is not None or self._is_here(destination, seen):
-                continue
-            assert self._will_be_gone(source, seen, positions[seen.slice]), (
-                f"{link}: the position skipped offset {seen.last_offset} of {seen.place}"
-            )
-
-    def _is_here(self, site: Site, seen: Seen) -> bool:
-        """The batch, or the gap in its place."""
-        incarnation, partition = seen.place
-        topic = site.log.announced.state.by_incarnation(incarnation)
-        return topic is not None and site.log.announced.state.partition(topic.number, partition).end > seen.last_offset
-
-    def _will_be_gone(self, source: Site, seen: Seen, position: int) -> bool:
-        """From the position on the source tells that the batch's topic was deleted, or that it expired."""
-        incarnation, partition = seen.place
-        return any(
-            row.kind == Kind.TOPIC_DELETED
-            or (row.kind == Kind.START and row.partition == partition and row.base_offset > seen.last_offset)
-            for row in rows_of(source.log, position)
-            if source.names.get(row.topic) == incarnation
-        )
-
-    def settle(self) -> None:
-        """Faults end, links go on: every replica comes to where A stands."""
-        for site in self.sites.values():
-            site.storage.faults.clear()
-        for _ in range(3):
-            for link in (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")):
-                self.runs[link] += 1
-                for slice in {self.slice_of(name) for name in NAMES}:
-                    self.frames[link].clear()
-                    self.send(link, slice, 0, None, new_run=False)
-                    self.deliver(link, 0, keep=False, damage=False)
-                self.repair(link, lose=False)
-        self.check()
-        a = self.sites["a"].log.announced.state
-        for name in "bcd":
-            state = self.sites[name].log.announced.state
-            for topic in a.topics():
-                copy = state.by_incarnation(topic.incarnation)
-                assert copy is not None, f"{name}: topic {topic.name} never came"
-                assert copy.partitions == topic.partitions
-                for partition in range(topic.partitions):
-                    expected = a.partition(topic.number, partition)
-                    got = state.partition(copy.number, partition)
-                    assert got.end == expected.end, f"{name}: ends at {got}, A at {expected}"
-            for link in LINKS:
-                if link[1] == name:
-                    assert not state.behind(LINKS[link]), f"{link}: {state.behind(LINKS[link])}"
-            assert state.topic_count == a.topic_count
-
-    @staticmethod
-    def slice_of(name: str) -> int:
-        """Slice of a topic's name."""
-        from fairlead.model.names import slice_of
-
-        return slice_of(name)
+async def _shard(log: ShardLog) -> Shard:
+    return Shard(log, _THREADS)
 
 
 def _no_damage(log: ShardLog) -> None:
     assert not isinstance(log.health.stopped, Damaged), f"nothing was damaged, yet: {log.health.stopped}"
-
-
-__all__ = ["IDS", "LINKS", "NAMES", "TTL_MS", "World"]

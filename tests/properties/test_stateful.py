@@ -5,18 +5,23 @@ Two profiles: the same examples each time, and new ones; a failure prints the bl
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from tests.properties.sites import LINKS, NAMES, TTL_MS, World
+from tests.properties.links import Links
+from tests.properties.model import LINKS
+from tests.properties.sites import NAMES, TTL_MS, World
 
-from fairlead.storage.memory import Fault
+from fairlead.model.names import slice_of
+from fairlead.storage.memory import Call, Fault
 
 SITES = st.sampled_from("abcd")
 LINK = st.sampled_from(sorted(LINKS))
 TOPIC = st.sampled_from(NAMES)
-CALLS = st.sampled_from(["put", "size", "list", "get", "delete"])
+CALLS = st.sampled_from(["put", "size", "list", "get", "get_range", "delete"])
 STEPS = 30
 EXAMPLES = 100
 
@@ -27,11 +32,14 @@ class Sites(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World(0)
+        self.links = Links(self.world)
 
     @initialize(seed=st.integers(0, 1000))
     def begin(self, seed: int) -> None:
         """A world with one topic."""
+        self.world.close()
         self.world = World(seed)
+        self.links = Links(self.world)
         self.world.create(NAMES[0])
 
     @rule(name=TOPIC, partition=st.integers(0, 3), records=st.integers(1, 3))
@@ -42,17 +50,17 @@ class Sites(RuleBasedStateMachine):
     @rule(link=LINK, name=TOPIC, back=st.integers(-1, 9), length=st.none() | st.integers(1, 5), new_run=st.booleans())
     def send(self, link: tuple[str, str], name: str, back: int, length: int | None, new_run: bool) -> None:
         """A frame is in flight, cut anywhere."""
-        self.world.send(link, self.world.slice_of(name), back, length, new_run=new_run)
+        self.links.send(link, [slice_of(name)], back, length, new_run=new_run)
 
-    @rule(link=LINK, which=st.integers(0, 5), keep=st.booleans(), damage=st.booleans())
-    def deliver(self, link: tuple[str, str], which: int, keep: bool, damage: bool) -> None:
-        """A frame arrives, perhaps not for the last time."""
-        self.world.deliver(link, which, keep=keep, damage=damage)
+    @rule(link=LINK, which=st.integers(0, 5), count=st.sampled_from([1, 3]), keep=st.booleans(), damage=st.booleans())
+    def deliver(self, link: tuple[str, str], which: int, count: int, keep: bool, damage: bool) -> None:
+        """Frames arrive, perhaps not for the last time."""
+        self.links.deliver(link, which, count, keep=keep, damage=damage)
 
     @rule(link=LINK, lose=st.booleans())
     def repair(self, link: tuple[str, str], lose: bool) -> None:
         """Partitions that are behind are brought again."""
-        self.world.repair(link, lose=lose)
+        self.links.repair(link, lose=lose)
 
     @rule(site=SITES)
     def merge(self, site: str) -> None:
@@ -66,7 +74,7 @@ class Sites(RuleBasedStateMachine):
         self.world.sweep(site)
 
     @rule(site=SITES, fault=st.sampled_from(Fault), call=CALLS, nth=st.integers(1, 3), times=st.sampled_from([1, 5]))
-    def fault(self, site: str, fault: Fault, call: str, nth: int, times: int) -> None:
+    def fault(self, site: str, fault: Fault, call: Call, nth: int, times: int) -> None:
         """A later call fails."""
         self.world.fault(site, fault, call, nth, times)
 
@@ -107,7 +115,8 @@ class Sites(RuleBasedStateMachine):
         self.world.check()
 
     def teardown(self) -> None:
-        self.world.settle()
+        with closing(self.world):
+            self.links.settle()
 
 
 @pytest.mark.parametrize("derandomize", [True, False])

@@ -43,7 +43,7 @@ class Disk:
         if self.broken:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if os.path.isdir(path):
-            self._entries[path] = {name: os.lstat(os.path.join(path, name)).st_ino for name in os.listdir(path)}
+            self._entries[path] = _entries(path)
             return
         inode = os.fstat(descriptor).st_ino
         held = self._contents[inode][0] if inode in self._contents else os.open(path, os.O_RDONLY)
@@ -75,8 +75,10 @@ class Disk:
     def _look(self, folder: str, survives: Survives, image: dict[str, bytes | None]) -> None:
         """Note what of a folder there is after the failure: files with their bytes, folders with None."""
         durable = self._entries.get(folder, {})
-        now = {entry.name: entry.inode() for entry in os.scandir(folder)} if os.path.isdir(folder) else {}
-        for name in sorted(durable.keys() | now.keys()):
+        now = _entries(folder) if os.path.isdir(folder) else {}
+        order = {inode: place for place, inode in enumerate(self._contents)}  # of packs, the names are random
+        both = {**durable, **now}
+        for name in sorted(both, key=lambda name: (order.get(both[name], -1), name)):
             path = os.path.join(folder, name)
             before, after = durable.get(name), now.get(name)
             inode = after if before == after or survives(path) else before
@@ -118,6 +120,12 @@ class Disk:
         for descriptor, _ in self._contents.values():
             os.close(descriptor)
         self._contents.clear()
+
+
+def _entries(folder: str) -> dict[str, int]:
+    """Names and inodes."""
+    with os.scandir(folder) as found:
+        return {entry.name: entry.inode() for entry in found}
 
 
 class Disks:

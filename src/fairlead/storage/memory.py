@@ -147,7 +147,7 @@ class MemoryStorage:
         Puts that are under way land no more. The storage works again afterwards.
         """
         with self._lock:
-            for name in self._unsynced:
+            for name in sorted(self._unsynced):
                 if not survives(name):
                     self._objects.pop(name, None)
             for name, data in self._deleted.items():

@@ -46,12 +46,20 @@ class ApplyCounts:
 class ApplySession:
     """Applies the frames of one connection."""
 
-    def __init__(self, stream: Stream, hello: ApplyHello, window_bytes: int, totals: ApplyCounts) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        hello: ApplyHello,
+        window_bytes: int,
+        totals: ApplyCounts,
+        piece_rows: int = PIECE_ROWS,
+    ) -> None:
         self.stream = stream
         self.hello = hello
         self.counts = ApplyCounts()
         self.failure: FairleadError | None = None
         self._totals = totals
+        self._piece_rows = piece_rows
         self.window_bytes = window_bytes
         self._waiting_bytes = 0
         self._received = 0
@@ -136,7 +144,7 @@ class ApplySession:
         parts = [
             (shard, request)
             for shard, part in split(frame, len(self.stream.shards))
-            for request in in_pieces(part, PIECE_ROWS)
+            for request in in_pieces(part, self._piece_rows)
         ]
         shards = self.stream.shards
         # No name for the futures: an error in one would hold this frame, and so itself and the rows.

@@ -8,7 +8,6 @@ the announced end is read, and a stretch without rows is covered by the next fra
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -47,6 +46,8 @@ class FrameLimits:
     frame_bytes: int = 4_000_000
     position_bytes: int = 64_000_000
     """An empty frame is sent after so much of the log without a row of the slice."""
+    refer_bytes: int = REFER_BYTES
+    """A frame with so much in it is referred to; see `carried.referred`."""
 
 
 class ReadPace:
@@ -75,7 +76,7 @@ class ReadPace:
 
 
 class GrantReader:
-    """One grant, until it is cancelled or its end (`until`) is reached."""
+    """One grant, until it is cancelled or its end (`until`) is reached; made on the loop that runs it."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class GrantReader:
         self._storage = storage
         self._send = send
         self._limits = limits
-        self._pace = ReadPace(time.monotonic)
+        self._pace = ReadPace(asyncio.get_running_loop().time)
         self._framer = Framer(grant, view, credit, hand_on)
         self._route = route_of(grant)
         self._scanned = grant.starts
@@ -169,7 +170,7 @@ class GrantReader:
             self._scanned,
             route=self._route,
             frame_bytes=self._limits.frame_bytes,
-            refer_bytes=REFER_BYTES,
+            refer_bytes=self._limits.refer_bytes,
         )
         self._read_bytes = sum(self._storage.size(known.name) or 0 for known in objects)
 

@@ -1,0 +1,93 @@
+"""An event loop without time, sockets or threads: what a program does on it is the same each time.
+
+Its clock moves only when all wait for it, and then to the next moment that somebody waits for. What would run on a
+thread runs at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+SECONDS_MAX = 3600.0
+"""Who waits longer than this in one `run` waits for something that never comes."""
+
+
+class Stalled(BaseException):
+    """Everybody waits, and for nothing that will happen; not an `Exception`, so that no handler goes on after it."""
+
+
+class _Waits(selectors.SelectSelector):
+    """Moves the clock instead of waiting."""
+
+    now = 0.0
+    until = SECONDS_MAX
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or self.now > self.until:
+            raise Stalled
+        self.now += max(timeout, 0)
+        return []
+
+
+class SteppedLoop(asyncio.SelectorEventLoop):
+    """Made for one test; `close` it."""
+
+    def __init__(self) -> None:
+        self._waits = _Waits()
+        self._unheard: list[BaseException] = []
+        super().__init__(self._waits)
+        self.set_exception_handler(self._note)
+
+    def time(self) -> float:
+        return self._waits.now
+
+    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Call it now."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to its end.
+
+        Raises:
+            Stalled: it has none; or what the work raises. All that it has begun is ended then.
+        """
+        self._waits.until = self.time() + SECONDS_MAX
+        before = asyncio.all_tasks(self)
+        task = self.create_task(work)
+        try:
+            return self.run_until_complete(task)
+        except BaseException:
+            self.end(asyncio.all_tasks(self) - before)
+            raise
+
+    def end(self, tasks: Collection[asyncio.Task[Any]]) -> None:
+        """Cancel tasks, and let them end."""
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self.run_until_complete(asyncio.wait(tasks))
+        for task in tasks:
+            if not task.cancelled():
+                task.exception()
+
+    def close(self) -> None:
+        if not self.is_closed():
+            self.end(asyncio.all_tasks(self))
+        super().close()
+
+    def _note(self, _loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        self._unheard.append(context.get("exception") or AssertionError(context["message"]))
+
+    def unheard(self) -> list[BaseException]:
+        """Errors of tasks that nobody asked for, since the last call."""
+        found, self._unheard = self._unheard, []
+        return found
