@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 from examples.ships import ais
 from examples.ships.compare import Handover, Headers, Held, Place, digest
 

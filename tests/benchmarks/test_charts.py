@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.report import Measured
@@ -13,6 +14,11 @@ from tests.benchmarks.fakes import run_of
 pytest.importorskip("matplotlib", reason="only the bench installs it")
 
 from benchmarks.charts import draw, latency, throughput
+
+
+def title(figure: Any) -> str:
+    """What stands above it."""
+    return str(figure.get_suptitle())
 
 
 def some_of_everything() -> list[Run]:
@@ -56,11 +62,11 @@ def test_nothing_is_drawn_of_nothing(tmp_path: Path) -> None:
 def test_the_title_says_the_finding() -> None:
     """In numbers of the runs."""
     measured = Measured(some_of_everything())
-    assert throughput(measured).get_suptitle() == "One topic, one client: Fairlead moves 1.03 to 1.39 × what Kafka does"
-    assert "Fairlead 6.00 ms" in latency(measured).get_suptitle()
+    assert title(throughput(measured)) == "One topic, one client: Fairlead moves 1.03 to 1.39 × what Kafka does"
+    assert "Fairlead 6.00 ms" in title(latency(measured))
 
 
 def test_fairlead_alone_claims_nothing() -> None:
     """Without a peer beside it."""
     runs = [run for run in some_of_everything() if run.system == "fairlead"]
-    assert throughput(Measured(runs)).get_suptitle() == "Fairlead alone: no peer was measured"
+    assert title(throughput(Measured(runs))) == "Fairlead alone: no peer was measured"

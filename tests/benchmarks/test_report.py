@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.bars import BARS, Bar
@@ -16,11 +17,11 @@ from tests.benchmarks.fakes import run_of
 FASTER = Bar("produce", "*", "MB/s", "at least", 1.0, peers=("kafka", "kafka-tuned"))
 
 
-def speeds(system: str, *values: float) -> list:
+def speeds(system: str, *values: float) -> list[Any]:
     return [run_of(system, turn, {"MB/s": value}) for turn, value in enumerate(values, 1)]
 
 
-def verdict(bar: Bar, runs: list) -> Verdict:
+def verdict(bar: Bar, runs: list[Any]) -> Verdict:
     (found,) = judge(Measured(runs), [bar])
     return found
 

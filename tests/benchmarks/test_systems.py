@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from benchmarks.systems.common import properties
 from benchmarks.systems.kafka import cluster_id, server_properties
@@ -27,7 +28,7 @@ def test_properties_as_java_reads_them() -> None:
 
 
 def test_one_node_of_kafka_has_its_listeners() -> None:
-    values = server_properties("/data", 9092, 9093)
+    values = server_properties(Path("/data"), 9092, 9093)
     assert values["controller.quorum.voters"] == "1@127.0.0.1:9093"
     assert values["listeners"] == "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
 

@@ -1,19 +1,26 @@
 """The broker and librdkafka: what goes in comes out."""
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
+from tests.support.broker import RunningBroker
 
 from fairlead.cluster.values import StreamSettings
 
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
-def producer(broker, bootstrap=None, **options):
+
+def producer(broker: RunningBroker, bootstrap: str | None = None, options: Mapping[str, Any] = NO_OPTIONS) -> Producer:
     return Producer({"bootstrap.servers": bootstrap or broker.bootstrap, "linger.ms": 5, **options})
 
 
-def publish(client, topic, records, partition=0):
+def publish(client: Any, topic: str, records: Any, partition: int = 0) -> Any:
     """Produce (key, value, headers, timestamp) tuples and wait; the delivered messages, or the first error raised."""
     reports = []
     for key, value, headers, timestamp in records:
@@ -33,17 +40,31 @@ def publish(client, topic, records, partition=0):
     return [message for _, message in reports]
 
 
-def values(*texts):
+def values(*texts: bytes) -> Any:
     return [(None, text, [], 1_700_000_000_000 + i) for i, text in enumerate(texts)]
 
 
-def consume(broker, topic, count, *, offset=0, bootstrap=None, partition=0, **options):
+def value_of(message: Message | None) -> bytes | None:
+    assert message is not None
+    return message.value()
+
+
+def consume(
+    broker: RunningBroker,
+    topic: str,
+    count: int,
+    *,
+    offset: int = 0,
+    bootstrap: str | None = None,
+    partition: int = 0,
+    options: Mapping[str, Any] = NO_OPTIONS,
+) -> Any:
     """Read `count` messages from an offset on."""
     settings = {"bootstrap.servers": bootstrap or broker.bootstrap, "group.id": "reader", "enable.auto.commit": False}
-    client = Consumer(settings | options)
+    client = Consumer({**settings, **options})
     try:
         client.assign([TopicPartition(topic, partition, offset)])
-        messages = []
+        messages: list[Message] = []
         deadline = time.monotonic() + 30
         while len(messages) < count and time.monotonic() < deadline:
             message = client.poll(0.5)
@@ -57,37 +78,37 @@ def consume(broker, topic, count, *, offset=0, bootstrap=None, partition=0, **op
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_come_back_as_they_went_in(running_broker, codec):
+def test_records_come_back_as_they_went_in(running_broker: RunningBroker, codec: str) -> None:
     """Key, value, headers, time and offset, with every compression."""
     sent = [
         (b"k%d" % i if i % 3 else None, b"value %d " % i * 20, [("h", b"x"), ("n", None)], 1_700_000_000_000 + i)
         for i in range(200)
     ]
-    publish(producer(running_broker, **{"compression.type": codec}), "ships", sent)
+    publish(producer(running_broker, options={"compression.type": codec}), "ships", sent)
     got = consume(running_broker, "ships", 200)
     assert [(m.key(), m.value(), m.headers(), m.timestamp()[1]) for m in got] == sent
     assert [m.offset() for m in got] == list(range(200))
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-def test_every_level_of_acknowledgement_is_served(running_broker, acks):
+def test_every_level_of_acknowledgement_is_served(running_broker: RunningBroker, acks: Any) -> None:
     """With acks=0 there is no answer, and the record is there all the same."""
-    publish(producer(running_broker, acks=acks), "acks", values(b"one", b"two"))
+    publish(producer(running_broker, options={"acks": acks}), "acks", values(b"one", b"two"))
     assert [m.value() for m in consume(running_broker, "acks", 2)] == [b"one", b"two"]
 
 
-def test_an_idempotent_producer_writes_each_record_once(running_broker):
+def test_an_idempotent_producer_writes_each_record_once(running_broker: RunningBroker) -> None:
     """Its batches are numbered, and in order."""
-    client = producer(running_broker, **{"enable.idempotence": True, "batch.num.messages": 10})
+    client = producer(running_broker, options={"enable.idempotence": True, "batch.num.messages": 10})
     sent = [b"%d" % i for i in range(1000)]
     messages = publish(client, "once", values(*sent))
     assert sorted(m.offset() for m in messages) == list(range(1000))
     assert [m.value() for m in consume(running_broker, "once", 1000)] == sent
 
 
-def test_a_message_above_the_limit_is_refused(running_broker):
+def test_a_message_above_the_limit_is_refused(running_broker: RunningBroker) -> None:
     """10 MB is the limit; what is below goes through."""
-    client = producer(running_broker, **{"message.max.bytes": 30_000_000})
+    client = producer(running_broker, options={"message.max.bytes": 30_000_000})
     publish(client, "big", values(bytes(9_900_000)))
     with pytest.raises(KafkaException) as refused:
         publish(client, "big", values(bytes(10_100_000)))
@@ -96,9 +117,9 @@ def test_a_message_above_the_limit_is_refused(running_broker):
     assert len(message.value()) == 9_900_000
 
 
-def test_a_consumer_finds_its_place_by_time(running_broker):
+def test_a_consumer_finds_its_place_by_time(running_broker: RunningBroker) -> None:
     """The first record that is not older; inside a compressed batch too."""
-    client = producer(running_broker, **{"compression.type": "zstd"})
+    client = producer(running_broker, options={"compression.type": "zstd"})
     publish(client, "times", [(None, b"%d" % i, [], 1_000_000 + 10 * i) for i in range(100)])
     reader = Consumer({"bootstrap.servers": running_broker.bootstrap, "group.id": "g"})
     for asked, expected in ((0, 0), (1_000_500, 50), (1_000_501, 51), (1_000_990, 99), (1_000_991, -1)):
@@ -108,16 +129,16 @@ def test_a_consumer_finds_its_place_by_time(running_broker):
     reader.close()
 
 
-def test_a_consumer_beyond_the_end_is_told_so(running_broker):
+def test_a_consumer_beyond_the_end_is_told_so(running_broker: RunningBroker) -> None:
     """OFFSET_OUT_OF_RANGE, from where its own policy goes on."""
     publish(producer(running_broker), "short", values(b"only"))
-    (message,) = consume(running_broker, "short", 1, offset=50, **{"auto.offset.reset": "earliest"})
+    (message,) = consume(running_broker, "short", 1, offset=50, options={"auto.offset.reset": "earliest"})
     assert message.offset() == 0
     with pytest.raises(KafkaException):
-        consume(running_broker, "short", 1, offset=50, **{"auto.offset.reset": "error"})
+        consume(running_broker, "short", 1, offset=50, options={"auto.offset.reset": "error"})
 
 
-def test_log_append_time_is_the_broker_s(running_broker):
+def test_log_append_time_is_the_broker_s(running_broker: RunningBroker) -> None:
     """A topic may say so; the producer is told the time, and consumers see it."""
     admin = AdminClient({"bootstrap.servers": running_broker.bootstrap})
     topic = NewTopic("stamped", 1, config={"message.timestamp.type": "LogAppendTime"})
@@ -130,7 +151,7 @@ def test_log_append_time_is_the_broker_s(running_broker):
     assert before - 1000 <= stamp <= int(time.time() * 1000) + 1000
 
 
-def test_topics_are_made_changed_and_deleted(running_broker):
+def test_topics_are_made_changed_and_deleted(running_broker: RunningBroker) -> None:
     """CreateTopics with any replication factor, CreatePartitions, DeleteTopics."""
     admin = AdminClient({"bootstrap.servers": running_broker.bootstrap})
     admin.create_topics([NewTopic("made", 3, replication_factor=3)])["made"].result(10)
@@ -160,7 +181,7 @@ def test_topics_are_made_changed_and_deleted(running_broker):
         ("/nowhere:topic", {}, KafkaError.UNKNOWN_TOPIC_OR_PART),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(running_broker, name, options, code):
+def test_what_cannot_be_honoured_is_refused(running_broker: RunningBroker, name: str, options: Any, code: Any) -> None:
     """With Kafka's own code, and nothing is made."""
     admin = AdminClient({"bootstrap.servers": running_broker.bootstrap})
     with pytest.raises(KafkaException) as refused:
@@ -169,14 +190,14 @@ def test_what_cannot_be_honoured_is_refused(running_broker, name, options, code)
     assert admin.list_topics(timeout=10).topics == {}
 
 
-def test_validating_makes_nothing(running_broker):
+def test_validating_makes_nothing(running_broker: RunningBroker) -> None:
     """`validate_only` answers as if."""
     admin = AdminClient({"bootstrap.servers": running_broker.bootstrap})
     admin.create_topics([NewTopic("maybe", 2)], validate_only=True)["maybe"].result(10)
     assert admin.list_topics(timeout=10).topics == {}
 
 
-def test_settings_that_are_so_anyway_are_taken(running_broker):
+def test_settings_that_are_so_anyway_are_taken(running_broker: RunningBroker) -> None:
     """Compacted topics are accepted and say so."""
     admin = AdminClient({"bootstrap.servers": running_broker.bootstrap})
     config = {"cleanup.policy": "compact", "min.insync.replicas": "1", "retention.ms": "604800000"}
@@ -186,7 +207,7 @@ def test_settings_that_are_so_anyway_are_taken(running_broker):
     assert entries["cleanup.policy"].value == "compact"
 
 
-def test_streams_are_named_in_topic_names(running_broker):
+def test_streams_are_named_in_topic_names(running_broker: RunningBroker) -> None:
     """On the main listener every stream's topics, and bare names in the default one only."""
     running_broker.call(running_broker.cluster.create_stream("/fleet/log", StreamSettings(default_partitions=2)))
     publish(producer(running_broker), "/fleet/log:positions", values(b"here"))
@@ -201,7 +222,7 @@ def test_streams_are_named_in_topic_names(running_broker):
     assert message.value() == b"there"
 
 
-def test_a_stream_listener_is_a_cluster_with_plain_names(running_broker):
+def test_a_stream_listener_is_a_cluster_with_plain_names(running_broker: RunningBroker) -> None:
     """Its own topics, all of them, nobody else's."""
     running_broker.call(running_broker.cluster.create_stream("/fleet", StreamSettings()))
     bootstrap = running_broker.expose("/fleet")
@@ -215,15 +236,15 @@ def test_a_stream_listener_is_a_cluster_with_plain_names(running_broker):
     assert message.value() == b"here"
 
 
-def test_a_stream_without_auto_creation_makes_no_topic(running_broker):
+def test_a_stream_without_auto_creation_makes_no_topic(running_broker: RunningBroker) -> None:
     """The client is told that there is none."""
     running_broker.call(running_broker.cluster.create_stream("/strict", StreamSettings(autocreate=False)))
     with pytest.raises(KafkaException) as refused:
-        publish(producer(running_broker, **{"message.timeout.ms": 3000}), "/strict:none", values(b"x"))
+        publish(producer(running_broker, options={"message.timeout.ms": 3000}), "/strict:none", values(b"x"))
     assert refused.value.args[0].code() in {KafkaError._UNKNOWN_TOPIC, KafkaError._MSG_TIMED_OUT}
 
 
-def test_a_waiting_consumer_gets_a_new_record_at_once(running_broker):
+def test_a_waiting_consumer_gets_a_new_record_at_once(running_broker: RunningBroker) -> None:
     """A long poll ends when the record is announced, not when its time is over."""
     publish(producer(running_broker), "tail", values(b"first"))
     reader = Consumer(
@@ -231,30 +252,30 @@ def test_a_waiting_consumer_gets_a_new_record_at_once(running_broker):
         | {"socket.timeout.ms": 60_000}
     )
     reader.assign([TopicPartition("tail", 0, 0)])
-    assert reader.poll(10).value() == b"first"
+    assert value_of(reader.poll(10)) == b"first"
     assert reader.poll(1) is None
     started = time.monotonic()
     publish(producer(running_broker), "tail", values(b"second"))
-    assert reader.poll(15).value() == b"second"
+    assert value_of(reader.poll(15)) == b"second"
     assert time.monotonic() - started < 10
     reader.close()
 
 
-def test_transactions_are_refused(running_broker):
+def test_transactions_are_refused(running_broker: RunningBroker) -> None:
     """At the first call, and for good."""
-    client = producer(running_broker, **{"transactional.id": "t"})
+    client = producer(running_broker, options={"transactional.id": "t"})
     with pytest.raises(KafkaException) as refused:
         client.init_transactions(15)
     assert refused.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def test_records_survive_a_restart(tmp_path):
+def test_records_survive_a_restart(tmp_path: Path) -> None:
     """What was acknowledged is read again from disk, also by an old consumer's offsets."""
     from tests.support.broker import run_broker
 
     sent = [b"%d" % i for i in range(500)]
     with run_broker(tmp_path / "data") as broker:
-        publish(producer(broker, **{"batch.num.messages": 7}), "kept", values(*sent))
+        publish(producer(broker, options={"batch.num.messages": 7}), "kept", values(*sent))
     with run_broker(tmp_path / "data") as broker:
         assert [m.value() for m in consume(broker, "kept", 500)] == sent
         assert [m.offset() for m in consume(broker, "kept", 10, offset=250)] == list(range(250, 260))
@@ -263,20 +284,20 @@ def test_records_survive_a_restart(tmp_path):
         assert message.value() == b"more"
 
 
-def test_clients_go_on_after_a_restart(tmp_path):
+def test_clients_go_on_after_a_restart(tmp_path: Path) -> None:
     """A producer and a consumer that stay: the broker comes back at its address, and nothing is lost or doubled."""
     from tests.support.broker import run_broker
 
     with run_broker(tmp_path / "data") as broker:
         port = broker.address[1]
-        writer = producer(broker, **{"enable.idempotence": True, "reconnect.backoff.max.ms": 200})
+        writer = producer(broker, options={"enable.idempotence": True, "reconnect.backoff.max.ms": 200})
         reader = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "reconnect.backoff.max.ms": 200})
         publish(writer, "stays", values(b"one"))
         reader.assign([TopicPartition("stays", 0, 0)])
-        assert reader.poll(10).value() == b"one"
+        assert value_of(reader.poll(10)) == b"one"
     with run_broker(tmp_path / "data", port=port) as broker:
         publish(writer, "stays", values(b"two"))
-        messages = []
+        messages: list[Message] = []
         deadline = time.monotonic() + 20
         while not messages and time.monotonic() < deadline:
             message = reader.poll(0.5)

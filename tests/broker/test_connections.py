@@ -2,10 +2,12 @@
 
 import time
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.support.broker import run_broker
+from tests.support.broker import RunningBroker, run_broker
 from tests.support.hot_requests import produce_request
 from tests.support.kafka_wire import WireClient, read_response
 
@@ -14,23 +16,42 @@ from fairlead.model.settings import Settings
 from fairlead.protocol import produce
 from fairlead.protocol.batch import build_batch, read_header
 from fairlead.protocol.wire import array_length
+from fairlead.streamlog.writing.draft import Draft
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 V_PRODUCE, V_FETCH = 9, 12
 TIMEOUT = timedelta(seconds=5)
 
 
-def make_topic(broker, name, partitions=1, **configs):
+def make_topic(broker: RunningBroker, name: str, partitions: int = 1, **configs: Any) -> Any:
     return broker.call(broker.cluster.stream("/default").create_topic(name, partitions, configs))
 
 
-def produce_body(topic, batch, *, acks=-1, partition=0, version=V_PRODUCE, transaction=None):
-    records = [produce.ProducePartition(partition, batch)]
+def produce_body(
+    topic: str,
+    batch: bytes | None,
+    *,
+    acks: int = -1,
+    partition: int = 0,
+    version: int = V_PRODUCE,
+    transaction: Any = None,
+) -> Any:
+    records = [produce.ProducePartition(partition, None if batch is None else memoryview(batch))]
     request = produce.ProduceRequest(transaction, acks, 1000, [produce.ProduceTopic(topic, None, records)])
     return produce_request(request, version)
 
 
-def fetch_body(topic, offset, *, max_bytes=50_000_000, min_bytes=1, wait_ms=500, epoch=-1, partition=0, session=0):
+def fetch_body(
+    topic: str,
+    offset: int,
+    *,
+    max_bytes: int = 50_000_000,
+    min_bytes: int = 1,
+    wait_ms: int = 500,
+    epoch: int = -1,
+    partition: int = 0,
+    session: int = 0,
+) -> Any:
     """A Fetch v12 request of one partition."""
     numbers = [(-1, 4), (wait_ms, 4), (min_bytes, 4), (max_bytes, 4), (0, 1), (session, 4), (-1, 4)]
     body = b"".join(number.to_bytes(size, "big", signed=True) for number, size in numbers)
@@ -40,17 +61,17 @@ def fetch_body(topic, offset, *, max_bytes=50_000_000, min_bytes=1, wait_ms=500,
     return body + b"\x00\x00" + array_length(0, True) + b"\x01" + b"\x00"
 
 
-def partition_of(response):
+def partition_of(response: Any) -> Any:
     (topic,) = response.responses
     (partition,) = getattr(topic, "partition_responses", None) or topic.partitions
     return partition
 
 
-def one_record(value=b"v", **options):
+def one_record(value: bytes = b"v", **options: Any) -> Any:
     return build_batch([(None, value)], **options)
 
 
-def test_pipelined_produces_are_appended_and_answered_in_order(running_broker):
+def test_pipelined_produces_are_appended_and_answered_in_order(running_broker: RunningBroker) -> None:
     """A hundred requests sent before the first answer is read."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as client:
@@ -62,7 +83,7 @@ def test_pipelined_produces_are_appended_and_answered_in_order(running_broker):
             assert (partition.error_code, partition.base_offset) == (0, place)
 
 
-def test_a_request_behind_produces_waits_for_them(running_broker):
+def test_a_request_behind_produces_waits_for_them(running_broker: RunningBroker) -> None:
     """Its answer comes after theirs, and it sees what they did."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as client:
@@ -85,7 +106,7 @@ def test_a_request_behind_produces_waits_for_them(running_broker):
         (100_000_001).to_bytes(4, "big"),
     ],
 )
-def test_garbage_disconnects_that_client_with_one_line(running_broker, garbage):
+def test_garbage_disconnects_that_client_with_one_line(running_broker: RunningBroker, garbage: bytes) -> None:
     """Others, connected before, go on."""
     with WireClient(running_broker.address) as other, capture_logs() as logs:
         other.call(API_VERSIONS, 0)
@@ -96,7 +117,7 @@ def test_garbage_disconnects_that_client_with_one_line(running_broker, garbage):
     assert [(line["log_level"], line["event"]) for line in logs] == [("warning", "client disconnected")]
 
 
-def test_the_largest_request_is_bounded_by_its_length(running_broker):
+def test_the_largest_request_is_bounded_by_its_length(running_broker: RunningBroker) -> None:
     """It is refused before it is read."""
     with WireClient(running_broker.address) as client, capture_logs() as logs:
         client.socket.sendall((100_000_001).to_bytes(4, "big"))
@@ -104,7 +125,7 @@ def test_the_largest_request_is_bounded_by_its_length(running_broker):
     assert "larger than the limit of 100,000,000" in logs[0]["why"]
 
 
-def test_every_served_api_survives_an_empty_body(running_broker):
+def test_every_served_api_survives_an_empty_body(running_broker: RunningBroker) -> None:
     """It is answered or the connection is closed; the broker goes on."""
     for api in APIS.values():
         for version in (api.versions[0], api.versions[-1]):
@@ -115,7 +136,7 @@ def test_every_served_api_survives_an_empty_body(running_broker):
         assert client.call(API_VERSIONS, 0).error_code == 0
 
 
-def test_versions_are_offered_as_they_are_served(running_broker):
+def test_versions_are_offered_as_they_are_served(running_broker: RunningBroker) -> None:
     """ApiVersions names every handler; Produce from 0, for old librdkafka."""
     with WireClient(running_broker.address) as client:
         for version in range(5):
@@ -126,7 +147,7 @@ def test_versions_are_offered_as_they_are_served(running_broker):
             assert (keys[FETCH].min_version, keys[FETCH].max_version) == (4, 18)
 
 
-def test_a_version_that_is_too_new_is_answered_in_the_oldest_form(running_broker):
+def test_a_version_that_is_too_new_is_answered_in_the_oldest_form(running_broker: RunningBroker) -> None:
     """KIP-511: UNSUPPORTED_VERSION in version 0, with the versions that are served."""
     with WireClient(running_broker.address) as client:
         client.send(API_VERSIONS, 99, b"\x00")
@@ -137,14 +158,14 @@ def test_a_version_that_is_too_new_is_answered_in_the_oldest_form(running_broker
         assert client.call(API_VERSIONS, 0).error_code == 0
 
 
-def test_an_old_produce_closes_the_connection(running_broker):
+def test_an_old_produce_closes_the_connection(running_broker: RunningBroker) -> None:
     """Versions 0 to 2 are offered for librdkafka's sake and not served, as in Kafka 4."""
     with WireClient(running_broker.address) as client:
         client.send(PRODUCE, 2, b"")
         assert client.closed_by_peer()
 
 
-def damaged():
+def damaged() -> Any:
     batch = bytearray(one_record())
     batch[-1] ^= 1
     return bytes(batch)
@@ -170,7 +191,7 @@ def damaged():
         (produce_body("line", one_record(), transaction="t"), 53),
     ],
 )
-def test_a_produce_that_cannot_be_is_refused(running_broker, body, code):
+def test_a_produce_that_cannot_be_is_refused(running_broker: RunningBroker, body: Any, code: Any) -> None:
     """With Kafka's code, a message, and nothing appended."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as client:
@@ -180,7 +201,7 @@ def test_a_produce_that_cannot_be_is_refused(running_broker, body, code):
         assert partition_of(client.exchange(FETCH, V_FETCH, fetch_body("line", 0, wait_ms=0))).high_watermark == 0
 
 
-def test_a_refused_produce_without_acknowledgement_closes_the_connection(running_broker):
+def test_a_refused_produce_without_acknowledgement_closes_the_connection(running_broker: RunningBroker) -> None:
     """The only way to tell such a producer, as in Kafka."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as client, capture_logs() as logs:
@@ -191,7 +212,7 @@ def test_a_refused_produce_without_acknowledgement_closes_the_connection(running
     assert "CRC" in logs[0]["why"]
 
 
-def test_one_bad_partition_of_a_request_spoils_no_other(running_broker):
+def test_one_bad_partition_of_a_request_spoils_no_other(running_broker: RunningBroker) -> None:
     """Each has its own outcome."""
     make_topic(running_broker, "line", 3)
     parts = [(0, one_record()), (1, damaged()), (2, one_record())]
@@ -207,7 +228,9 @@ def test_one_bad_partition_of_a_request_spoils_no_other(running_broker):
 
 
 @pytest.mark.parametrize(("offset", "epoch", "code"), [(5, -1, 1), (-1, -1, 1), (0, 0, 0), (0, 7, 75)])
-def test_a_fetch_that_cannot_be_is_refused_at_once(running_broker, offset, epoch, code):
+def test_a_fetch_that_cannot_be_is_refused_at_once(
+    running_broker: RunningBroker, offset: int, epoch: int, code: Any
+) -> None:
     """It does not wait for data."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as client:
@@ -216,13 +239,13 @@ def test_a_fetch_that_cannot_be_is_refused_at_once(running_broker, offset, epoch
         assert partition_of(client.exchange(FETCH, V_FETCH, body)).error_code == code
 
 
-def test_a_fetch_session_that_is_not_known_is_refused(running_broker):
+def test_a_fetch_session_that_is_not_known_is_refused(running_broker: RunningBroker) -> None:
     """FETCH_SESSION_ID_NOT_FOUND makes the client name its partitions."""
     with WireClient(running_broker.address) as client:
         assert client.exchange(FETCH, V_FETCH, fetch_body("line", 0, session=9)).error_code == 70
 
 
-def test_a_fetch_waits_no_longer_than_it_said(running_broker):
+def test_a_fetch_waits_no_longer_than_it_said(running_broker: RunningBroker) -> None:
     """And answers empty, with the high watermark."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as client:
@@ -232,7 +255,7 @@ def test_a_fetch_waits_no_longer_than_it_said(running_broker):
         assert (partition.error_code, partition.high_watermark, partition.records) == (0, 0, b"")
 
 
-def test_a_fetch_is_answered_when_enough_has_come(running_broker):
+def test_a_fetch_is_answered_when_enough_has_come(running_broker: RunningBroker) -> None:
     """Less than `min_bytes` is waited on; each new batch is looked at."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as reader, WireClient(running_broker.address) as writer:
@@ -243,7 +266,7 @@ def test_a_fetch_is_answered_when_enough_has_come(running_broker):
         assert (header.base_offset, header.record_count) == (0, 1)
 
 
-def test_a_fetch_of_a_deleted_topic_ends(running_broker):
+def test_a_fetch_of_a_deleted_topic_ends(running_broker: RunningBroker) -> None:
     """Whoever waits there is told."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as reader:
@@ -255,7 +278,7 @@ def test_a_fetch_of_a_deleted_topic_ends(running_broker):
         assert partition_of(read_response(FETCH, V_FETCH, data)).error_code == 3
 
 
-def test_an_answer_holds_one_batch_at_least(running_broker):
+def test_an_answer_holds_one_batch_at_least(running_broker: RunningBroker) -> None:
     """However small `max_bytes` is; else a reader would never pass a large batch."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as client:
@@ -265,7 +288,7 @@ def test_an_answer_holds_one_batch_at_least(running_broker):
         assert read_header(records).size_bytes == len(records) > 5000
 
 
-def test_a_slow_consumer_holds_up_nobody(running_broker):
+def test_a_slow_consumer_holds_up_nobody(running_broker: RunningBroker) -> None:
     """It asks for far more than it reads; the broker buffers a little and serves others."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as writer:
@@ -283,7 +306,7 @@ def test_a_slow_consumer_holds_up_nobody(running_broker):
             slow.receive()  # and when it reads, it gets what it asked for
 
 
-def test_connections_are_bounded(tmp_path):
+def test_connections_are_bounded(tmp_path: Path) -> None:
     """One too many is closed at once, with one line; a free place is used again."""
     with run_broker(tmp_path / "data", settings=Settings(max_connections=2)) as broker, capture_logs() as logs:
         with WireClient(broker.address) as one, WireClient(broker.address) as two:
@@ -298,7 +321,7 @@ def test_connections_are_bounded(tmp_path):
     assert [line["event"] for line in logs] == ["too many connections; client refused"]
 
 
-def test_an_idle_connection_is_closed(tmp_path):
+def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
     """After the setting's time, without a line in the log."""
     settings = Settings(connection_idle_seconds=1.0)
     with run_broker(tmp_path / "data", settings=settings) as broker, capture_logs() as logs:
@@ -309,7 +332,7 @@ def test_an_idle_connection_is_closed(tmp_path):
     assert logs == []
 
 
-def test_a_full_disk_refuses_batches_and_not_deletions(tmp_path):
+def test_a_full_disk_refuses_batches_and_not_deletions(tmp_path: Path) -> None:
     """KAFKA_STORAGE_ERROR, which clients try again; control rows still go through."""
     with run_broker(tmp_path / "data") as broker:
         make_topic(broker, "line")
@@ -321,14 +344,14 @@ def test_a_full_disk_refuses_batches_and_not_deletions(tmp_path):
         broker.call(broker.cluster.stream("/default").delete_topic("line"))
 
 
-def test_a_topic_owned_elsewhere_is_read_only(running_broker):
+def test_a_topic_owned_elsewhere_is_read_only(running_broker: RunningBroker) -> None:
     """POLICY_VIOLATION with the owner in the message and in the log."""
     from fairlead.streamlog.values import Topic
     from fairlead.streamlog.writing.topics import put_topic
 
     shard = running_broker.cluster.stream("/default").shards[0]
 
-    def request(draft):
+    def request(draft: Draft) -> None:
         topic = Topic(draft.state.next_number("copy"), "copy", bytes(16), 1, b"o" * 16)
         put_topic(draft, topic, b"o" * 16, b"o" * 16)
 
@@ -346,7 +369,7 @@ def test_a_topic_owned_elsewhere_is_read_only(running_broker):
     assert [line["event"] for line in logs] == ["produce refused"]
 
 
-def test_closing_the_server_ends_every_connection(tmp_path):
+def test_closing_the_server_ends_every_connection(tmp_path: Path) -> None:
     """Also those that wait."""
     with run_broker(tmp_path / "data") as broker:
         make_topic(broker, "line")

@@ -1,7 +1,10 @@
 """Streams that are deleted, and made again at the same path, under clients that go on as if nothing were."""
 
+from typing import Any
+
 from kio.schema.errors import ErrorCode
 from tests.broker.test_connections import fetch_body, one_record, partition_of, produce_body
+from tests.support.broker import RunningBroker
 from tests.support.kafka_wire import WireClient, read_response
 
 from fairlead.cluster.values import StreamSettings
@@ -11,19 +14,19 @@ PRODUCE, FETCH = 0, 1
 TOPIC = "/ships:line"
 
 
-def make(broker):
-    async def work():
+def make(broker: RunningBroker) -> None:
+    async def work() -> None:
         stream = await broker.cluster.create_stream("/ships", StreamSettings())
         await stream.create_topic("line")
 
     broker.call(work())
 
 
-def fetch(client, offset):
+def fetch(client: Any, offset: int) -> Any:
     return partition_of(client.exchange(FETCH, 12, fetch_body(TOPIC, offset, wait_ms=0)))
 
 
-def test_a_reader_of_a_stream_that_was_made_again_reads_the_new_one(running_broker):
+def test_a_reader_of_a_stream_that_was_made_again_reads_the_new_one(running_broker: RunningBroker) -> None:
     """It asks the same question at the same offset; what the connection remembers is of the old stream."""
     make(running_broker)
     with WireClient(running_broker.address) as client:
@@ -37,7 +40,7 @@ def test_a_reader_of_a_stream_that_was_made_again_reads_the_new_one(running_brok
         assert read_header(fetch(client, 0).records).record_count == 1
 
 
-def test_a_reader_that_waits_hears_that_the_stream_was_deleted(running_broker):
+def test_a_reader_that_waits_hears_that_the_stream_was_deleted(running_broker: RunningBroker) -> None:
     """At once, with a code upon which clients ask for metadata."""
     make(running_broker)
     with WireClient(running_broker.address) as client:

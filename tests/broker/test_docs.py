@@ -8,7 +8,7 @@ from fairlead.broker.apis import APIS
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "kafka-clients.md"
 
 
-def test_the_guide_lists_every_api_with_its_versions():
+def test_the_guide_lists_every_api_with_its_versions() -> None:
     """A new API or version is a line there."""
     rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)(?: to (\d+))? \|", GUIDE.read_text(), re.MULTILINE)
     told = {int(key): (name.lower(), int(low), int(high or low)) for key, name, low, high in rows}

@@ -1,9 +1,12 @@
 """A connection that says the same Fetch again and again: what is remembered, and when it holds no more."""
 
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.broker.test_connections import fetch_body, make_topic, one_record, partition_of, produce_body
+from tests.support.broker import RunningBroker
 from tests.support.kafka_wire import WireClient, read_response
 
 from fairlead.protocol.batch import read_header
@@ -12,34 +15,34 @@ PRODUCE, FETCH = 0, 1
 ZERO = timedelta(0)
 
 
-def fetch(client, topic, offset, **options):
+def fetch(client: Any, topic: str, offset: int, **options: Any) -> Any:
     options = {"wait_ms": 0} | options
     return partition_of(client.exchange(FETCH, 12, fetch_body(topic, offset, **options)))
 
 
-def watched(broker):
+def watched(broker: RunningBroker) -> Any:
     shard = broker.cluster.stream("/default").shards[0]
     return broker.do(lambda: sum(map(len, shard._watches._of.values())))
 
 
 @pytest.fixture
-def client(running_broker):
+def client(running_broker: RunningBroker) -> Iterator[Any]:
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as wire:
         yield wire
 
 
 @pytest.fixture
-def writer(running_broker):
+def writer(running_broker: RunningBroker) -> Iterator[Any]:
     with WireClient(running_broker.address) as wire:
         yield wire
 
 
-def publish(writer, topic="line", **options):
+def publish(writer: Any, topic: str = "line", **options: Any) -> None:
     assert partition_of(writer.exchange(PRODUCE, 9, produce_body(topic, one_record(), **options))).error_code == 0
 
 
-def test_the_same_question_gets_the_new_record(client, writer):
+def test_the_same_question_gets_the_new_record(client: Any, writer: Any) -> None:
     """Whether it came before, between or while it is asked."""
     for _ in range(3):
         assert fetch(client, "line", 0).records == b""
@@ -54,14 +57,14 @@ def test_the_same_question_gets_the_new_record(client, writer):
     assert read_header(partition_of(read_response(FETCH, 12, data)).records).base_offset == 1
 
 
-def test_an_end_that_moves_without_being_read_is_told(client, writer):
+def test_an_end_that_moves_without_being_read_is_told(client: Any, writer: Any) -> None:
     """A reader at the end sees the high watermark of its own answer."""
     assert fetch(client, "line", 0).high_watermark == 0
     publish(writer)
     assert fetch(client, "line", 1).high_watermark == 1
 
 
-def test_a_topic_made_anew_is_another_topic(client, writer, running_broker):
+def test_a_topic_made_anew_is_another_topic(client: Any, writer: Any, running_broker: RunningBroker) -> None:
     """Under the same name, with a log that begins again."""
     publish(writer)
     assert fetch(client, "line", 1).high_watermark == 1
@@ -72,7 +75,7 @@ def test_a_topic_made_anew_is_another_topic(client, writer, running_broker):
     assert fetch(client, "line", 1).error_code == 1
 
 
-def test_partitions_may_be_added_while_a_reader_waits(client, writer, running_broker):
+def test_partitions_may_be_added_while_a_reader_waits(client: Any, writer: Any, running_broker: RunningBroker) -> None:
     """It goes on waiting and gets its record; the new partition can be asked for."""
     assert fetch(client, "line", 0).high_watermark == 0
     assert fetch(client, "line", 0, partition=1).error_code == 3
@@ -85,7 +88,7 @@ def test_partitions_may_be_added_while_a_reader_waits(client, writer, running_br
     assert fetch(client, "line", 0, partition=1).error_code == 0
 
 
-def test_other_forms_are_not_mixed_up(client, writer):
+def test_other_forms_are_not_mixed_up(client: Any, writer: Any) -> None:
     """The same connection may change its version."""
     assert fetch(client, "line", 0).high_watermark == 0
     body = fetch_body("line", 0, wait_ms=0)
@@ -105,7 +108,7 @@ def test_other_forms_are_not_mixed_up(client, writer):
     assert fetch(client, "line", 0).high_watermark == 0
 
 
-def test_what_is_not_asked_for_again_is_forgotten(client, writer, running_broker):
+def test_what_is_not_asked_for_again_is_forgotten(client: Any, writer: Any, running_broker: RunningBroker) -> None:
     """No watch outlives its question, or its connection."""
     make_topic(running_broker, "other")
     assert watched(running_broker) == 0
@@ -122,7 +125,9 @@ def test_what_is_not_asked_for_again_is_forgotten(client, writer, running_broker
         writer.call(18, 0)
 
 
-def test_too_much_is_not_remembered(client, running_broker, monkeypatch):
+def test_too_much_is_not_remembered(
+    client: Any, running_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beyond the bound each request is read anew."""
     monkeypatch.setattr("fairlead.broker.poll.REMEMBERED_MAX", 0)
     fetch(client, "line", 0)

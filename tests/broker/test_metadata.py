@@ -5,8 +5,10 @@ import gc
 import time
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from tests.support.broker import RunningBroker
 from tests.support.hot_requests import metadata_request, produce_request
 from tests.support.kafka_wire import WireClient, read_response
 
@@ -24,17 +26,17 @@ MANY = 100_000
 ALLOWED_SECONDS = 0.05
 
 
-def stream(broker, path="/default"):
+def stream(broker: RunningBroker, path: str = "/default") -> Any:
     return broker.cluster.stream(path)
 
 
-def metadata(client, topics, version=13, allow=True):
+def metadata(client: Any, topics: Any, version: int = 13, allow: bool = True) -> Any:
     asked = None if topics is None else [Asked(name, None) for name in topics]
     return client.exchange(METADATA, version, metadata_request(asked, version, allow))
 
 
 @pytest.mark.parametrize("version", known_versions(METADATA))
-def test_every_version_names_node_cluster_and_topics(running_broker, version):
+def test_every_version_names_node_cluster_and_topics(running_broker: RunningBroker, version: int) -> None:
     """The address is the one the client came in on."""
     running_broker.call(stream(running_broker).create_topic("here", 2))
     with WireClient(running_broker.address) as client:
@@ -48,7 +50,7 @@ def test_every_version_names_node_cluster_and_topics(running_broker, version):
             assert (topic.name, topic.error_code, len(topic.partitions)) == ("here", 0, 2)
 
 
-def test_asking_makes_a_topic_if_both_sides_allow_it(running_broker):
+def test_asking_makes_a_topic_if_both_sides_allow_it(running_broker: RunningBroker) -> None:
     """The client by its request, the stream by its settings; the answer has the topic already."""
     running_broker.call(running_broker.cluster.create_stream("/three", StreamSettings(default_partitions=3)))
     running_broker.call(running_broker.cluster.create_stream("/none", StreamSettings(autocreate=False)))
@@ -60,14 +62,14 @@ def test_asking_makes_a_topic_if_both_sides_allow_it(running_broker):
         assert [topic.name for topic in metadata(client, None).topics] == ["a"]
 
 
-def test_a_stream_with_upstreams_makes_no_topics(running_broker):
+def test_a_stream_with_upstreams_makes_no_topics(running_broker: RunningBroker) -> None:
     """Else one name would stand for two topics at two sites."""
     stream(running_broker).has_upstreams = True
     with WireClient(running_broker.address) as client:
         assert [topic.error_code for topic in metadata(client, ["a"]).topics] == [3]
 
 
-def test_topics_are_found_by_id(running_broker):
+def test_topics_are_found_by_id(running_broker: RunningBroker) -> None:
     """Metadata, Produce and Fetch take the id that Metadata gave; an unknown one is UNKNOWN_TOPIC_ID."""
     with WireClient(running_broker.address) as client:
         (topic,) = metadata(client, ["ships"]).topics
@@ -75,7 +77,7 @@ def test_topics_are_found_by_id(running_broker):
         body = metadata_request([Asked(None, known), Asked(None, unknown)], 13)
         answers = client.exchange(METADATA, 13, body).topics
         assert [(t.name, t.error_code) for t in answers] == [("ships", 0), (None, 100)]
-        records = [produce.ProducePartition(0, build_batch([(None, b"v")]))]
+        records = [produce.ProducePartition(0, memoryview(build_batch([(None, b"v")])))]
         topics = [produce.ProduceTopic(None, topic_id, records) for topic_id in (known, unknown)]
         response = client.exchange(PRODUCE, 13, produce_request(produce.ProduceRequest(None, 1, 9, topics), 13))
         assert [t.partition_responses[0].error_code for t in response.responses] == [0, 100]
@@ -96,7 +98,7 @@ def test_topics_are_found_by_id(running_broker):
         assert fetch.TOPIC_IDS_FROM == produce.TOPIC_IDS_FROM == 13
 
 
-def test_a_topic_that_is_made_again_has_another_id(running_broker):
+def test_a_topic_that_is_made_again_has_another_id(running_broker: RunningBroker) -> None:
     """So that clients do not take it for the old one."""
     with WireClient(running_broker.address) as client:
         (first,) = metadata(client, ["again"]).topics
@@ -105,7 +107,7 @@ def test_a_topic_that_is_made_again_has_another_id(running_broker):
         assert first.topic_id != second.topic_id
 
 
-def test_packed_topics_follow_every_change(running_broker):
+def test_packed_topics_follow_every_change(running_broker: RunningBroker) -> None:
     """Topics that come, grow and go are so in the next answer for all topics."""
     home = stream(running_broker)
     with WireClient(running_broker.address) as client:
@@ -125,10 +127,10 @@ def test_packed_topics_follow_every_change(running_broker):
         assert shown == {"a": 4}
 
 
-def test_the_advertised_address_is_answered(running_broker):
+def test_the_advertised_address_is_answered(running_broker: RunningBroker) -> None:
     """A stream's listener keeps its own port."""
 
-    async def start():
+    async def start() -> Any:
         server = KafkaServer(running_broker.cluster, advertise=("ships.example", 19092))
         return server, await server.start("127.0.0.1", 0), await server.start("127.0.0.1", 0, "/default")
 
@@ -142,11 +144,11 @@ def test_the_advertised_address_is_answered(running_broker):
         running_broker.call(server.close())
 
 
-def make_many(broker, count):
+def make_many(broker: RunningBroker, count: int) -> None:
     """Topics by the thousand, a commit each."""
     shard = stream(broker).shards[0]
 
-    async def make():
+    async def make() -> None:
         for first in range(0, count, 1000):
             names = [f"ship-{n:07d}" for n in range(first, first + 1000)]
             await shard.submit(lambda draft, names=names: [create_topic(draft, name) for name in names])
@@ -160,24 +162,25 @@ class Lag:
     Work is the thread's own time on a processor: on a machine that others use too, the clock says more than that.
     """
 
-    def __init__(self):
-        self.delays = []
-        self._task = None
+    def __init__(self) -> None:
+        self.delays: list[float] = []
+        self._task: asyncio.Task[None] | None = None
 
-    async def start(self):
+    async def start(self) -> None:
         self._task = asyncio.ensure_future(self._measure())
 
-    async def stop(self):
+    async def stop(self) -> None:
+        assert self._task is not None
         self._task.cancel()
 
-    async def _measure(self):
+    async def _measure(self) -> None:
         while True:
             before = time.thread_time()
             await asyncio.sleep(0.001)
             self.delays.append(time.thread_time() - before)
 
 
-def test_a_hundred_thousand_topics_delay_nobody(running_broker):
+def test_a_hundred_thousand_topics_delay_nobody(running_broker: RunningBroker) -> None:
     """All of them, unpacked and packed, and each by name, and while others are made by asking for them."""
     make_many(running_broker, MANY)
     lag = Lag()

@@ -1,8 +1,11 @@
 """Offsets by end, time and epoch; producer ids; the cluster's description."""
 
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from tests.support.broker import RunningBroker
 from tests.support.hot_requests import produce_request
 from tests.support.kafka_wire import WireClient
 
@@ -14,15 +17,15 @@ from fairlead.protocol.records import Record
 PRODUCE, LIST_OFFSETS, INIT_PRODUCER_ID, EPOCH_ENDS, DESCRIBE_CLUSTER = 0, 2, 22, 23, 60
 
 
-def publish(client, topic, *times, codec=0):
+def publish(client: Any, topic: str, *times: Any, codec: int = 0) -> None:
     """One batch with a record for each time."""
     batch = build_batch([Record(i, time, None, b"v") for i, time in enumerate(times)], codec=codec)
-    request = ProduceRequest(None, -1, 1000, [ProduceTopic(topic, None, [ProducePartition(0, batch)])])
+    request = ProduceRequest(None, -1, 1000, [ProduceTopic(topic, None, [ProducePartition(0, memoryview(batch))])])
     (answered,) = client.exchange(PRODUCE, 9, produce_request(request, 9)).responses
     assert answered.partition_responses[0].error_code == 0
 
 
-def offset_of(client, topic, timestamp, version=11, partition=0, epoch=-1):
+def offset_of(client: Any, topic: str, timestamp: Any, version: int = 11, partition: int = 0, epoch: int = -1) -> Any:
     asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     response = client.call(
         LIST_OFFSETS,
@@ -37,14 +40,14 @@ def offset_of(client, topic, timestamp, version=11, partition=0, epoch=-1):
 
 
 @pytest.fixture
-def client(running_broker):
+def client(running_broker: RunningBroker) -> Iterator[Any]:
     running_broker.call(running_broker.cluster.stream("/default").create_topic("t"))
     with WireClient(running_broker.address) as wire:
         yield wire
 
 
 @pytest.mark.parametrize("version", known_versions(LIST_OFFSETS))
-def test_ends_and_times_are_found_in_every_version(client, version):
+def test_ends_and_times_are_found_in_every_version(client: Any, version: int) -> None:
     """Also inside compressed batches; times may go back."""
     publish(client, "t", 1000, 3000, 2000, codec=4)
     publish(client, "t", 5000, 4000)
@@ -65,12 +68,12 @@ def test_ends_and_times_are_found_in_every_version(client, version):
         assert getattr(found, "leader_epoch", 0) == (0 if offset >= 0 or version < 4 else -1)
 
 
-def test_an_empty_partition_begins_and_ends_at_nothing(client):
+def test_an_empty_partition_begins_and_ends_at_nothing(client: Any) -> None:
     """There is no record of any time."""
     assert [offset_of(client, "t", timestamp).offset for timestamp in (-1, -2, -3, 0)] == [0, 0, -1, -1]
 
 
-def test_offsets_that_cannot_be_found_have_kafka_s_codes(client):
+def test_offsets_that_cannot_be_found_have_kafka_s_codes(client: Any) -> None:
     """Unknown topic, partition, epoch and number below zero."""
     assert offset_of(client, "none", -1).error_code == 3
     assert offset_of(client, "t", -1, partition=1).error_code == 3
@@ -79,7 +82,7 @@ def test_offsets_that_cannot_be_found_have_kafka_s_codes(client):
 
 
 @pytest.mark.parametrize("version", known_versions(EPOCH_ENDS))
-def test_a_consumer_checks_its_epoch(client, version):
+def test_a_consumer_checks_its_epoch(client: Any, version: int) -> None:
     """The newest epoch ends at the log's end."""
     publish(client, "t", 1, 2, 3)
     asked = [{"partition": n, "current_leader_epoch": e, "leader_epoch": 0} for n, e in ((0, 0), (1, 0), (0, 9))]
@@ -89,10 +92,10 @@ def test_a_consumer_checks_its_epoch(client, version):
 
 
 @pytest.mark.parametrize("version", known_versions(INIT_PRODUCER_ID))
-def test_producer_ids_are_random(client, version):
+def test_producer_ids_are_random(client: Any, version: int) -> None:
     """Positive, never the same; a producer that asks again keeps its id with the next epoch."""
 
-    def ask(**fields):
+    def ask(**fields: Any) -> Any:
         return client.call(INIT_PRODUCER_ID, version, transaction_timeout=timedelta(0), **fields)
 
     first, second = ask(), ask()
@@ -107,7 +110,7 @@ def test_producer_ids_are_random(client, version):
 
 
 @pytest.mark.parametrize("version", known_versions(DESCRIBE_CLUSTER))
-def test_the_cluster_is_one_node(client, running_broker, version):
+def test_the_cluster_is_one_node(client: Any, running_broker: RunningBroker, version: int) -> None:
     """At the address the client came in on; controllers cannot be asked for."""
     ask = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
     response = client.call(DESCRIBE_CLUSTER, version, **ask)

@@ -55,7 +55,7 @@ def connected(service: SlowService, data: bytes) -> tuple[Connection, Mock]:
     transport.get_extra_info.return_value = ("127.0.0.1", 1)
     transport.get_write_buffer_size.return_value = 0
     transport.is_closing.return_value = False
-    connection = Connection(service)  # type: ignore[arg-type]
+    connection = Connection(service)
     connection.connection_made(transport)
     connection.get_buffer(-1)[: len(data)] = data
     connection.buffer_updated(len(data))

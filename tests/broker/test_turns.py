@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from tests.support.broker import RunningBroker
 
 from fairlead.broker import pacing, packed_topics
 from fairlead.broker.connection import Connection
@@ -41,25 +43,27 @@ class Turns:
         self.packed_in_turn = 0
         await asyncio.sleep(0)
 
-    def _pack(self, *arguments):
+    def _pack(self, *arguments: Any) -> Any:
         self.packed += 1
         self.packed_in_turn += 1
         self.packed_in_turn_max = max(self.packed_in_turn_max, self.packed_in_turn)
         return pack_topic(*arguments)
 
 
-def make(broker, names):
+def make(broker: RunningBroker, names: Any) -> Any:
     home = broker.cluster.stream("/default")
     broker.submit(home.shards[0], lambda draft: [create_topic(draft, name) for name in names])
     return home
 
 
 @pytest.fixture
-def home(running_broker):
+def home(running_broker: RunningBroker) -> Any:
     return make(running_broker, [f"ship-{number}" for number in range(TOPICS)])
 
 
-def test_packing_may_pause_after_every_topic_and_every_run(running_broker, home, monkeypatch):
+def test_packing_may_pause_after_every_topic_and_every_run(
+    running_broker: RunningBroker, home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many partitions a topic has; what is packed already pauses between runs."""
     packed, turns = PackedTopics(), Turns(monkeypatch)
     count, pieces = running_broker.call(packed.all(home, 12))
@@ -70,11 +74,13 @@ def test_packing_may_pause_after_every_topic_and_every_run(running_broker, home,
     assert turns.rests == len(pieces) >= TOPICS / RUN
 
 
-def test_clients_that_ask_at_once_have_the_topics_packed_once(running_broker, home, monkeypatch):
+def test_clients_that_ask_at_once_have_the_topics_packed_once(
+    running_broker: RunningBroker, home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else each packs in the other's rests, and nobody else gets any."""
     packed, turns = PackedTopics(), Turns(monkeypatch)
 
-    async def ask():
+    async def ask() -> Any:
         return await asyncio.gather(*(packed.all(home, 12) for _ in range(3)))
 
     first, *others = running_broker.call(ask())
@@ -82,11 +88,13 @@ def test_clients_that_ask_at_once_have_the_topics_packed_once(running_broker, ho
     assert (first[0], turns.packed, turns.packed_in_turn_max) == (TOPICS, TOPICS, 1)
 
 
-def test_topics_that_come_and_go_while_all_are_packed_are_in_the_next_answer(running_broker, home, monkeypatch):
+def test_topics_that_come_and_go_while_all_are_packed_are_in_the_next_answer(
+    running_broker: RunningBroker, home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run that changes while it is packed is packed again, and only such a run."""
     packed, turns = PackedTopics(), Turns(monkeypatch)
 
-    async def ask_and_change():
+    async def ask_and_change() -> None:
         asking = asyncio.ensure_future(packed.all(home, 12))
         while turns.packed < RUN // 2:  # noqa: ASYNC110 - the test counts turns
             await asyncio.sleep(0)
@@ -103,7 +111,9 @@ def test_topics_that_come_and_go_while_all_are_packed_are_in_the_next_answer(run
     assert b"\x07ship-0" not in body
 
 
-def test_ids_are_made_only_for_versions_that_have_them(running_broker, home, monkeypatch):
+def test_ids_are_made_only_for_versions_that_have_them(
+    running_broker: RunningBroker, home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They take longer than all the rest."""
     made = Mock(wraps=home.id_of)
     monkeypatch.setattr(home, "id_of", made)
@@ -112,7 +122,9 @@ def test_ids_are_made_only_for_versions_that_have_them(running_broker, home, mon
         assert made.call_count == ids
 
 
-async def test_a_long_answer_is_written_in_turns_to_a_client_that_takes_it_at_once(monkeypatch):
+async def test_a_long_answer_is_written_in_turns_to_a_client_that_takes_it_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A transport that never asks for a pause; others run between any two pieces."""
     Turns(monkeypatch)
     transport = Mock()

@@ -53,7 +53,7 @@ def filled(site: Site, path: str, batches: int) -> None:
 def shard_of(site: Site, path: str) -> Path:
     """The directory of a stream's one shard."""
     (stream,) = httpx.get(f"{site.url}/rest/stream/info", params={"path": path}).json()["data"]
-    return site.data / "streams" / stream["id"] / "shard-0000"
+    return site.data / "streams" / str(stream["id"]) / "shard-0000"
 
 
 def merged_into(shard: Path) -> Path | None:

@@ -10,7 +10,8 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from fairlead.broker.server import KafkaServer
-from fairlead.protocol.batch import Record, build_batch
+from fairlead.protocol.batch import build_batch
+from fairlead.protocol.records import Record
 from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, fleet, held, link, path_at
 from tests.gateway.rig import Site, until
 from tests.streamlog.world import DAY_MS, FakeClock
@@ -128,10 +129,12 @@ def _read_to_end(bootstrap: str, topic: str) -> list[tuple[int, bytes | None]]:
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         while (message := consumer.poll(WAIT_SECONDS)) is not None:
-            if message.error() is not None:
-                assert message.error().name() == "_PARTITION_EOF", message.error()
+            if (error := message.error()) is not None:
+                assert error.name() == "_PARTITION_EOF", error
                 return found
-            found.append((message.offset(), message.value()))
+            offset = message.offset()
+            assert offset is not None
+            found.append((offset, message.value()))
         raise TimeoutError("neither a record nor the end")
     finally:
         consumer.close()

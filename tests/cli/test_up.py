@@ -29,7 +29,7 @@ async def test_one_that_was_killed_is_started_again_at_once_one_that_gave_up_eve
     async def counted(command: list[str]) -> int:
         nonlocal lives
         lives += 1
-        if lives > len(waits):
+        if lives > len(waits) and keeping is not None:
             keeping.cancel()
         return await run(command)
 

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from tests.support.disk import Disk, Disks, dying_at
 from tests.support.packs import always_packed
+from typing_extensions import Buffer
 
 from fairlead.model.errors import Damaged, InvalidValue, Missing
 from fairlead.storage import direct, names, packs
@@ -130,7 +131,12 @@ def test_other_names_than_those_of_commits_are_objects_too(house: House) -> None
 @pytest.mark.parametrize("name", ["x", commit(1)])
 def test_buffers_are_stored_one_after_the_other(house: House, name: str) -> None:
     """Also thousands of them, and empty ones."""
-    pieces = [b"", *[bytes([n % 251]) * (n % 7) for n in range(3000)], memoryview(b"end"), bytearray(b"!")]
+    pieces: list[Buffer] = [
+        b"",
+        *[bytes([n % 251]) * (n % 7) for n in range(3000)],
+        memoryview(b"end"),
+        bytearray(b"!"),
+    ]
     house.storage.put_if_absent(name, pieces)
     assert house.reader.get(name) == b"".join(pieces)
 

@@ -248,6 +248,11 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
+    @property
+    def granted(self) -> list[Grant]:
+        """What it was given, but for repairs."""
+        return [message for message in self.given if isinstance(message, Grant)]
+
     async def __aenter__(self) -> Worker:
         base = self._site.url.replace("http", "ws")
         self._reader = await connect(base + "/control/reader")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import count
 
 from confluent_kafka import Producer
@@ -138,10 +139,10 @@ def written(label: str) -> list[bytes]:
     return [f"{label}{index}".encode() for index in range(40)]
 
 
-def shared(members: list[Member], everything: frozenset[int]) -> bool:
+def shared(members: Sequence[Member], everything: frozenset[int]) -> bool:
     first, second = members[0].assigned, members[1].assigned
     return bool(first) and bool(second) and not first & second and first | second == everything
 
 
-def read_by(members: list[Member]) -> int:
+def read_by(members: Sequence[Member]) -> int:
     return len({value for member in members for value in member.values})

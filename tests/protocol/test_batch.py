@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,12 +20,12 @@ HEADERS = st.lists(st.tuples(st.text(max_size=8), KEYS), max_size=3).map(tuple)
 ITEMS = st.lists(st.tuples(KEYS, KEYS, HEADERS, st.integers(0, 2**45)), min_size=1, max_size=6)
 
 
-def records(items, base=0):
+def records(items: Any, base: int = 0) -> Any:
     return [Record(base + i, time, key, value, headers) for i, (key, value, headers, time) in enumerate(items)]
 
 
 @given(ITEMS, st.sampled_from(range(5)), st.integers(0, 2**60))
-def test_a_batch_gives_back_its_records_with_every_codec(items, codec, base):
+def test_a_batch_gives_back_its_records_with_every_codec(items: Any, codec: int, base: Any) -> None:
     """Keys, values, headers, times and offsets come back as they went in."""
     written = records(items, base)
     built = b.build_batch(written, base_offset=base, codec=codec)
@@ -36,7 +37,7 @@ def test_a_batch_gives_back_its_records_with_every_codec(items, codec, base):
     assert list(b.records_of(built)) == written
 
 
-def test_offset_and_epoch_lie_outside_the_crc():
+def test_offset_and_epoch_lie_outside_the_crc() -> None:
     """A batch that got its offset still checks, and nothing else of it has changed."""
     built = b.build_batch([(b"k", b"v")] * 3, timestamp_ms=7)
     placed = b.set_offset(built, 1000, 5)
@@ -45,7 +46,7 @@ def test_offset_and_epoch_lie_outside_the_crc():
     assert placed[b.MAGIC_AT :] == built[b.MAGIC_AT :]
 
 
-def test_a_batch_gets_its_offset_in_place_where_its_memory_may_be_written():
+def test_a_batch_gets_its_offset_in_place_where_its_memory_may_be_written() -> None:
     """As in a request of its own memory; the same bytes as a copy would have."""
     built = b.build_batch([(b"k", b"v")] * 3, timestamp_ms=7)
     memory = memoryview(bytearray(built))
@@ -57,7 +58,7 @@ def test_a_batch_gets_its_offset_in_place_where_its_memory_may_be_written():
     assert b.read_header(memory).base_offset == 1000
 
 
-def test_append_time_is_every_record_s_time():
+def test_append_time_is_every_record_s_time() -> None:
     """LogAppendTime sets the attribute, the maximum and the CRC; consumers see that time on each record."""
     stamped = b.stamp_append_time(b.check_produced(b.build_batch([(None, b"a"), (None, b"b")], timestamp_ms=7)), 99)
     header = b.check_produced(stamped.data).header
@@ -66,7 +67,7 @@ def test_append_time_is_every_record_s_time():
     assert [record.timestamp for record in b.records_of(stamped.data)] == [99, 99]
 
 
-def test_an_empty_batch_covers_a_gap():
+def test_an_empty_batch_covers_a_gap() -> None:
     """It has no records, the gap's bounds and a right CRC."""
     gap = b.empty_batch(10, 19, 2)
     header = b.read_header(gap)
@@ -75,7 +76,7 @@ def test_an_empty_batch_covers_a_gap():
     assert list(b.records_of(gap)) == []
 
 
-def test_a_gap_wider_than_one_batch_can_say_is_covered_in_part():
+def test_a_gap_wider_than_one_batch_can_say_is_covered_in_part() -> None:
     """Offsets inside a batch have 32 bits."""
     assert b.read_header(b.empty_batch(0, 2**40, 0)).last_offset == 2**31 - 1
 
@@ -102,34 +103,34 @@ NOT_OF_A_PRODUCER = [
 
 
 @pytest.mark.parametrize(("bad", "why"), IMPOSSIBLE + NOT_OF_A_PRODUCER)
-def test_a_batch_that_no_producer_may_send_is_refused(bad, why):
+def test_a_batch_that_no_producer_may_send_is_refused(bad: Any, why: Any) -> None:
     """The error says what is wrong with it."""
     with pytest.raises(CorruptBatch, match=why):
         b.check_produced(bad)
 
 
 @pytest.mark.parametrize(("bad", "why"), IMPOSSIBLE)
-def test_a_stored_batch_that_does_not_hold_together_is_refused(bad, why):
+def test_a_stored_batch_that_does_not_hold_together_is_refused(bad: Any, why: Any) -> None:
     """The error says what is wrong with it."""
     with pytest.raises(CorruptBatch, match=why):
         b.check_stored(bad, 0, 2)
 
 
 @pytest.mark.parametrize("stored", [batch for batch, _ in NOT_OF_A_PRODUCER])
-def test_a_log_may_hold_what_no_producer_may_send(stored):
+def test_a_log_may_hold_what_no_producer_may_send(stored: Any) -> None:
     """Control batches, those of transactions, and such as compaction has left with fewer records than offsets."""
     assert b.check_stored(stored, 0, 2) == b.read_header(stored)
 
 
 @pytest.mark.parametrize(("base", "last"), [(1, 2), (0, 3), (1, 3)])
-def test_a_stored_batch_has_the_offsets_of_its_row(base, last):
+def test_a_stored_batch_has_the_offsets_of_its_row(base: Any, last: Any) -> None:
     """Neither lies in what a producer sends, and the first is not even under the CRC."""
     assert b.check_produced(THREE).data is THREE
     with pytest.raises(CorruptBatch, match=r"^the offsets in the batch are not the row's$"):
         b.check_stored(THREE, base, last)
 
 
-def test_fields_lie_where_kafka_has_them():
+def test_fields_lie_where_kafka_has_them() -> None:
     """`DefaultRecordBatch` (KIP-98); told by a batch whose fields are all different."""
     header = b.BatchHeader(1, 49, 2, b.MAGIC, 0, 3, 4, 5, 6, 7, 8, 9, 10)
     head = b.with_crc(header, b"")[1]
@@ -140,7 +141,7 @@ def test_fields_lie_where_kafka_has_them():
     assert b.producer_of(head) == (7, 8, 9)
 
 
-def test_many_headers_are_read_at_once_as_each_is():
+def test_many_headers_are_read_at_once_as_each_is() -> None:
     """Columns of numpy have the names and values of a header's fields."""
     batches = [b.build_batch([(None, b"v")], base_offset=at, producer_id=at - 1) for at in range(3)]
     data = np.frombuffer(b"".join(batches), np.uint8)
@@ -149,7 +150,7 @@ def test_many_headers_are_read_at_once_as_each_is():
     assert b.producer_ids(data, np.arange(3) * len(batches[0])).tolist() == [-1, 0, 1]
 
 
-def test_the_first_record_of_a_time_is_found_inside_a_batch():
+def test_the_first_record_of_a_time_is_found_inside_a_batch() -> None:
     """Times need not be in order; the first that is late enough counts."""
     built = b.build_batch(records([(None, None, (), time) for time in (5, 9, 7, 12)]))
     assert b.first_at_or_after(built, 6) == (1, 9)
@@ -158,21 +159,21 @@ def test_the_first_record_of_a_time_is_found_inside_a_batch():
 
 
 @given(st.binary(max_size=200), st.sampled_from(range(8)))
-def test_hostile_compressed_bytes_are_refused_or_read(data, codec):
+def test_hostile_compressed_bytes_are_refused_or_read(data: bytes, codec: int) -> None:
     """They raise CorruptBatch or give bytes; nothing else."""
     with contextlib.suppress(CorruptBatch):
         assert isinstance(r.decompress(codec, data), bytes)
 
 
 @given(st.binary(max_size=200), st.integers(-5, 2**31 - 1))
-def test_hostile_records_are_refused_or_read(data, count):
+def test_hostile_records_are_refused_or_read(data: bytes, count: int) -> None:
     """A count that is not there ends in CorruptBatch, whatever the bytes."""
     with contextlib.suppress(CorruptBatch):
         list(r.iterate(data, count, 0, 0))
 
 
 @given(st.data())
-def test_a_damaged_batch_never_passes(data):
+def test_a_damaged_batch_never_passes(data: st.DataObject) -> None:
     """Any changed byte behind the epoch is noticed."""
     built = bytearray(b.build_batch([(b"key", b"value")] * 4))
     place = data.draw(st.integers(16, len(built) - 1))
@@ -183,7 +184,7 @@ def test_a_damaged_batch_never_passes(data):
         b.check_stored(bytes(built), 0, 3)
 
 
-def test_java_s_snappy_frames_are_read():
+def test_java_s_snappy_frames_are_read() -> None:
     """The xerial form: a header and blocks, each with its length."""
     import pyarrow as pa
 
@@ -197,7 +198,7 @@ def test_java_s_snappy_frames_are_read():
         r.decompress(2, framed[:-1])
 
 
-def test_a_bomb_is_refused(monkeypatch):
+def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What decompresses to more than the limit is not decompressed to the end."""
     monkeypatch.setattr(r, "DECOMPRESSED_BYTES_MAX", 10_000)
     for codec in (1, 2, 3, 4):
@@ -206,7 +207,7 @@ def test_a_bomb_is_refused(monkeypatch):
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_varints_come_back(value):
+def test_varints_come_back(value: int) -> None:
     """Zigzag, up to 64 bits."""
     data = r.write_varint(value)
     assert r.read_varint(data, 0) == (value, len(data))

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -22,21 +23,21 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 ROUNDS = settings(max_examples=25, deadline=None)
 
 
-def kio_request(api, version, **values):
+def kio_request(api: Any, version: int, **values: Any) -> Any:
     schema = load_request_schema(api, version)
     buffer = io.BytesIO()
     entity_writer(schema)(buffer, build(schema, values))
     return buffer.getvalue()
 
 
-def kio_response(api, version, parts):
+def kio_response(api: Any, version: int, parts: Any) -> Any:
     data = b"".join(parts)
     response, size = entity_reader(load_response_schema(api, version))(data, 0)
     assert size == len(data)
     return response
 
 
-def named(version, ids_from, name, topic_id):
+def named(version: int, ids_from: Any, name: str, topic_id: Any) -> Any:
     return (None, topic_id) if version >= ids_from else (name, None)
 
 
@@ -45,7 +46,9 @@ def named(version, ids_from, name, topic_id):
 @given(
     NAMES, IDS, st.none() | NAMES, st.integers(-1, 1), st.lists(st.tuples(INT32, st.none() | st.binary()), max_size=3)
 )
-def test_a_produce_request_is_read_as_kio_wrote_it(version, name, topic_id, transaction, acks, partitions):
+def test_a_produce_request_is_read_as_kio_wrote_it(
+    version: int, name: str, topic_id: Any, transaction: Any, acks: Any, partitions: Any
+) -> None:
     """Names or ids, acks, and every partition's bytes."""
     from datetime import timedelta
 
@@ -74,11 +77,13 @@ def test_a_produce_request_is_read_as_kio_wrote_it(version, name, topic_id, tran
 @pytest.mark.parametrize("version", known_versions(0))
 @ROUNDS
 @given(NAMES, IDS, INT32, st.sampled_from([0, 3, 87]), INT64, st.integers(-1, 2**45), st.none() | NAMES)
-def test_a_produce_answer_is_what_kio_reads(version, name, topic_id, index, code, offset, time, message):
+def test_a_produce_answer_is_what_kio_reads(
+    version: int, name: str, topic_id: Any, index: Any, code: Any, offset: int, time: Any, message: Any
+) -> None:
     """Every field of every version."""
     answer = produce.PartitionProduceResponse(index, code, offset, time, 5, message)
     known = named(version, produce.TOPIC_IDS_FROM, name, topic_id)
-    data = produce.write_response([produce.TopicProduceResponse(*known, [answer, answer])], version)
+    data = produce.write_response([produce.TopicProduceResponse(known[0], known[1], [answer, answer])], version)
     (topic,) = kio_response(0, version, [data]).responses
     assert (getattr(topic, "name", None), getattr(topic, "topic_id", None)) == (
         known[0],
@@ -98,7 +103,9 @@ PARTITIONS = st.lists(st.tuples(INT32, INT32, INT64, INT32, INT32), max_size=4)
 @pytest.mark.parametrize("version", known_versions(1))
 @ROUNDS
 @given(NAMES, IDS, INT32, INT32, PARTITIONS)
-def test_a_fetch_request_is_read_as_kio_wrote_it(version, name, topic_id, min_bytes, session, partitions):
+def test_a_fetch_request_is_read_as_kio_wrote_it(
+    version: int, name: str, topic_id: Any, min_bytes: Any, session: Any, partitions: Any
+) -> None:
     """What old versions do not say is what Kafka implies."""
     from datetime import timedelta
 
@@ -145,13 +152,15 @@ def test_a_fetch_request_is_read_as_kio_wrote_it(version, name, topic_id, min_by
 @pytest.mark.parametrize("version", known_versions(1))
 @ROUNDS
 @given(NAMES, IDS, INT32, st.sampled_from([0, 1, 74]), st.lists(st.binary(max_size=300), max_size=3), st.integers(0, 1))
-def test_a_fetch_answer_is_what_kio_reads(version, name, topic_id, index, code, batches, isolation):
+def test_a_fetch_answer_is_what_kio_reads(
+    version: int, name: str, topic_id: Any, index: Any, code: Any, batches: Any, isolation: Any
+) -> None:
     """The batches are carried as they are, and nothing is copied into another piece."""
     known = named(version, fetch.TOPIC_IDS_FROM, name, topic_id)
     answer = fetch.FetchPartitionResponse(index, code, 100, 7, batches)
-    parts = fetch.write_response([fetch.FetchTopicResponse(*known, [answer, answer])], version, isolation)
+    parts = fetch.write_response([fetch.FetchTopicResponse(known[0], known[1], [answer, answer])], version, isolation)
     assert all(any(part is batch for part in parts) for batch in batches)
-    topic = fetch.FetchTopicResponse(*known, [answer, answer])
+    topic = fetch.FetchTopicResponse(known[0], known[1], [answer, answer])
     packed = fetch.write_response([fetch.pack_topic(topic, version, isolation)], version, isolation)
     assert b"".join(packed) == b"".join(parts)
     response = kio_response(1, version, parts)
@@ -168,7 +177,7 @@ def test_a_fetch_answer_is_what_kio_reads(version, name, topic_id, index, code, 
 @pytest.mark.parametrize("version", known_versions(3))
 @ROUNDS
 @given(st.none() | st.lists(NAMES, max_size=3), st.booleans())
-def test_a_metadata_request_is_read_as_kio_wrote_it(version, names, allow):
+def test_a_metadata_request_is_read_as_kio_wrote_it(version: int, names: Any, allow: Any) -> None:
     """No list asks for all topics; in version 0 an empty one does."""
     topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
     if version == 0 and not names:
@@ -192,7 +201,9 @@ def test_a_metadata_request_is_read_as_kio_wrote_it(version, names, allow):
 @pytest.mark.parametrize("version", known_versions(3))
 @ROUNDS
 @given(NAMES, IDS, st.integers(1, 5), st.integers(0, 9))
-def test_a_metadata_answer_is_what_kio_reads(version, name, topic_id, partitions, epoch):
+def test_a_metadata_answer_is_what_kio_reads(
+    version: int, name: str, topic_id: Any, partitions: int, epoch: int
+) -> None:
     """Node, cluster, a topic that is there and one that is not."""
     there = metadata.topic(version, 1, name, topic_id, partitions, epoch)
     missing = metadata.missing(version, metadata.Asked("nowhere", None), 3)
@@ -222,7 +233,7 @@ READERS = [
 @pytest.mark.parametrize(("api", "read"), READERS)
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_hostile_requests_are_refused_or_read(api, read, data):
+def test_hostile_requests_are_refused_or_read(api: Any, read: Any, data: st.DataObject) -> None:
     """Any bytes are read or raise Malformed, soon, whatever lengths they claim."""
     version = data.draw(st.sampled_from(list(known_versions(api))))
     body = data.draw(st.binary(max_size=120))

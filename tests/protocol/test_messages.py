@@ -4,6 +4,7 @@ import contextlib
 import io
 import resource
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,7 +26,7 @@ COLD = sorted(OFFERED.keys() - {PRODUCE, FETCH, METADATA})
 @pytest.mark.parametrize("api", COLD)
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_hostile_requests_are_refused_or_read(api, data):
+def test_hostile_requests_are_refused_or_read(api: Any, data: st.DataObject) -> None:
     """Any bytes are read or raise Malformed."""
     version = data.draw(st.sampled_from(list(known_versions(api))))
     body = data.draw(st.binary(max_size=100))
@@ -34,7 +35,7 @@ def test_hostile_requests_are_refused_or_read(api, data):
 
 
 @pytest.mark.parametrize("api", COLD)
-def test_a_claimed_array_of_two_thousand_million_items_takes_no_memory(api):
+def test_a_claimed_array_of_two_thousand_million_items_takes_no_memory(api: Any) -> None:
     """Lengths are not believed before the items are there."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for version in known_versions(api):
@@ -45,10 +46,11 @@ def test_a_claimed_array_of_two_thousand_million_items_takes_no_memory(api):
 
 
 @pytest.mark.parametrize("version", known_versions(19))
-def test_one_mapping_answers_every_version(version):
+def test_one_mapping_answers_every_version(version: int) -> None:
     """Fields that a version lacks are left out, those that were not given take their default."""
     topics = [{"name": "a", "error_code": ErrorCode.none, "num_partitions": 3, "replication_factor": 1}]
     data = write_response(19, version, {"topics": topics})
+    response: Any
     response, size = entity_reader(load_response_schema(19, version))(data, 0)
     assert size == len(data)
     assert response.throttle_time == timedelta(0)
@@ -56,14 +58,14 @@ def test_one_mapping_answers_every_version(version):
     assert getattr(response.topics[0], "num_partitions", 3) == 3
 
 
-def test_a_forgotten_field_is_a_fault():
+def test_a_forgotten_field_is_a_fault() -> None:
     """The message names it."""
     with pytest.raises(KeyError, match="error_code"):
         build(load_response_schema(19, 7), {"topics": [{"name": "a"}]})
 
 
 @given(st.binary(max_size=40), st.booleans())
-def test_primitives_never_read_past_the_end(data, flexible):
+def test_primitives_never_read_past_the_end(data: bytes, flexible: Any) -> None:
     """Every read of hostile bytes ends in a value or in Malformed."""
     for read in ("int8", "int16", "int32", "int64", "uvarint", "string", "nullable_string", "nullable_bytes", "uuid"):
         reader = Reader(data, flexible)
@@ -79,7 +81,7 @@ def test_primitives_never_read_past_the_end(data, flexible):
         assert len(Reader(data, flexible).items()) <= len(data)
 
 
-def example(field, draw):
+def example(field: Any, draw: Any) -> Any:
     """A value that a field may have on the wire."""
     plain = {
         "bool": st.booleans(),
@@ -94,7 +96,7 @@ def example(field, draw):
         "uuid": st.uuids(),
     }
 
-    def one():
+    def one() -> Any:
         if field.entity is not None:
             return instance(field.entity, draw)
         absent = field.nullable and not field.array and draw(st.integers(0, 3)) == 0
@@ -103,14 +105,14 @@ def example(field, draw):
     return tuple(one() for _ in range(draw(st.integers(0, 2)))) if field.array else one()
 
 
-def instance(schema, draw):
+def instance(schema: Any, draw: Any) -> Any:
     return schema(**{field.name: example(field, draw) for field in plan(schema)})
 
 
 @pytest.mark.parametrize("api", COLD)
 @settings(max_examples=30, deadline=None)
 @given(st.data())
-def test_requests_that_kio_wrote_are_read_in_every_version(api, data):
+def test_requests_that_kio_wrote_are_read_in_every_version(api: Any, data: st.DataObject) -> None:
     """Each field comes back as it went in."""
     version = data.draw(st.sampled_from(list(known_versions(api))))
     request = instance(load_request_schema(api, version), data.draw)

@@ -60,11 +60,11 @@ def decoded(batches: list[bytes], **changes: Any) -> list[Plain]:
 def plainly(batch: bytes) -> list[Plain]:
     """The same by the decoder that Python runs record by record."""
     header = read_header(batch)
-    records = [tuple(record) for record in records_of(batch, header)]
+    records: list[Plain] = [tuple(record) for record in records_of(batch, header)]  # type: ignore[misc]
     for offset, time, *_ in records:
         if not header.base_offset <= offset <= header.last_offset or not -(2**63) <= time * 1000 < 2**63:
             raise CorruptBatch("outside")
-    return [(o, t, k, v, h) for o, t, k, v, h in records]
+    return records
 
 
 small = st.one_of(st.none(), st.binary(max_size=40), st.integers(0, 300).map(lambda n: b"x" * n))

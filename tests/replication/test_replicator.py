@@ -210,7 +210,7 @@ def test_rounds_end_together_whatever_the_clocks_say(
     until: float, left: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the moment that the driver names, if its clock can be that of the task."""
-    monkeypatch.setattr(task_rounds.time, "time", lambda: 0.0)
+    monkeypatch.setattr("time.time", lambda: 0.0)
     assert task_rounds.seconds_left(until, 10.0) == left
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -52,13 +53,17 @@ def objects(log: ShardLog) -> list[str]:
     return [item.name for item in log.announced.objects(0, log.announced.end)] + [ruling.name, ruling.checkpoint.name]
 
 
+def harmed_at(place: int) -> Callable[[bytes], bytes]:
+    return lambda data: data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+
+
 def test_damage_anywhere_is_named(log: ShardLog) -> None:
     """In each kind of object, at many places; record batches included."""
     storage = storage_of(log)
     for name in objects(log):
         for place in range(0, len(storage.get(name)), 97):
             before = storage.snapshot()
-            storage.damage(name, lambda data, at=place: data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+            storage.damage(name, harmed_at(place))
             assert [problem.name for problem in check_all(storage)][:1] == [name], place
             storage.replace(before)
 

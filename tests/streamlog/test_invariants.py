@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -152,7 +153,10 @@ def test_a_name_that_another_object_has_stops_the_shard(what: str) -> None:
     storage.put_if_absent(
         commit if what == "commit" else names.manifest(log.announced.prefix, log.epoch.number, 1), b"other"
     )
-    go_on = {"commit": lambda: produced(log, number, b"3"), "manifest": lambda: installed(log, merge_result(log, 1))}
+    go_on: dict[str, Callable[[], object]] = {
+        "commit": lambda: produced(log, number, b"3"),
+        "manifest": lambda: installed(log, merge_result(log, 1)),
+    }
     with pytest.raises(Damaged, match="another object has the name"):
         go_on[what]()
     assert isinstance(log.health.stopped, Damaged)

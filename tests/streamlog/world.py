@@ -278,7 +278,7 @@ def _end_after(row: Row) -> int:
 
 def applied(log: ShardLog, *frames: Frame) -> list[FrameOutcome]:
     """What became of the frames, all in as few commits as they need."""
-    answers = committed(log, *[lambda draft, f=f: apply_frame(draft, f) for f in frames])  # type: ignore[misc]
+    answers = committed(log, *[lambda draft, f=f: apply_frame(draft, f) for f in frames])
     return [answer.result() for answer in answers]
 
 

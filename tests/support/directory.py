@@ -32,6 +32,7 @@ class FaultyDirectory:
         self._deaths = 0
 
     def _opened(self) -> LocalStorage:
+        self._disk.process_ended()
         shutil.rmtree(self._disk.root / ".tmp", ignore_errors=True)  # all are ours by the name, and our process is dead
         return always_packed(self._disk.root, pack_bytes=PACK_BYTES)
 

@@ -11,7 +11,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,14 @@ class Disk:
             else:
                 Path(path).write_bytes(data)
         self._all_durable()
+
+    def process_ended(self) -> None:
+        """Close what the process that ended had open here."""
+        ours = {descriptor for descriptor, _ in self._contents.values()}
+        for descriptor in map(int, os.listdir("/proc/self/fd")):
+            with suppress(OSError):
+                if descriptor not in ours and os.readlink(f"/proc/self/fd/{descriptor}").startswith(f"{self.root}/"):
+                    os.close(descriptor)
 
     def wipe(self) -> None:
         """An empty directory again."""
@@ -150,6 +158,7 @@ class Disks:
                 yield self
             finally:
                 for disk in self._disks:
+                    disk.process_ended()
                     disk.close()
 
     def _sync(self, descriptor: int, real: Callable[[int], None]) -> None:

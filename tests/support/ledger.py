@@ -78,8 +78,12 @@ class Ledger:
         if error is not None:
             self.failed.append(str(error))
             return
-        place = Place(message.topic().removeprefix(self._prefix), message.partition(), message.offset())
-        self.acknowledged[place] = message.value()
+        topic, partition, offset, value = message.topic(), message.partition(), message.offset(), message.value()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        assert value is not None
+        self.acknowledged[Place(topic.removeprefix(self._prefix), partition, offset)] = value
 
 
 def faults(acknowledged: Mapping[Place, bytes], stored: Mapping[Place, Content]) -> list[str]:

@@ -63,10 +63,14 @@ def _read_all(consumer: Consumer, topics: list[str], prefix: str, deadline: floa
         if time.monotonic() > deadline:
             raise TimeoutError(f"not read to the end: {[(place, ends[place]) for place in sorted(waiting)][:5]}")
         for message in consumer.consume(10_000, timeout=0.2):
-            place = (message.topic(), message.partition())
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            assert topic is not None
+            assert partition is not None
+            assert offset is not None
+            place = (topic, partition)
             if message.error() is None:
                 _keep(found, message, prefix)
-            if message.offset() >= ends[place][1] - (message.error() is None):
+            if offset >= ends[place][1] - (message.error() is None):
                 waiting.discard(place)
     return found
 

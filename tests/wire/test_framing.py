@@ -13,7 +13,7 @@ from tests.support.apply_peer import packed
 from fairlead.model.errors import InvalidValue
 from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.wire.connection import WRITE_BYTES, chunks
-from fairlead.wire.framing import FRAMES, HELLO, READ_BYTES, Limits, Message, MessageReader, header_of
+from fairlead.wire.framing import FRAMES, HELLO, READ_BYTES, Limits, Message, MessageKind, MessageReader, header_of
 
 ALL: Limits = {0: 1000, 1: 1_000_000}
 
@@ -61,7 +61,7 @@ def test_what_was_received_stays_as_it_is(size: int) -> None:
 def test_a_header_is_refused_before_anything_is_allocated(limits: Limits, size: int, kind: int) -> None:
     """Too long, or of a kind that is not expected; what came before it can still be taken."""
     reader = MessageReader(limits)
-    (allowed,) = limits
+    (allowed,) = map(MessageKind, limits)
     reader.feed(header_of(allowed, 1) + b"x")
     tracemalloc.start()
     try:
@@ -70,13 +70,13 @@ def test_a_header_is_refused_before_anything_is_allocated(limits: Limits, size: 
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
-    assert reader.take() == Message(allowed, b"x")
+    assert reader.take() == Message(allowed, memoryview(b"x"))
 
 
 def test_the_largest_messages_are_taken() -> None:
     """The limit itself is allowed."""
     reader = MessageReader(FRAMES)
-    reader.feed(header_of(1, FRAME_BYTES_MAX))
+    reader.feed(header_of(MessageKind.FRAME, FRAME_BYTES_MAX))
     assert reader.space().nbytes == FRAME_BYTES_MAX
     assert not reader.between
 

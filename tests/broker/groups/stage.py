@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -85,7 +86,7 @@ class Actor:
     def leads(self) -> bool:
         return self.joins[-1].leader == self.identity.member_id
 
-    def join(self, **changes: object) -> Actor:
+    def join(self, **changes: Any) -> Actor:
         self.request = replace(self.request, **changes)
         try:
             join(self.stage.group, self.request, self.stage.new_id, self.hear)
@@ -127,12 +128,12 @@ def code(step: Callable[[], None]) -> ErrorCode:
 class Stage:
     """One group, its scheduler, and who was forgotten."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.scheduler = HandTurned()
         self.forgotten: list[Group] = []
         self.group = Group(
             GroupKey("", "g"),
-            Settings(**({"initial_rebalance_delay_ms": 0} | settings)),
+            Settings(**{"initial_rebalance_delay_ms": 0, **settings}),
             self.scheduler,
             self.forgotten.append,
         )
@@ -141,10 +142,10 @@ class Stage:
     def new_id(self, name: str) -> str:
         return f"{name}-{next(self._ids)}"
 
-    def actor(self, **changes: object) -> Actor:
+    def actor(self, **changes: Any) -> Actor:
         return Actor(self, replace(REQUEST, **changes))
 
-    def static(self, instance: str, **changes: object) -> Actor:
+    def static(self, instance: str, **changes: Any) -> Actor:
         return self.actor(identity=Identity("", instance), **changes)
 
     def running(self, *actors: Actor) -> tuple[Actor, ...]:

@@ -22,7 +22,7 @@ async def joined(groups: Coordinator, key: GroupKey = KEY) -> Identity:
     return Identity(answer.member_id)
 
 
-async def test_a_group_of_one_runs_and_is_forgotten_when_it_leaves():
+async def test_a_group_of_one_runs_and_is_forgotten_when_it_leaves() -> None:
     """Join, sync, heartbeat, leave; nothing of it stays in memory."""
     groups = coordinator()
     member = await joined(groups)
@@ -34,7 +34,7 @@ async def test_a_group_of_one_runs_and_is_forgotten_when_it_leaves():
     assert len(groups) == 0
 
 
-async def test_groups_of_one_name_on_two_listeners_are_two_groups():
+async def test_groups_of_one_name_on_two_listeners_are_two_groups() -> None:
     """Membership is per listener: subscriptions of a stream listener name other topics."""
     groups = coordinator()
     first = await joined(groups)
@@ -46,7 +46,7 @@ async def test_groups_of_one_name_on_two_listeners_are_two_groups():
     groups.close()
 
 
-async def test_bad_group_ids_and_session_timeouts_are_refused():
+async def test_bad_group_ids_and_session_timeouts_are_refused() -> None:
     """Empty or overlong ids, and sessions outside the settings' range."""
     groups = coordinator()
     assert (await groups.join(GroupKey("", ""), REQUEST)).error is ErrorCode.invalid_group_id
@@ -56,7 +56,7 @@ async def test_bad_group_ids_and_session_timeouts_are_refused():
     assert len(groups) == 0
 
 
-async def test_a_group_without_members_takes_commits_from_anybody_and_of_no_generation():
+async def test_a_group_without_members_takes_commits_from_anybody_and_of_no_generation() -> None:
     """That is how tools, and consumers with assigned partitions, commit."""
     groups = coordinator()
     assert groups.check_commit(KEY, Identity(""), -1) is ErrorCode.none
@@ -64,7 +64,7 @@ async def test_a_group_without_members_takes_commits_from_anybody_and_of_no_gene
     assert groups.heartbeat(KEY, Identity("ghost"), 3) is ErrorCode.unknown_member_id
 
 
-async def test_a_join_whose_connection_closed_stops_waiting():
+async def test_a_join_whose_connection_closed_stops_waiting() -> None:
     """The task is cancelled, the member's session runs, and the others are not held for long."""
     groups = coordinator()
     first = await joined(groups)
@@ -78,7 +78,7 @@ async def test_a_join_whose_connection_closed_stops_waiting():
     groups.close()
 
 
-async def test_closing_answers_whoever_waits():
+async def test_closing_answers_whoever_waits() -> None:
     """A server that stops leaves no join hanging."""
     groups = coordinator()
     await joined(groups)

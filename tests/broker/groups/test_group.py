@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.groups.stage import Stage, code
@@ -5,7 +7,7 @@ from tests.broker.groups.stage import Stage, code
 from fairlead.broker.groups.values import GroupState, Identity, SyncRequest
 
 
-def test_each_member_gets_its_own_assignment():
+def test_each_member_gets_its_own_assignment() -> None:
     """Followers that sync first wait for the leader's; one that syncs later is answered at once."""
     stage = Stage()
     first, second = stage.running(stage.actor(), stage.actor())
@@ -14,7 +16,7 @@ def test_each_member_gets_its_own_assignment():
     assert stage.group.state is GroupState.STABLE
 
 
-def test_a_follower_that_syncs_before_the_leader_waits():
+def test_a_follower_that_syncs_before_the_leader_waits() -> None:
     """The answer comes with the leader's sync."""
     stage = Stage()
     first, second = stage.actor().join(), stage.actor().join()
@@ -26,7 +28,7 @@ def test_a_follower_that_syncs_before_the_leader_waits():
     assert first.syncs[-1].assignment == b""
 
 
-def test_a_sync_names_the_protocol_it_was_told():
+def test_a_sync_names_the_protocol_it_was_told() -> None:
     """KIP-559: another protocol name or type than the chosen one is INCONSISTENT_GROUP_PROTOCOL."""
     stage = Stage()
     actor = stage.actor().join()
@@ -36,7 +38,7 @@ def test_a_sync_names_the_protocol_it_was_told():
     assert code(lambda: stage.group.sync(right, actor.syncs.append)) is ErrorCode.none
 
 
-def test_waiting_syncs_are_sent_back_to_join_when_a_rebalance_begins():
+def test_waiting_syncs_are_sent_back_to_join_when_a_rebalance_begins() -> None:
     """They are told REBALANCE_IN_PROGRESS, and may join at once."""
     stage = Stage()
     first, second = stage.actor().join(), stage.actor().join()
@@ -49,7 +51,7 @@ def test_waiting_syncs_are_sent_back_to_join_when_a_rebalance_begins():
     assert third.generation == 3
 
 
-def test_another_generation_is_illegal():
+def test_another_generation_is_illegal() -> None:
     """Sync, heartbeat and commit of a former generation are refused."""
     stage = Stage()
     (actor,) = stage.running(stage.actor())
@@ -58,7 +60,7 @@ def test_another_generation_is_illegal():
     assert code(lambda: stage.group.check_commit(actor.identity, 0)) is ErrorCode.illegal_generation
 
 
-def test_a_silent_member_is_out_after_its_session_timeout():
+def test_a_silent_member_is_out_after_its_session_timeout() -> None:
     """Then the group is empty, forgotten, and no timer is left."""
     stage = Stage()
     (actor,) = stage.running(stage.actor())
@@ -72,7 +74,7 @@ def test_a_silent_member_is_out_after_its_session_timeout():
     assert actor.beat() is ErrorCode.unknown_member_id
 
 
-def test_a_member_that_waits_for_us_does_not_expire():
+def test_a_member_that_waits_for_us_does_not_expire() -> None:
     """The session does not run while a join or sync of the member waits."""
     stage = Stage()
     first, second = stage.running(stage.actor(), stage.actor())
@@ -86,7 +88,7 @@ def test_a_member_that_waits_for_us_does_not_expire():
     assert third.joins[-1].error is ErrorCode.none
 
 
-def test_members_that_joined_and_never_sync_are_out_after_the_rebalance_timeout():
+def test_members_that_joined_and_never_sync_are_out_after_the_rebalance_timeout() -> None:
     """Even if they heartbeat: the group must not stay without assignment for ever."""
     stage = Stage()
     first, second = stage.actor().join(), stage.actor().join()
@@ -101,7 +103,7 @@ def test_members_that_joined_and_never_sync_are_out_after_the_rebalance_timeout(
     assert second.leads
 
 
-def test_a_connection_that_is_gone_leaves_only_a_session():
+def test_a_connection_that_is_gone_leaves_only_a_session() -> None:
     """A member whose waiting join lost its connection is out after its session timeout, not after five minutes."""
     stage = Stage()
     first, second = stage.running(stage.actor(), stage.actor())
@@ -116,7 +118,7 @@ def test_a_connection_that_is_gone_leaves_only_a_session():
     assert len(first.joins[-1].members) == 1
 
 
-def test_leaving_starts_a_rebalance_and_the_next_member_leads():
+def test_leaving_starts_a_rebalance_and_the_next_member_leads() -> None:
     """The leader left: the other one leads the next generation."""
     stage = Stage()
     first, second = stage.running(stage.actor(), stage.actor())
@@ -128,7 +130,7 @@ def test_leaving_starts_a_rebalance_and_the_next_member_leads():
     assert first.leave() is ErrorCode.unknown_member_id
 
 
-def test_an_id_that_was_only_given_out_can_leave():
+def test_an_id_that_was_only_given_out_can_leave() -> None:
     """A client that closes between its two joins leaves nothing behind."""
     stage = Stage()
     actor = stage.actor(id_required=True).join()
@@ -145,7 +147,7 @@ def test_an_id_that_was_only_given_out_can_leave():
         (2, "somebody", ErrorCode.unknown_member_id),
     ],
 )
-def test_an_active_group_takes_commits_of_its_members_only(generation, member, expected):
+def test_an_active_group_takes_commits_of_its_members_only(generation: Any, member: Any, expected: Any) -> None:
     """A commit without membership would move the cursors under the members' feet."""
     stage = Stage()
     actor, _ = stage.running(stage.actor(), stage.actor())
@@ -153,7 +155,7 @@ def test_an_active_group_takes_commits_of_its_members_only(generation, member, e
     assert code(lambda: stage.group.check_commit(actor.identity, actor.generation)) is ErrorCode.none
 
 
-def test_a_member_may_commit_before_it_joins_again_but_not_before_it_is_assigned():
+def test_a_member_may_commit_before_it_joins_again_but_not_before_it_is_assigned() -> None:
     """While joins are gathered the old assignment still holds; while the new one is made none does."""
     stage = Stage()
     (first,) = stage.running(stage.actor())
@@ -163,7 +165,7 @@ def test_a_member_may_commit_before_it_joins_again_but_not_before_it_is_assigned
     assert code(lambda: stage.group.check_commit(first.identity, 2)) is ErrorCode.rebalance_in_progress
 
 
-def test_a_closed_group_has_no_timer_and_sends_waiting_members_away():
+def test_a_closed_group_has_no_timer_and_sends_waiting_members_away() -> None:
     """At shutdown nobody is left hanging."""
     stage = Stage()
     stage.running(stage.actor())

@@ -4,7 +4,7 @@ from tests.broker.groups.stage import Stage
 from fairlead.broker.groups.values import GroupState, Identity
 
 
-def test_the_first_member_leads_a_generation_of_one():
+def test_the_first_member_leads_a_generation_of_one() -> None:
     """With no initial delay a lone member is answered at once, as leader, with itself as only member."""
     stage = Stage()
     actor = stage.actor().join()
@@ -14,18 +14,17 @@ def test_the_first_member_leads_a_generation_of_one():
     assert stage.group.state is GroupState.COMPLETING
 
 
-def test_a_new_client_is_given_an_id_first():
+def test_a_new_client_is_given_an_id_first() -> None:
     """KIP-394: a join of version 4 or later without id is told to come again with the one it gets."""
     stage = Stage()
     actor = stage.actor(id_required=True).join()
-    assert actor.joins[-1].error is ErrorCode.member_id_required
     assert len(stage.group.members) == 0
     actor.join()
-    assert actor.joins[-1].error is ErrorCode.none
+    assert [answer.error for answer in actor.joins] == [ErrorCode.member_id_required, ErrorCode.none]
     assert not stage.group.members.pending
 
 
-def test_an_id_that_is_not_used_is_forgotten_and_the_group_with_it():
+def test_an_id_that_is_not_used_is_forgotten_and_the_group_with_it() -> None:
     """An id given out holds the group for one session timeout, no longer."""
     stage = Stage()
     actor = stage.actor(id_required=True).join()
@@ -35,7 +34,7 @@ def test_an_id_that_is_not_used_is_forgotten_and_the_group_with_it():
     assert actor.join().joins[-1].error is ErrorCode.unknown_member_id
 
 
-def test_a_second_member_waits_until_the_first_joins_again():
+def test_a_second_member_waits_until_the_first_joins_again() -> None:
     """The newcomer starts a rebalance; the generation begins when all have joined; only the leader sees the members."""
     stage = Stage()
     first = stage.actor().join()
@@ -50,7 +49,7 @@ def test_a_second_member_waits_until_the_first_joins_again():
     assert second.joins[-1].members == ()
 
 
-def test_members_that_start_together_share_the_first_generation():
+def test_members_that_start_together_share_the_first_generation() -> None:
     """KIP-134: the initial delay gathers members, and each newcomer prolongs it up to the rebalance timeout."""
     stage = Stage(initial_rebalance_delay_ms=3000)
     first = stage.actor().join()
@@ -62,7 +61,7 @@ def test_members_that_start_together_share_the_first_generation():
     assert first.generation == second.generation == 1
 
 
-def test_the_initial_delay_ends_with_the_rebalance_timeout():
+def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
     """Newcomers without end do not keep the others waiting for ever."""
     stage = Stage(initial_rebalance_delay_ms=3000)
     first = stage.actor(rebalance_timeout_ms=7000).join()
@@ -75,7 +74,7 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout():
     assert len(first.joins[-1].members) == 7
 
 
-def test_a_member_that_does_not_join_again_in_time_is_out():
+def test_a_member_that_does_not_join_again_in_time_is_out() -> None:
     """The join deadline is the longest rebalance timeout of the members."""
     stage = Stage()
     first, second = stage.running(stage.actor(), stage.actor())
@@ -89,7 +88,7 @@ def test_a_member_that_does_not_join_again_in_time_is_out():
     assert first.beat() is ErrorCode.unknown_member_id
 
 
-def test_a_follower_that_joins_unchanged_disturbs_nobody():
+def test_a_follower_that_joins_unchanged_disturbs_nobody() -> None:
     """A join that changes nothing in a stable group is answered with the running generation."""
     stage = Stage()
     first, second = stage.running(stage.actor(), stage.actor())
@@ -98,7 +97,7 @@ def test_a_follower_that_joins_unchanged_disturbs_nobody():
     assert stage.group.state is GroupState.STABLE
 
 
-def test_a_leader_that_joins_again_asks_for_a_rebalance():
+def test_a_leader_that_joins_again_asks_for_a_rebalance() -> None:
     """That is how a leader says that the partitions of a topic have changed."""
     stage = Stage()
     first, second = stage.running(stage.actor(), stage.actor())
@@ -108,7 +107,7 @@ def test_a_leader_that_joins_again_asks_for_a_rebalance():
     assert first.generation == second.generation == 3
 
 
-def test_the_protocol_is_the_one_that_all_know_and_most_prefer():
+def test_the_protocol_is_the_one_that_all_know_and_most_prefer() -> None:
     """Votes go to each member's first protocol among the common ones."""
     stage = Stage()
     first = stage.actor(protocols=(("sticky", b""), ("range", b""), ("own", b"")))
@@ -118,7 +117,7 @@ def test_the_protocol_is_the_one_that_all_know_and_most_prefer():
     assert third.joins[-1].protocol == "range"
 
 
-def test_a_member_without_a_common_protocol_is_refused():
+def test_a_member_without_a_common_protocol_is_refused() -> None:
     """Another type, no common name, or nothing at all: INCONSISTENT_GROUP_PROTOCOL, and the group goes on."""
     stage = Stage()
     stage.running(stage.actor())
@@ -127,7 +126,7 @@ def test_a_member_without_a_common_protocol_is_refused():
     assert stage.group.state is GroupState.STABLE
 
 
-def test_a_full_group_takes_nobody():
+def test_a_full_group_takes_nobody() -> None:
     """Ids given out count as well."""
     stage = Stage(group_size_max=2)
     stage.running(stage.actor())
@@ -135,7 +134,7 @@ def test_a_full_group_takes_nobody():
     assert stage.actor().join().joins[-1].error is ErrorCode.group_max_size_reached
 
 
-def test_an_unknown_id_is_told_so():
+def test_an_unknown_id_is_told_so() -> None:
     """After a restart of the server members come with ids of its former life."""
     stage = Stage()
     actor = stage.actor(identity=Identity("client-of-yesterday")).join()

@@ -4,7 +4,7 @@ from tests.broker.groups.stage import Stage
 from fairlead.broker.groups.values import GroupState, Identity
 
 
-def test_a_static_member_needs_no_id_first():
+def test_a_static_member_needs_no_id_first() -> None:
     """KIP-345: its instance id is enough."""
     stage = Stage()
     actor = stage.static("one", id_required=True).join()
@@ -12,7 +12,7 @@ def test_a_static_member_needs_no_id_first():
     assert actor.identity.member_id.startswith("one-")
 
 
-def test_a_static_member_that_restarts_goes_on_without_a_rebalance():
+def test_a_static_member_that_restarts_goes_on_without_a_rebalance() -> None:
     """It gets a new id, the same assignment, and the others notice nothing."""
     stage = Stage()
     first, second = stage.running(stage.static("one"), stage.static("two"))
@@ -24,7 +24,7 @@ def test_a_static_member_that_restarts_goes_on_without_a_rebalance():
     assert first.beat() is ErrorCode.none
 
 
-def test_the_former_holder_of_an_instance_id_is_fenced():
+def test_the_former_holder_of_an_instance_id_is_fenced() -> None:
     """Whatever it does, it is told FENCED_INSTANCE_ID."""
     stage = Stage()
     _, second = stage.running(stage.static("one"), stage.static("two"))
@@ -35,7 +35,7 @@ def test_the_former_holder_of_an_instance_id_is_fenced():
     assert second.leave() is ErrorCode.fenced_instance_id
 
 
-def test_a_waiting_join_of_the_former_holder_is_answered_with_fenced():
+def test_a_waiting_join_of_the_former_holder_is_answered_with_fenced() -> None:
     """Two instances with one id do not both wait."""
     stage = Stage()
     stage.running(stage.static("one"))
@@ -44,7 +44,7 @@ def test_a_waiting_join_of_the_former_holder_is_answered_with_fenced():
     assert waiting.joins[-1].error is ErrorCode.fenced_instance_id
 
 
-def test_a_static_leader_that_restarts_does_not_assign_anew():
+def test_a_static_leader_that_restarts_does_not_assign_anew() -> None:
     """KIP-814: a client that knows it is told to skip; an older one is told that somebody else leads."""
     stage = Stage()
     first, _ = stage.running(stage.static("one"), stage.static("two"))
@@ -58,7 +58,7 @@ def test_a_static_leader_that_restarts_does_not_assign_anew():
     assert first.identity.member_id != older.identity.member_id
 
 
-def test_a_static_member_stays_through_a_rebalance_it_does_not_join():
+def test_a_static_member_stays_through_a_rebalance_it_does_not_join() -> None:
     """It is away for a restart; its session timeout, not the rebalance, takes it out."""
     stage = Stage()
     first, _ = stage.running(
@@ -71,7 +71,7 @@ def test_a_static_member_stays_through_a_rebalance_it_does_not_join():
     assert len(first.joins[-1].members) == 3
 
 
-def test_a_static_member_can_be_removed_by_its_instance_id_alone():
+def test_a_static_member_can_be_removed_by_its_instance_id_alone() -> None:
     """An operator does so with kafka-consumer-groups or the admin API (KIP-345)."""
     stage = Stage()
     stage.running(stage.static("one"))
@@ -79,7 +79,7 @@ def test_a_static_member_can_be_removed_by_its_instance_id_alone():
     assert stage.forgotten
 
 
-def test_an_unknown_instance_cannot_leave():
+def test_an_unknown_instance_cannot_leave() -> None:
     """It is told UNKNOWN_MEMBER_ID."""
     stage = Stage()
     actor = stage.static("one")

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -17,7 +18,7 @@ MANY = 2 * CHANGED_TOGETHER + 1
 SECOND = timedelta(seconds=1)
 
 
-def wanted(name, partitions=1, **configs):
+def wanted(name: str, partitions: int = 1, **configs: Any) -> Any:
     pairs = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
     return {
         "name": name,
@@ -28,17 +29,17 @@ def wanted(name, partitions=1, **configs):
     }
 
 
-async def create(asker, *topics, version=7, validate_only=False):
+async def create(asker: Any, *topics: Any, version: int = 7, validate_only: bool = False) -> Any:
     answer = await asker.ask(CREATE_TOPICS, version, topics=topics, timeout=SECOND, validate_only=validate_only)
     return answer.topics
 
 
-def commits(asker, path="/default"):
+def commits(asker: Any, path: str = "/default") -> Any:
     return sum(shard.announced.end for shard in asker.cluster.stream(path).shards)
 
 
 @pytest.mark.parametrize("version", versions(CREATE_TOPICS))
-async def test_each_topic_has_its_own_answer(version):
+async def test_each_topic_has_its_own_answer(version: int) -> None:
     """In the order of the request, whatever became of the others."""
     async with asking() as asker:
         made, there, bad, other, twice, again, odd = await create(
@@ -80,7 +81,7 @@ async def test_each_topic_has_its_own_answer(version):
             assert there.topic_id is None
 
 
-async def test_validation_makes_nothing():
+async def test_validation_makes_nothing() -> None:
     """It says what would become of each topic."""
     async with asking() as asker:
         before = commits(asker)
@@ -91,7 +92,7 @@ async def test_validation_makes_nothing():
         assert commits(asker) == before
 
 
-async def test_many_topics_share_commits():
+async def test_many_topics_share_commits() -> None:
     """Made, given partitions and deleted in a few commits each; one that is refused stops no other."""
     async with asking() as asker:
         stream = asker.cluster.stream("/default")
@@ -134,7 +135,7 @@ async def test_many_topics_share_commits():
         assert stream.topic_count == 0
 
 
-async def test_topics_of_several_shards_are_made_together():
+async def test_topics_of_several_shards_are_made_together() -> None:
     """Each in the shard of its name, answered in the order of the request."""
     async with asking() as asker:
         stream = await asker.cluster.create_stream("/wide", StreamSettings(shards=3))
@@ -149,20 +150,20 @@ async def test_topics_of_several_shards_are_made_together():
         assert commits(asker, "/wide") - before == 3
 
 
-def test_a_topic_id_is_a_uuid_of_stream_and_incarnation():
+def test_a_topic_id_is_a_uuid_of_stream_and_incarnation() -> None:
     """UUIDv5, as `uuid` makes it: clients may keep ids over an upgrade."""
     space, name = uuid.uuid4(), uuid.uuid4().hex
     assert _uuid5(space.bytes, name) == uuid.uuid5(space, name).bytes
 
 
 @pytest.mark.parametrize("version", versions(LIST_OFFSETS))
-async def test_offsets_are_listed_in_every_version(version):
+async def test_offsets_are_listed_in_every_version(version: int) -> None:
     """The ends of what exists; a code and no offset for what does not."""
     async with asking() as asker:
         shard, topic = asker.cluster.stream("/default").topic("a")
         await produced_to(shard, topic.number, 1, build_batch([(None, b"v")] * 3))
 
-        def partition(index, timestamp):
+        def partition(index: Any, timestamp: Any) -> Any:
             return {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}
 
         answer = await asker.ask(

@@ -226,7 +226,7 @@ async def test_a_big_backlog_is_divided_also_when_a_reader_joins_later(
         one.hold.clear()
         await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
         await until(lambda: one.grants)
-        assert len(one.given[0].slices) == 16
+        assert len(one.granted[0].slices) == 16
         monkeypatch.setattr(granting, "SPLIT_BYTES", 1)
         monkeypatch.setattr("fairlead.gateway.links.grants.grant_table.SPLIT_BYTES", 1)
         async with Worker(sf, "two") as two:

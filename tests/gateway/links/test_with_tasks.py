@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, until
 from tests.gateway.tasks import task
@@ -39,12 +40,15 @@ async def test_a_lost_frame_is_noticed_and_sent_again(sf: Site, ny: Site) -> Non
         lost.append(frame)
         return len(lost) != 2
 
+    def one_more(before: int) -> bool:
+        return len(lost) > before or same(sf, ny)
+
     async with task(sf, keep=lose_second):
         await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
         for value in (b"1", b"2", b"3"):
             await sf.write(SHIPS, "a", value)
             count = len(lost)
-            await until(lambda before=count: len(lost) > before or same(sf, ny))
+            await until(partial(one_more, count))
         await until(lambda: same(sf, ny))
         assert ny.end(SHIPS, "a") == 3
 

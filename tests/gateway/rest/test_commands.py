@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from tests.gateway.desk import WRITTEN_MS, Desk, desks
@@ -218,7 +219,7 @@ async def test_a_wrong_change_is_refused_by_name(
 async def test_what_is_there_already_is_refused(desk: Desk) -> None:
     """Topics, replicas and upstreams."""
     await desk.post("stream/create", path="/r")
-    calls = {
+    calls: dict[str, dict[str, Any]] = {
         "stream/topic/create": {"path": "/default", "topic": "t"},
         "stream/replica/add": {"path": "/default", "replica": "/r", "paused": True},
         "stream/upstream/add": {"path": "/r", "upstream": "/default"},

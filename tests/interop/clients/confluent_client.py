@@ -98,6 +98,6 @@ class ConfluentMember(ThreadMember):
         while not self._stopping.is_set():
             for message in self._consumer.consume(500, timeout=0.05):
                 if message.error() is None:
-                    self.values.append(message.value())
+                    self.values.append(message.value() or b"")
             self.assigned = frozenset(part.partition for part in self._consumer.assignment())
         self._consumer.close()

@@ -19,7 +19,7 @@ async def test_small_items_come_out_of_the_thread_together_and_large_ones_one_by
 
 async def test_nothing_comes_of_nothing() -> None:
     """Not an empty list either."""
-    assert [some async for some in in_thread(iter([]), len)] == []
+    assert [some async for some in in_thread(iter(list[str]()), len)] == []
 
 
 async def test_what_was_read_before_an_error_is_given_before_it_is_raised() -> None:

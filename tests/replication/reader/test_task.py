@@ -126,7 +126,7 @@ class Taken:
 
     async def frames(self, count: int) -> list[Frame]:
         """The next `count` frames."""
-        found = []
+        found: list[Any] = []
         for _ in range(count):
             taken = await asyncio.to_thread(self.handover.take_some, 5.0, 0)
             assert taken, f"only {len(found)} of {count} frames came"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from tests.streamlog.world import (
@@ -32,7 +33,7 @@ from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.payloads import StartPayload
-from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
@@ -201,7 +202,7 @@ def test_a_repair_that_lost_a_frame_leaves_the_note() -> None:
     assert len(b.announced.state.behind(LINK)) == 1
 
 
-def replace_batch(row):  # type: ignore[no-untyped-def]
+def replace_batch(row: Row) -> Row:
     """The row with one byte of its records changed."""
     changed = bytearray(row.batch)
     changed[-1] ^= 1
@@ -372,7 +373,7 @@ def started_at_ten(created_at: int | None):  # type: ignore[no-untyped-def]
     return b
 
 
-def at(number: int, offset: int) -> dict[str, object]:
+def at(number: int, offset: int) -> dict[str, Any]:
     """Where a START row stands."""
     return {"number": number, "partition": 0, "base_offset": offset, "origin": A}
 

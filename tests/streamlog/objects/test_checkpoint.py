@@ -21,16 +21,21 @@ TABLES = st.dictionaries(
 
 
 @given(TABLES, st.lists(st.integers(-(2**63), 2**63 - 1)), st.dictionaries(st.text(), st.integers()))
-def test_tables_are_read_as_they_were_written(tables: dict[str, Any], numbers: list[int], meta: dict[str, int]) -> None:
+def test_tables_are_read_as_they_were_written(tables: dict[str, Any], numbers: list[int], meta: dict[str, Any]) -> None:
     """Lists of texts and bytes, arrays of any kind, a JSON value."""
-    arrays = {"array q": np.array(numbers, np.int64), "array b": np.array(numbers, np.int64).astype(np.int8)}
+    arrays: dict[str, np.ndarray[Any, Any]] = {
+        "array q": np.array(numbers, np.int64),
+        "array b": np.array(numbers, np.int64).astype(np.int8),
+    }
     read, read_meta = checkpoint.read(joined(checkpoint.write({**tables, **arrays}, meta)))
     assert read_meta == meta
     for name, table in tables.items():
         assert read[name] == table
     for name, array in arrays.items():
-        assert read[name].dtype == array.dtype
-        assert read[name].tolist() == array.tolist()
+        found = read[name]
+        assert isinstance(found, np.ndarray)
+        assert found.dtype == array.dtype
+        assert found.tolist() == array.tolist()
 
 
 def test_a_change_of_any_byte_is_found() -> None:

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.batches import changed
@@ -37,7 +38,7 @@ def lived(seed: int, count: int) -> list[Row]:
 def _row(chance: random.Random, place: int, topics: int, control: float) -> Row:
     """A control row three times in ten, or `control` times as often."""
     topic, partition, action = chance.randrange(topics), chance.randrange(2), chance.random() / control
-    fields = {"topic": topic, "appended_at": 1000 + place // 3 + chance.randrange(20)}
+    fields: dict[str, Any] = {"topic": topic, "appended_at": 1000 + place // 3 + chance.randrange(20)}
     incarnation = bytes([topic]) * 16
     if action < 0.08 or place < topics:
         fields["topic"] = topic = place if place < topics else topic
@@ -112,12 +113,10 @@ def test_out_of_segments_too(seed: int, count: int, from_commit: int, loaded_byt
         objects.append(LogObject(name, 0, end, segment=True))
     before = [row for row in rows if row.commit < from_commit]
     state = one_by_one(before)
-    kept = (format.READ_WHOLE_BYTES, lasting.LOAD_BYTES)
-    format.READ_WHOLE_BYTES, lasting.LOAD_BYTES = 0, max(loaded_bytes, 1)  # type: ignore[misc]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(format, "READ_WHOLE_BYTES", 0)
+        patch.setattr(lasting, "LOAD_BYTES", max(loaded_bytes, 1))
         lasting.replay_segments(storage, state, objects, from_commit)
-    finally:
-        format.READ_WHOLE_BYTES, lasting.LOAD_BYTES = kept  # type: ignore[misc]
     assert tables(state) == tables(one_by_one(rows))
 
 

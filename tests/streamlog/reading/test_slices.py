@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -50,7 +51,10 @@ class Log:
                 rows.append(entry_row("k", commit, commit=commit, row=place))
                 continue
             value = self.random.randbytes(self.random.randint(0, size))
-            ids = {"origin": self.random.choice([SHIP, OFFICE]), "via": self.random.choice([None, SHIP])}
+            ids: dict[str, Any] = {
+                "origin": self.random.choice([SHIP, OFFICE]),
+                "via": self.random.choice([None, SHIP]),
+            }
             rows.append(batch_row(topic, self.ends[topic], commit=commit, row=place, value=value, **ids))
             self.ends[topic] += 1
         return rows

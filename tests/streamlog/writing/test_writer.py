@@ -279,7 +279,7 @@ def test_sequence_numbers_go_on_at_zero() -> None:
     log = fresh(A)
     number = made(log).number
     batches = [batch_of(b"x", b"y", producer_id=5, epoch=0, sequence=s) for s in (2**31 - 1, 1)]
-    answers = committed(log, *[lambda d, b=b: produce(d, number, 0, b) for b in batches])  # type: ignore[misc]
+    answers = committed(log, *[lambda d, b=b: produce(d, number, 0, b) for b in batches])
     assert [answer.result().base_offset for answer in answers] == [0, 2]
 
 

@@ -72,7 +72,7 @@ def test_free_readers_are_offered_by_load_and_full_ones_not_at_all() -> None:
     table = table_of(busy, idle, full)
     table.add(held(1, busy))
     table.add(held(2, full))
-    assert table.free() == [idle, busy]
+    assert list[object](table.free()) == [idle, busy]
 
 
 def test_a_reader_that_leaves_ends_its_grants() -> None:
