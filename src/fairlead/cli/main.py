@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from fairlead.cli.output import print_error, print_json
 from fairlead.cli.records import consume, produce
 from fairlead.cli.status import status
 from fairlead.cli.up import replicator, server, up
+from fairlead.model.clock import SystemClock
 from fairlead.model.envelope import error_envelope
 from fairlead.model.errors import FairleadError
 
@@ -100,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _failed(error: FairleadError, arguments: Sequence[str]) -> int:
     if "--json" in arguments:
-        print_json(error_envelope(error, time.time_ns() // 1_000_000))
+        print_json(error_envelope(error, SystemClock().wall_ms()))
     print_error(str(error))
     _details()
     return FAILED

@@ -14,7 +14,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -158,10 +157,11 @@ class Replicator:
     async def _query(self, spark: SparkProcess) -> None:
         """Run the query, and again when it dies; ends when Spark itself is gone."""
         pause = RESTART_SECONDS_MIN
+        clock = asyncio.get_running_loop().time
         while spark.alive:
-            began = time.monotonic()
+            began = clock()
             reason = await spark.rounds()
-            if time.monotonic() - began > RESTART_SECONDS_MAX:
+            if clock() - began > RESTART_SECONDS_MAX:
                 pause = RESTART_SECONDS_MIN
             log.error("the query ended, starting it again", reason=reason, pause_seconds=pause)
             await asyncio.sleep(pause)
@@ -182,9 +182,10 @@ class SparkProcess:
 
     async def start(self) -> None:
         """Start the JVM; takes some seconds."""
-        began = time.monotonic()
+        clock = asyncio.get_running_loop().time
+        began = clock()
         self._session = await self._in_thread(self._start)
-        log.info("Spark started", seconds=round(time.monotonic() - began, 1))
+        log.info("Spark started", seconds=round(clock() - began, 1))
 
     def _start(self) -> SparkSession:
         from fairlead.replication.spark import session as spark

@@ -21,6 +21,7 @@ from typing import Final
 
 from typing_extensions import Buffer
 
+from fairlead.model.clock import SystemRandomness
 from fairlead.model.errors import Busy, Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
 from fairlead.storage import direct, files, names
 from fairlead.storage.interface import Put
@@ -28,7 +29,7 @@ from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackPlac
 
 LOCK: Final = "lock"
 _TEMPORARY: Final = ".tmp"
-_OURS: Final = os.urandom(6).hex()
+_OURS: Final = SystemRandomness().id16().hex()[:12]
 """Marks this process's temporary files: a process id alone may come again, in a container it always does."""
 _IOV_MAX: Final = 1024
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -27,6 +27,7 @@ import crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from fairlead.model.clock import SystemRandomness
 from fairlead.storage import files
 
 FOLDER: Final = ".packs"
@@ -374,7 +375,7 @@ class PackWriter:
     def _prepare(self) -> None:
         """Make a pack ahead of its use. One that cannot be made leaves the puts to files, which say what is wrong."""
         settings = self._settings
-        path = os.path.join(self._index.folder, f"{os.getpid()}-{os.urandom(6).hex()}.pack")
+        path = os.path.join(self._index.folder, f"{os.getpid()}-{SystemRandomness().id16().hex()[:12]}.pack")
         try:
             with suppress(OSError):
                 room = files.free_bytes(os.path.dirname(self._index.folder))

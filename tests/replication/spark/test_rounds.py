@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.replication.fakes import link_frame
 
+from fairlead.model.clock import SystemClock
 from fairlead.replication.carried.rows import COPIED_BYTES_MAX, LinkFrame, from_batch
 from fairlead.replication.reader.handover import Handover
 from fairlead.replication.spark.rounds import until_over
@@ -22,7 +23,7 @@ async def test_filler_goes_with_the_last_row_before_a_wait_and_with_no_other() -
     """What waits behind a row pushes it just as well."""
     large = link_frame(bytes(COPIED_BYTES_MAX), "http://one")
     handover = await handover_of(large, link_frame(b"a", "http://one"), link_frame(b"b", "http://two"))
-    batches = list(until_over(handover, None, warm_up_rows=0))
+    batches = list(until_over(handover, None, warm_up_rows=0, clock=SystemClock()))
     assert [len(batch) for batch in batches] == [1, 1, 2]
     assert [len(from_batch(batch)) for batch in batches] == [1, 1, 1]
 
@@ -30,7 +31,7 @@ async def test_filler_goes_with_the_last_row_before_a_wait_and_with_no_other() -
 async def test_frames_of_one_destination_share_a_row_in_their_order() -> None:
     """Those that were ready together."""
     handover = await handover_of(*(link_frame(bytes([n]), "http://one") for n in range(5)))
-    (batch,) = until_over(handover, None, warm_up_rows=0)
+    (batch,) = until_over(handover, None, warm_up_rows=0, clock=SystemClock())
     assert [bytes(memoryview(frame.data)) for frame in from_batch(batch)] == [bytes([n]) for n in range(5)]
 
 
@@ -38,11 +39,11 @@ async def test_a_cold_jvm_is_given_filler_beside_frames() -> None:
     """So many rows and no more, and every frame once."""
     handover: Handover[LinkFrame] = Handover(COPIED_BYTES_MAX)
     await handover.put(link_frame(b"a", "http://one"), 1)
-    batches = list(until_over(handover, 0.2, warm_up_rows=3))
+    batches = list(until_over(handover, 0.2, warm_up_rows=3, clock=SystemClock()))
     assert [len(from_batch(batch)) for batch in batches] == [1, 0, 0, 0]
 
 
 async def test_a_round_that_is_over_gives_nothing_more() -> None:
     """What waits is granted anew in the next one."""
     handover = await handover_of(link_frame(b"a", "http://one"))
-    assert list(until_over(handover, 0, warm_up_rows=0)) == []
+    assert list(until_over(handover, 0, warm_up_rows=0, clock=SystemClock())) == []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
 from typing import Generic, TypeVar
 
@@ -57,12 +56,8 @@ class Handover(Generic[T]):
     def take_some(self, timeout_seconds: float, bytes_max: int) -> list[T]:
         """The next item, and what waits behind it as long as all together are within `bytes_max`; empty if none came in
         time, or none will come (see `ended`)."""
-        until = time.monotonic() + timeout_seconds
         with self._changed:
-            while not self._items and not self._closed:
-                left = until - time.monotonic()
-                if left <= 0 or not self._changed.wait(left):
-                    break
+            self._changed.wait_for(lambda: self._items or self._closed, timeout_seconds)
             found: list[T] = []
             taken_bytes = 0
             while self._items and (not found or taken_bytes + self._items[0][1] <= bytes_max):

@@ -10,12 +10,12 @@ load them too, and need none of it.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from itertools import groupby
 
 import pyarrow as pa
 
+from fairlead.model.clock import Clock, SystemClock
 from fairlead.replication.carried.rows import COPIED_BYTES_MAX, LinkFrame, filler_batch, from_batch, to_batch
 from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.task import ReaderSettings, ReaderTask
@@ -37,32 +37,35 @@ _WARM_UP_PAUSE_SECONDS = 0.002
 """Between two rows of that, so that few of them lie before a frame."""
 
 
-def read(options: LinkOptions, until: float | None = None, *, cold: bool = False) -> Iterator[pa.RecordBatch]:
-    """Frames of one task, with filler where Spark would hold the last one back, until `until` by `time.time()`; with
-    None until everything that was announced has been applied. Through a `cold` JVM filler goes meanwhile."""
-    seconds = None if until is None else seconds_left(until, options.round_seconds)
+def read(options: LinkOptions, until_ms: int | None = None, *, cold: bool = False) -> Iterator[pa.RecordBatch]:
+    """Frames of one task, with filler where Spark would hold the last one back, until `until_ms` by the
+    wall; with None until everything that was announced has been applied. Through a `cold` JVM filler goes meanwhile."""
+    clock = SystemClock()
+    seconds = None if until_ms is None else seconds_left(until_ms - clock.wall_ms(), options.round_seconds)
     handover: Handover[LinkFrame] = Handover(_AHEAD_BYTES)
     settings = ReaderSettings(options.slots, options.frame_bytes, options.position_bytes, options.once)
     reader = ReaderTask(options.server, worker_name(), settings, handover)
     thread = TaskThread("reader", reader.run)
     try:
-        yield from until_over(handover, seconds, _WARM_UP_ROWS if cold else 0)
+        yield from until_over(handover, seconds, _WARM_UP_ROWS if cold else 0, clock)
     finally:
         handover.close()
         thread.stop()
 
 
-def seconds_left(until: float, round_seconds: float) -> float:
+def seconds_left(left_ms: int, round_seconds: float) -> float:
     """What is left of a round; at least half of it and no more than all, whatever the clocks of two hosts say."""
-    return min(max(until - time.time(), round_seconds / 2), round_seconds)
+    return min(max(left_ms / 1000, round_seconds / 2), round_seconds)
 
 
-def until_over(handover: Handover[LinkFrame], seconds: float | None, warm_up_rows: int) -> Iterator[pa.RecordBatch]:
+def until_over(
+    handover: Handover[LinkFrame], seconds: float | None, warm_up_rows: int, clock: Clock
+) -> Iterator[pa.RecordBatch]:
     """What is put, until there will be no more, the time is over, or Spark has gone."""
-    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    deadline_ms = float("inf") if seconds is None else clock.monotonic_ms() + seconds * 1000
     parent = os.getppid()
     while not handover.ended and os.getppid() == parent:
-        left = deadline - time.monotonic()
+        left = (deadline_ms - clock.monotonic_ms()) / 1000
         if left <= 0:
             return
         wait_seconds = _WARM_UP_PAUSE_SECONDS if warm_up_rows else _LOOK_SECONDS

@@ -7,7 +7,6 @@ hands them on, until the round's time is over, see `rounds`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
+from fairlead.model.clock import SystemClock
 from fairlead.replication.spark.options import LinkOptions
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class Worker(InputPartition):
     """One task of a round; workers do not differ in what they may be granted."""
 
     index: int
-    until: float = 0.0
-    """When the round is over, by `time.time()` of the driver: all readers end at once, or the source server would grant
+    until_ms: int = 0
+    """When the round is over, by the driver's wall clock: all readers end at once, or the source server would grant
     what the first one held to another that is about to end."""
     cold: bool = False
     """The query is new, and perhaps the JVM."""
@@ -48,16 +48,16 @@ class LinkStreamReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """As many workers as the option says; a dead server must not fail the query."""
-        until = time.time() + self._options.round_seconds
+        until_ms = SystemClock().wall_ms() + int(self._options.round_seconds * 1000)
         cold = start["round"] == 0
-        return [Worker(index, until, cold) for index in range(self._options.workers)]
+        return [Worker(index, until_ms, cold) for index in range(self._options.workers)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Frames until the round's time is over."""
         from fairlead.replication.spark import rounds
 
         assert isinstance(partition, Worker)
-        return rounds.read(self._options, partition.until, cold=partition.cold)
+        return rounds.read(self._options, partition.until_ms, cold=partition.cold)
 
 
 class LinkBatchReader(DataSourceReader):
