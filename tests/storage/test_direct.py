@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,26 +18,38 @@ from fairlead.storage.interface import Put
 from fairlead.storage.local import LocalStorage
 
 KB = 1024
+BUFFER_BYTES = 64 * KB
 SIZES = st.one_of(
     st.integers(0, 20_000),
     st.integers(-5, 5).map(lambda n: direct.OBJECT_BYTES_MIN + n),
-    st.integers(-5000, 5000).map(lambda n: 4 * KB * KB + n),
-    st.integers(5_000_000, 9_000_000),
+    st.integers(-5000, 5000).map(lambda n: 8 * BUFFER_BYTES + n),
+    st.integers(400_000, 700_000),
 )
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(SIZES, min_size=1, max_size=4), st.data())
 def test_what_was_put_is_read(tmp_path_factory: pytest.TempPathFactory, sizes: list[int], data: st.DataObject) -> None:
-    """Whole and in part, whatever the pieces were."""
+    """Whole and in part, whatever the pieces were, through a buffer that is smaller."""
     storage = LocalStorage(tmp_path_factory.mktemp("direct"))
     pieces = [os.urandom(size) for size in sizes]
+    length = sum(sizes)
+    start = data.draw(st.integers(0, length))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(direct, "BUFFER", direct.Buffer(BUFFER_BYTES))
+        check(storage, pieces, start, data.draw(st.integers(0, length - start)))
+
+
+def test_what_is_larger_than_the_buffer_is_read_as_it_was_put(tmp_path: Path) -> None:
+    size = len(direct.BUFFER.get())
+    check(LocalStorage(tmp_path), [os.urandom(size + 5), os.urandom(77)], 3, size + 70)
+
+
+def check(storage: LocalStorage, pieces: list[bytes], start: int, length: int) -> None:
     whole = b"".join(pieces)
     assert storage.put_if_absent("x", pieces) is Put.WRITTEN
     assert storage.size("x") == len(whole)
     assert storage.get("x") == whole
-    start = data.draw(st.integers(0, len(whole)))
-    length = data.draw(st.integers(0, len(whole) - start))
     assert storage.get_range("x", start, length) == whole[start : start + length]
     assert storage.put_if_absent("x", whole) is Put.MINE
     with pytest.raises(Damaged, match=f"ends at {len(whole)} bytes"):
@@ -49,19 +64,36 @@ def test_a_file_system_without_it_is_used_as_ever(tmp_path: Path, monkeypatch: p
     assert storage.get("x") == data
 
 
-def test_it_leaves_nothing_in_the_page_cache(tmp_path: Path) -> None:
-    """Else it would cost what it is to save. A read that must not wait finds only what is in memory."""
-    storage = LocalStorage(tmp_path)
-    storage.put_if_absent("large", os.urandom(1_000_000))
-    storage.put_if_absent("small", os.urandom(100_000))
-    storage.get("large")
-    with (tmp_path / "small").open("rb") as file:
-        assert os.preadv(file.fileno(), [bytearray(4096)], 0, os.RWF_NOWAIT) == 4096
-    with (tmp_path / "large").open("rb") as file:
+def test_large_objects_are_written_and_read_past_the_page_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would cost what it is to save; small ones go through it."""
+    with (tmp_path / "probe").open("wb") as file:
         if not direct.enable(file.fileno()):
             pytest.skip("the file system of the temporary folder knows no O_DIRECT")
-    with (tmp_path / "large").open("rb") as file, pytest.raises(BlockingIOError):
-        os.preadv(file.fileno(), [bytearray(4096)], 0, os.RWF_NOWAIT)
+    storage = LocalStorage(tmp_path)
+    for name, size, past in (("large", 1_000_000, True), ("small", 100_000, False)):
+        data = os.urandom(size)
+        with monkeypatch.context() as patch:
+            asked = moved_past_the_cache(patch)
+            storage.put_if_absent(name, data)
+            assert storage.get(name) == data
+            assert storage.get_range(name, 10, 50_000) == data[10:50_010]
+        assert len(asked) >= 3
+        assert set(asked) == {past}
+
+
+def moved_past_the_cache(patch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each call from now on that moves bytes of a file, whether its file is open with `O_DIRECT`."""
+    asked: list[bool] = []
+    for call in ("write", "writev", "pread", "preadv"):
+
+        def noting(descriptor: int, *args: Any, real: Callable[..., Any] = getattr(os, call)) -> Any:  # noqa: B008
+            asked.append(bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT))
+            return real(descriptor, *args)
+
+        patch.setattr(os, call, noting)
+    return asked
 
 
 def test_a_full_disk_is_told_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

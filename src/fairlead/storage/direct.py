@@ -25,23 +25,27 @@ OBJECT_BYTES_MIN: Final = 256 * 1024
 READ_BYTES_MIN: Final = 32 * 1024
 """Smaller reads go through the page cache too, which reads ahead."""
 _BLOCK: Final = 4096
-_BUFFER_BYTES: Final = 4 * 1024 * 1024
 _FLAG: Final = getattr(os, "O_DIRECT", 0)
 
 
-class _Buffer(threading.local):
+class Buffer(threading.local):
     """Aligned memory of a thread, made when it is first needed."""
 
     _memory: mmap.mmap | None = None
 
+    def __init__(self, size_bytes: int) -> None:
+        """`size_bytes`: whole blocks."""
+        self._size_bytes = size_bytes
+
     def get(self) -> NDArray[np.uint8]:
         """All of it, as bytes."""
         if self._memory is None:
-            self._memory = mmap.mmap(-1, _BUFFER_BYTES)
+            self._memory = mmap.mmap(-1, self._size_bytes)
         return np.frombuffer(self._memory, np.uint8)
 
 
-_BUFFER: Final = _Buffer()
+BUFFER: Final = Buffer(4 * 1024 * 1024)
+"""Bytes pass through it so many at a time."""
 
 
 def enable(descriptor: int) -> bool:
@@ -59,16 +63,16 @@ def write(descriptor: int, parts: Sequence[memoryview]) -> None:
     Raises:
         OSError
     """
-    buffer = _BUFFER.get()
+    buffer = BUFFER.get()
     held = total = 0
     for part in parts:
         data = np.frombuffer(part, np.uint8)
         total += len(data)
         while len(data):
-            count = min(len(data), _BUFFER_BYTES - held)
+            count = min(len(data), len(buffer) - held)
             np.copyto(buffer[held : held + count], data[:count])
             held, data = held + count, data[count:]
-            if held == _BUFFER_BYTES:
+            if held == len(buffer):
                 _write_out(descriptor, buffer)
                 held = 0
     if held:
@@ -91,12 +95,12 @@ def read(descriptor: int, start: int, length: int) -> bytes:
     Raises:
         OSError
     """
-    buffer = _BUFFER.get()
+    buffer = BUFFER.get()
     pieces: list[bytes] = []
     position, end = start, start + length
     while position < end:
         low = position - position % _BLOCK
-        wanted = min(end - low + -(end - low) % _BLOCK, _BUFFER_BYTES)
+        wanted = min(end - low + -(end - low) % _BLOCK, len(buffer))
         found = os.preadv(descriptor, [buffer[:wanted].data], low)
         piece = buffer[position - low : min(found, end - low)].tobytes()
         if not piece:
