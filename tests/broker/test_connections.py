@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from tests.support.broker import RunningBroker, run_broker
 from tests.support.hot_requests import produce_request
 from tests.support.kafka_wire import WireClient, read_response
+from tests.support.waiting import wait_until
 
 from fairlead.broker.apis import APIS
 from fairlead.model.settings import Settings
@@ -314,8 +315,7 @@ def test_connections_are_bounded(tmp_path: Path) -> None:
             two.call(API_VERSIONS, 0)
             with WireClient(broker.address) as three:
                 assert three.closed_by_peer()
-        while broker.do(lambda: len(broker.server.connections)):
-            time.sleep(0.01)
+        wait_until(lambda: not broker.do(lambda: len(broker.server.connections)), "all connections are gone")
         with WireClient(broker.address) as client:
             assert client.call(API_VERSIONS, 0).error_code == 0
     assert [line["event"] for line in logs] == ["too many connections; client refused"]

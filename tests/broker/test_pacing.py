@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from tests.support.waiting import WAIT_SECONDS, until
 
 from fairlead.broker.connection import Connection
 from fairlead.broker.dispatch import Begun, Header, PendingAnswer
@@ -70,9 +71,7 @@ async def test_reading_stops_while_requests_wait_and_goes_on_after_them(size: in
     transport.pause_reading.assert_called_once()
     transport.resume_reading.assert_not_called()
     service.free.set()
-    async with asyncio.timeout(10):
-        while not transport.resume_reading.called:  # noqa: ASYNC110 - a mock has no event
-            await asyncio.sleep(0.01)
+    await until(lambda: transport.resume_reading.called)
     connection.connection_lost(None)
 
 
@@ -132,7 +131,7 @@ async def test_what_waits_for_a_commit_is_given_up_with_its_connection() -> None
     answering = connection._answering
     connection.connection_lost(None)
     assert answering is not None
-    await asyncio.wait([answering], timeout=10)
+    await asyncio.wait([answering], timeout=WAIT_SECONDS)
     assert [commit.cancelled() for commit in service.commits] == [True, False, True]
     service.commits.clear()
     gc.collect()
@@ -151,7 +150,7 @@ async def test_a_client_that_left_while_it_was_not_reading_is_waited_for_no_more
     answering = connection._answering
     assert answering is not None
     connection.connection_lost(None)
-    await asyncio.wait([answering], timeout=10)
+    await asyncio.wait([answering], timeout=WAIT_SECONDS)
     assert answering.cancelled()
     assert service.commits[2].cancelled()
 
@@ -166,7 +165,7 @@ async def test_a_request_that_cannot_be_read_is_refused_in_its_turn() -> None:
         committed.set_result(None)
     answering = connection._answering
     assert answering is not None
-    await asyncio.wait([answering], timeout=10)
+    await asyncio.wait([answering], timeout=WAIT_SECONDS)
     assert [bytes(call.args[0]) for call in transport.write.call_args_list] == [b"1;"]
     transport.abort.assert_called_once()
     connection.connection_lost(None)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairlead.model.names import StreamPath
-from tests.gateway.rig import Site, until
+from tests.gateway.rig import Site
 from tests.gateway.tasks import task
 from tests.streamlog.world import values_at
+from tests.support.waiting import until
 
 SHIPS = "/ships"
 WAIT_SECONDS = 60
@@ -64,7 +65,7 @@ def up_to_date(site: Site) -> bool:
 
 async def alike(*sites: Site) -> None:
     """Wait until all links have carried all, and check that all clusters hold the same."""
-    await until(lambda: all(map(up_to_date, sites)) and _same_ends(sites), WAIT_SECONDS)
+    await until(lambda: all(map(up_to_date, sites)) and _same_ends(sites))
     wanted = held(sites[0])
     for site in sites[1:]:
         assert held(site) == wanted

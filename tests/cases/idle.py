@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 from fairlead.storage import names
 from fairlead.storage.local import ReadOnlyLocalStorage
 from tests.support.records import differences, read_all
-from tests.support.sites import Site, descendants, wait_until
+from tests.support.sites import Site, descendants
+from tests.support.waiting import wait_until
 
 STREAM = "/ships"
 PREFIX = STREAM + ":"
@@ -56,7 +57,7 @@ def send(site: Site, value: str) -> None:
 
 def carried(both: tuple[Site, Site]) -> None:
     """Wait until both links have nothing more to send, and check that both clusters hold the same."""
-    wait_until(lambda: all(site.in_sync(STREAM) for site in both), "both are up to date", 120)
+    wait_until(lambda: all(site.in_sync(STREAM) for site in both), "both are up to date")
     topics = [f"from-{site.name}" for site in both]
     first, second = (read_all(site.kafka, topics, prefix=PREFIX) for site in both)
     assert first
@@ -100,4 +101,4 @@ def _wait_for_quiet(both: tuple[Site, Site]) -> None:
             seen, since = now, time.monotonic()
         return time.monotonic() - since > QUIET_SECONDS
 
-    wait_until(quiet, "no commit is written any more", 60)
+    wait_until(quiet, "no commit is written any more")

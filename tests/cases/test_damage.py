@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.records import read_all
-from tests.support.sites import Site, wait_until
+from tests.support.sites import Site
+from tests.support.waiting import wait_until
 
 SETTINGS = {"merge_interval_seconds": "0.2", "delete_grace_seconds": "0.2", "merge_idle_seconds": "0.2"}
 UNMERGED = {"merge_commits_min": "1000000"}
@@ -123,7 +124,7 @@ def read_until_found(site: Site, path: str, name: str) -> None:
         return code == 503 and name in text
 
     try:
-        wait_until(found, f"{name} is named", 30)
+        wait_until(found, f"{name} is named")
     finally:
         consumer.close()
 

@@ -19,7 +19,8 @@ from fairlead.storage.local import LocalStorage
 from tests.support.broker import run_broker
 from tests.support.ledger import Ledger, faults
 from tests.support.records import read_all
-from tests.support.sites import Site, wait_until
+from tests.support.sites import Site
+from tests.support.waiting import wait_until
 
 STREAM = "/ships"
 PREFIX = STREAM + ":"
@@ -151,10 +152,10 @@ def test_a_deleted_topic_gives_its_room_back(site: Site) -> None:
         # Refused before that, producers only wait for what a merge has replaced.
         return written_mb > DISK_MB / 2 and produced(site.kafka, PREFIX + "a", b"x") == "KAFKA_STORAGE_ERROR"
 
-    wait_until(is_full, "the disk is full of one topic", 60)
+    wait_until(is_full, "the disk is full of one topic")
     post(site, "stream/topic/delete", path=STREAM, topic="old")
-    wait_until(lambda: produced(site.kafka, PREFIX + "a", b"x") is None, "there is room again", 60)
-    wait_until(lambda: _free(site.data) > DISK_MB * MB / 2, "the topic's room is free", 60)
+    wait_until(lambda: produced(site.kafka, PREFIX + "a", b"x") is None, "there is room again")
+    wait_until(lambda: _free(site.data) > DISK_MB * MB / 2, "the topic's room is free")
 
 
 class ScarceDisk(LocalStorage):
@@ -174,7 +175,7 @@ def test_below_the_reserve_records_are_refused_and_deletions_are_not(tmp_path: P
         assert produced(broker.bootstrap, "a", b"0") is None
         assert produced(broker.bootstrap, "b", b"0") is None
         disk.room_bytes = MB - 1
-        wait_until(lambda: produced(broker.bootstrap, "a", b"x") is not None, "producers are refused", 10)
+        wait_until(lambda: produced(broker.bootstrap, "a", b"x") is not None, "producers are refused")
         assert produced(broker.bootstrap, "a", b"x") == "KAFKA_STORAGE_ERROR"
         patient = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "retry.backoff.ms": 20})
         patient.produce("a", b"patient")

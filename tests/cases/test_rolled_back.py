@@ -7,9 +7,10 @@ import shutil
 from pathlib import Path
 
 from fairlead.gateway.links.running.lifecycle import State
-from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, held, link, path_at
-from tests.gateway.rig import Site, until
+from tests.cases.fleet import SHIPS, alike, held, link, path_at
+from tests.gateway.rig import Site
 from tests.gateway.tasks import task
+from tests.support.waiting import a_quiet_while, until
 
 
 def state(site: Site) -> State:
@@ -24,7 +25,7 @@ async def test_yesterdays_directory_under_a_live_link_is_noticed(tmp_path: Path)
         await ny.stream(SHIPS)
         today = await today_and_yesterday(tmp_path, ny)
         async with Site("sf", tmp_path / "yesterday") as sf, task(sf):
-            await until(lambda: state(sf) is State.STOPPED, WAIT_SECONDS)
+            await until(lambda: state(sf) is State.STOPPED)
             (status,) = sf.links.list(SHIPS)
             assert status["replicaState"] == "REPLICA_STATE_UNEXPECTED"
             assert "rolled back" in status["errors"]["Msg"]
@@ -32,11 +33,11 @@ async def test_yesterdays_directory_under_a_live_link_is_noticed(tmp_path: Path)
             await sf.write(SHIPS, "rewritten", b"another")
             await sf.write(SHIPS, "untouched", b"1")
             await sf.write(SHIPS, "new", b"0")
-            await asyncio.sleep(0.3)
+            await a_quiet_while()
             assert held(ny) == today, "a stopped link sends nothing"
             await sf.links.resume(SHIPS, path_at(ny), rescan=True)
-            await until(lambda: ny.end(SHIPS, "new") == 1 and ny.end(SHIPS, "untouched") == 2, WAIT_SECONDS)
-            await until(lambda: state(sf).ready, WAIT_SECONDS)
+            await until(lambda: ny.end(SHIPS, "new") == 1 and ny.end(SHIPS, "untouched") == 2)
+            await until(lambda: state(sf).ready)
             await check_conflict(sf, ny)
             for topic in ("rewritten", "lost"):
                 assert held(ny)[topic, 0] == today[topic, 0]
@@ -61,11 +62,11 @@ async def today_and_yesterday(folder: Path, ny: Site) -> object:
 
 async def check_conflict(sf: Site, ny: Site) -> None:
     """The topic that both sides wrote differently is shown; new records of others still arrive."""
-    await until(lambda: sf.links.list(SHIPS)[0]["behind"], WAIT_SECONDS)
+    await until(lambda: sf.links.list(SHIPS)[0]["behind"])
     (status,) = sf.links.list(SHIPS)
     (behind,) = status["behind"]
     assert behind["topic"] == "rewritten"
     assert behind["reason"].startswith("conflict: another record stands at offset 1")
     assert not status["isUptodate"]
     await sf.write(SHIPS, "untouched", b"2")
-    await until(lambda: ny.end(SHIPS, "untouched") == 3, WAIT_SECONDS)
+    await until(lambda: ny.end(SHIPS, "untouched") == 3)

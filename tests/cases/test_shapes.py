@@ -7,9 +7,10 @@ from itertools import permutations
 from pathlib import Path
 
 from fairlead.model.names import StreamPath
-from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, ends_of_logs, fleet, held, link, path_at
-from tests.gateway.rig import Site, until
+from tests.cases.fleet import SHIPS, alike, ends_of_logs, fleet, held, link, path_at
+from tests.gateway.rig import Site
 from tests.gateway.tasks import task
+from tests.support.waiting import a_quiet_while, until
 
 
 async def change_everything(site: Site) -> None:
@@ -50,7 +51,7 @@ async def test_a_ring_brings_all_to_all_and_comes_to_rest(tmp_path: Path) -> Non
         await alike(a, b, c)
         assert {name for name, _ in held(a)} == {f"{site}-{name}" for site in "abc" for name in "ab"}
         rest = ends_of_logs(a, b, c)
-        await asyncio.sleep(0.5)
+        await a_quiet_while()
         assert ends_of_logs(a, b, c) == rest
 
 
@@ -62,7 +63,7 @@ async def test_a_mesh_that_merges_all_the_time_comes_to_be_up_to_date(tmp_path: 
         await asyncio.gather(*map(change_everything, (a, b, c)))
         await alike(a, b, c)
         logs = [site.cluster.stream(SHIPS).shards[0].announced for site in (a, b, c)]
-        await until(lambda: all(log.manifest.merged_end == log.end for log in logs), WAIT_SECONDS)
+        await until(lambda: all(log.manifest.merged_end == log.end for log in logs))
         await alike(a, b, c)
 
 
@@ -88,7 +89,7 @@ async def test_one_cluster_replicates_into_itself(tmp_path: Path) -> None:
         await a.links.autosetup(SHIPS, StreamPath("/copy"))
         await a.links.autosetup("/copy", StreamPath("/copy-of-the-copy"))
         await a.write(SHIPS, "later", b"1")
-        await until(lambda: a.ends("/copy-of-the-copy") == a.ends("/copy") == a.ends(SHIPS), WAIT_SECONDS)
+        await until(lambda: a.ends("/copy-of-the-copy") == a.ends("/copy") == a.ends(SHIPS))
         await until(lambda: a.links.list(SHIPS)[0]["isUptodate"] and a.links.list("/copy")[0]["isUptodate"])
         assert held(a) == held(a, "/copy") == held(a, "/copy-of-the-copy")
 
@@ -104,7 +105,7 @@ async def test_a_destination_that_was_away_gets_all_and_keeps_no_other_waiting(t
             await a.write(SHIPS, "t", b"before")
             await alike(a, b, c, away)
         await change_everything(a)
-        await until(lambda: held(a) == held(b) == held(c), WAIT_SECONDS)
+        await until(lambda: held(a) == held(b) == held(c))
         async with Site("away", tmp_path, port=away.port) as back, task(back):
             await alike(a, b, c, back)
 

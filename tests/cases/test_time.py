@@ -13,9 +13,10 @@ from fairlead.broker.server import KafkaServer
 from fairlead.protocol.batch import build_batch
 from fairlead.protocol.records import Record
 from tests.cases.fleet import SHIPS, WAIT_SECONDS, alike, fleet, held, link, path_at
-from tests.gateway.rig import Site, until
+from tests.gateway.rig import Site
 from tests.streamlog.world import DAY_MS, FakeClock
 from tests.support.batches import produced_to
+from tests.support.waiting import until
 
 JUNE_2010_MS = 1_276_214_400_000
 """11 June 2010, the day of the AIS records of the demo."""
@@ -39,7 +40,7 @@ async def publish_2010(site: Site) -> None:
 async def merged(*sites: Site) -> None:
     """Wait until everything lies in merged segments."""
     logs = [site.cluster.stream(SHIPS).shards[0].announced for site in sites]
-    await until(lambda: all(log.manifest.merged_end == log.end and log.manifest.segments for log in logs), WAIT_SECONDS)
+    await until(lambda: all(log.manifest.merged_end == log.end and log.manifest.segments for log in logs))
 
 
 def starts(site: Site) -> set[int]:
@@ -62,7 +63,7 @@ async def test_records_of_2010_live_seven_days_from_today(tmp_path: Path) -> Non
         await merged(sf, ny)
         assert sum(len(found.values) for found in held(ny).values()) == 51
         clock.pass_ms(2 * DAY_MS)
-        await until(lambda: starts(sf) == starts(ny) == {10, 0}, WAIT_SECONDS)
+        await until(lambda: starts(sf) == starts(ny) == {10, 0})
 
 
 async def test_a_clock_that_jumps_forward_deletes_nothing(tmp_path: Path) -> None:
@@ -94,10 +95,10 @@ async def test_what_expired_before_the_link_returned_shows_as_a_gap(tmp_path: Pa
         await sf.write(SHIPS, "known", b"1", b"2")
         await sf.write(SHIPS, "once", b"0", b"1", b"2")
         clock.pass_ms(WEEK_MS + 2 * DAY_MS)
-        await until(lambda: starts(sf) == {3}, WAIT_SECONDS)
+        await until(lambda: starts(sf) == {3})
         await sf.links.resume(SHIPS, path_at(ny))
         await sf.write(SHIPS, "known", b"3")
-        await until(lambda: sf.ends(SHIPS) == ny.ends(SHIPS), WAIT_SECONDS)
+        await until(lambda: sf.ends(SHIPS) == ny.ends(SHIPS))
         assert await shown_gaps(sf) == {("known", 1, 3, "ttl"), ("once", 0, 3, "ttl")}
         assert await read_to_end(ny, "known") in ([(0, b"0"), (3, b"3")], [(3, b"3")])
         assert await read_to_end(ny, "once") == []

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sites import Site, sites, wait_until
+from tests.support.sites import Site, sites
+from tests.support.waiting import wait_until
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "manual-procedure.sh"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from tests.support.sites import wait_until
+from tests.support.waiting import wait_until
 
 LIMIT = 200
 

@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from fairlead.client.address_book import AddressBook
-from tests.support.sites import Site, children, command_of, wait_until
+from tests.support.sites import Site, children, command_of
+from tests.support.waiting import wait_until
 
 PROGRAM = [sys.executable, "-m", "fairlead.cli.main"]
 ANY = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sites import Site, sites, wait_until
+from tests.support.sites import Site, sites
+from tests.support.waiting import wait_until
 
 STREAM = "/ships"
 PREFIX = STREAM + ":"
@@ -38,4 +39,4 @@ def link(source: Site, folder: Path) -> None:
         *("stream", "replica", "autosetup", "-path", f"/mapr/sanfrancisco{STREAM}"),
         *("-replica", f"/mapr/newyork{STREAM}"),
     )
-    wait_until(lambda: len(source.spark_worker_pids()) > 0, f"Spark's workers run in {folder}", 90)
+    wait_until(lambda: len(source.spark_worker_pids()) > 0, f"Spark's workers run in {folder}")

@@ -15,7 +15,8 @@ import pytest
 from tests.crash.conftest import PREFIX, STREAM, Pair
 from tests.support.ledger import Ledger, faults
 from tests.support.records import differences, read_all
-from tests.support.sites import kill_pid, wait_until
+from tests.support.sites import kill_pid
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.crash
 
@@ -38,7 +39,7 @@ def kill_destination(pair: Pair) -> None:
 
 def kill_replicator(pair: Pair) -> None:
     """The driver of the Spark application; `fairlead up` starts another."""
-    wait_until(lambda: pair.source.replicator_pid() is not None, "the replicator runs", 90)
+    wait_until(lambda: pair.source.replicator_pid() is not None, "the replicator runs")
     pid = pair.source.replicator_pid()
     assert pid is not None
     kill_pid(pid)
@@ -46,7 +47,7 @@ def kill_replicator(pair: Pair) -> None:
 
 def kill_spark_worker(pair: Pair) -> None:
     """One Python process in which a task runs; Spark starts another."""
-    wait_until(lambda: pair.source.spark_worker_pids(), "Spark's workers run", 90)
+    wait_until(lambda: pair.source.spark_worker_pids(), "Spark's workers run")
     kill_pid(random.choice(pair.source.spark_worker_pids()))
 
 
@@ -69,6 +70,6 @@ def _one_round(pair: Pair, victim: Callable[[Pair], None], label: str, after_sec
     assert ledger.failed == []
     source = read_all(pair.source.kafka, topics, prefix=PREFIX)
     assert faults(ledger.acknowledged, source) == []
-    wait_until(lambda: pair.source.in_sync(STREAM), f"{label}: the replica has all of it", 120)
+    wait_until(lambda: pair.source.in_sync(STREAM), f"{label}: the replica has all of it")
     replica = read_all(pair.replica.kafka, topics, prefix=PREFIX)
     assert differences(source, replica) == []

@@ -77,19 +77,12 @@ from fairlead.wire.messages import (
 )
 from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply
 from tests.support.batches import produced_to
+from tests.support.waiting import WAIT_SECONDS, until
 
 SHIPS = "/ships"
 SOURCE = StreamPath("/ships", "sf")
 REPLICA = StreamPath("/ships", "ny")
 FAST = Timing(backoff_first_s=0.02, backoff_max_s=0.1, answer_s=0.5, skip_dead_s=0.2, repair_s=0.05)
-
-
-async def until(condition: Callable[[], Any], seconds: float = 10) -> Any:
-    """Wait for something to be true, and return it."""
-    async with asyncio.timeout(seconds):
-        while not (found := condition()):  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
-        return found
 
 
 class NoListeners:
@@ -433,7 +426,7 @@ class Worker:
             await self._sink.send(to_json(Failed(grant.link, grant.run, "unreachable", str(error) or "closed")))
 
     async def _open(self, grant: Grant | RepairGrant) -> ApplyPeer:
-        socket = await asyncio.wait_for(connect_apply(grant.destination.urls[0]), 1)
+        socket = await asyncio.wait_for(connect_apply(grant.destination.urls[0]), WAIT_SECONDS)
         hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
         await socket.send(to_json(hello))
         answer = from_json(await socket.recv(), APPLY_HEARS)

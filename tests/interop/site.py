@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,20 +20,6 @@ from tests.support.broker import RunningBroker, run_broker
 T = TypeVar("T")
 
 STREAM = "/interop"
-
-
-def until(condition: Callable[[], T], what: str, deadline_seconds: float = 60) -> T:
-    """The first true value of `condition`, asked every 20 ms.
-
-    Raises:
-        TimeoutError: it did not become true in time.
-    """
-    deadline = time.monotonic() + deadline_seconds
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not in {deadline_seconds} s: {what}")
-        threading.Event().wait(0.02)
-    return value
 
 
 class Site:

@@ -21,8 +21,9 @@ from confluent_kafka.admin import (
 )
 
 from tests.interop.clients.confluent_client import Confluent
-from tests.interop.site import Site, until
+from tests.interop.site import Site
 from tests.interop.test_behaviours import messages
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_groups_are_listed_described_moved_and_deleted(confluent: Confluent, sit
     confluent.produce(site, topic, messages(10))
     member = confluent.member(site, topic, group)
     try:
-        until(lambda: len(member.values) == 10, "the member reads")
+        wait_until(lambda: len(member.values) == 10, "the member reads")
         described = admin.describe_consumer_groups([group])[group].result(20)
         assert described.state.name == "STABLE"
         assert [part.partition for part in described.members[0].assignment.topic_partitions] == [0]

@@ -10,8 +10,9 @@ from confluent_kafka import Producer
 
 from tests.interop.clients.base import CODECS, Client, Member, Message
 from tests.interop.clients.confluent_client import Confluent
-from tests.interop.site import Site, until
+from tests.interop.site import Site
 from tests.support.records import Content, read_all
+from tests.support.waiting import wait_until
 
 PRODUCE = 0
 _names = count(1)
@@ -102,22 +103,22 @@ def test_a_group_shares_partitions_and_goes_on_where_it_stopped(
     everything = frozenset(range(4))
     members = [client.member(site, wide_topic, group)]
     try:
-        until(lambda: members[0].assigned == everything, "the first member has all partitions")
+        wait_until(lambda: members[0].assigned == everything, "the first member has all partitions")
         fill(site, wide_topic, "a")
-        until(lambda: len(members[0].values) == 40, "the first member has read everything")
+        wait_until(lambda: len(members[0].values) == 40, "the first member has read everything")
         members.append(client.member(site, wide_topic, group))
-        until(lambda: shared(members, everything), "the two members share the partitions")
+        wait_until(lambda: shared(members, everything), "the two members share the partitions")
         fill(site, wide_topic, "b")
-        until(lambda: read_by(members) >= 80, "the two members have read everything")
+        wait_until(lambda: read_by(members) >= 80, "the two members have read everything")
         members[0].stop()
-        until(lambda: members[1].assigned == everything, "the second member has all partitions")
+        wait_until(lambda: members[1].assigned == everything, "the second member has all partitions")
         fill(site, wide_topic, "c")
-        until(lambda: read_by(members) >= 120, "the second member has read the rest")
+        wait_until(lambda: read_by(members) >= 120, "the second member has read the rest")
         members[1].stop()
         members.append(client.member(site, wide_topic, group))
-        until(lambda: members[2].assigned == everything, "the third member has all partitions")
+        wait_until(lambda: members[2].assigned == everything, "the third member has all partitions")
         fill(site, wide_topic, "d")
-        until(lambda: len(members[2].values) >= 40, "the third member has read what is new")
+        wait_until(lambda: len(members[2].values) >= 40, "the third member has read what is new")
         members[2].stop()
     finally:
         for member in members:

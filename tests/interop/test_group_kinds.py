@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.interop.clients.confluent_client import SESSION, Confluent, ConfluentMember
 from tests.interop.clients.kafka_tools import KafkaTools
-from tests.interop.site import Site, until
+from tests.interop.site import Site
 from tests.interop.test_behaviours import fill, read_by, shared, written
+from tests.support.waiting import wait_until
 
 EVERYTHING = frozenset(range(4))
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
@@ -24,11 +25,11 @@ def test_members_keep_what_they_have_in_an_incremental_rebalance(
 
     members = [member()]
     try:
-        until(lambda: members[0].assigned == EVERYTHING, "the first member has all partitions")
+        wait_until(lambda: members[0].assigned == EVERYTHING, "the first member has all partitions")
         members.append(member())
-        until(lambda: shared(members, EVERYTHING), "the two members share the partitions")
+        wait_until(lambda: shared(members, EVERYTHING), "the two members share the partitions")
         fill(site, wide_topic, "a")
-        until(lambda: read_by(members) == 40, "the members have read everything")
+        wait_until(lambda: read_by(members) == 40, "the members have read everything")
     finally:
         for each in members:
             each.stop()
@@ -45,15 +46,15 @@ def test_a_static_member_comes_back_to_its_partitions(confluent: Confluent, site
 
     members = [member("one"), member("two")]
     try:
-        until(lambda: shared(members, EVERYTHING), "the two members share the partitions")
+        wait_until(lambda: shared(members, EVERYTHING), "the two members share the partitions")
         before = members[1].assigned
         generation = generation_of(site, group)
         members[1].stop()
         members[1] = member("two")
-        until(lambda: members[1].assigned == before, "the second member is back")
+        wait_until(lambda: members[1].assigned == before, "the second member is back")
         assert generation_of(site, group) == generation
         fill(site, wide_topic, "a")
-        until(lambda: read_by(members) == 40, "the members have read everything")
+        wait_until(lambda: read_by(members) == 40, "the members have read everything")
     finally:
         for each in members:
             each.stop()
@@ -64,9 +65,9 @@ def test_java_and_c_members_share_a_group(confluent: Confluent, tools: KafkaTool
     group = f"mixed {wide_topic}"
     members = [tools.member(site, wide_topic, group), confluent.member(site, wide_topic, group)]
     try:
-        until(lambda: shared(members, EVERYTHING), "the two members share the partitions")
+        wait_until(lambda: shared(members, EVERYTHING), "the two members share the partitions")
         fill(site, wide_topic, "a")
-        until(lambda: read_by(members) == 40, "the members have read everything")
+        wait_until(lambda: read_by(members) == 40, "the members have read everything")
     finally:
         for each in members:
             each.stop()

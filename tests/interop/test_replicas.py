@@ -12,8 +12,9 @@ from tests.interop.clients.base import Client
 from tests.interop.clients.confluent_client import Confluent
 from tests.interop.clients.kafka_tools import KafkaTools
 from tests.interop.clients.kcat_client import Kcat
-from tests.interop.site import Site, until
+from tests.interop.site import Site
 from tests.interop.test_behaviours import content, messages, sent
+from tests.support.waiting import wait_until
 
 _names = count(1)
 
@@ -34,7 +35,7 @@ def test_a_subscription_from_before_the_topic_existed_is_served(
         site.make_topic(name)
         confluent.produce(site, name, messages(10))
         link.bring(name)
-        until(lambda: len(member.values) == 10, "the consumer reads the new topic")
+        wait_until(lambda: len(member.values) == 10, "the consumer reads the new topic")
     finally:
         member.stop()
     assert member.values == [message.value for message in messages(10)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.interop.clients.base import Client
-from tests.interop.site import STREAM, Site, until
+from tests.interop.site import STREAM, Site
 from tests.interop.test_behaviours import fill, written
 from tests.support.broker import RunningBroker, run_broker
+from tests.support.waiting import wait_until
 
 
 def test_a_group_goes_on_after_a_restart(client: Client, tmp_path: Path) -> None:
@@ -17,15 +18,15 @@ def test_a_group_goes_on_after_a_restart(client: Client, tmp_path: Path) -> None
         site.make_topic("kept", 4)
         fill(site, "kept", "a")
         member = client.member(site, "kept", "g")
-        until(lambda: len(member.values) == 40, "the member has read everything")
+        wait_until(lambda: len(member.values) == 40, "the member has read everything")
         member.stop()
         member = client.member(site, "kept", "g")
-        until(lambda: member.assigned == frozenset(range(4)), "the member is back")
+        wait_until(lambda: member.assigned == frozenset(range(4)), "the member is back")
     try:
         with run_broker(tmp_path) as broker:
             listen_again(broker, site)
             fill(site, "kept", "b")
-            until(lambda: len(member.values) >= 40, "the member has read what came after the restart")
+            wait_until(lambda: len(member.values) >= 40, "the member has read what came after the restart")
             member.stop()
     finally:
         member.stop()

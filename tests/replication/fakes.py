@@ -28,6 +28,7 @@ from fairlead.wire.messages import (
     to_json,
 )
 from tests.support.apply_peer import ApplyPeer, serve_apply
+from tests.support.waiting import WAIT_SECONDS, in_time
 
 LINK = b"L" * 16
 SOURCE = b"S" * 16
@@ -75,9 +76,9 @@ class FakeControl:
         """Messages of that kind, in order."""
         return [message for message in self.heard if isinstance(message, kind)]
 
-    async def until(self, reached: Callable[[], bool], seconds: float = 10) -> None:
+    async def until(self, reached: Callable[[], bool]) -> None:
         """Wait until what was heard makes `reached` true."""
-        async with asyncio.timeout(seconds), self.news:
+        async with in_time(), self.news:
             await self.news.wait_for(reached)
 
     async def say(self, message: object) -> None:
@@ -123,9 +124,9 @@ class FakeGateway:
             through += 1
             await socket.send(to_json(Applied(through, (SliceAt(0, 0, through),), through, 0, 0)))
 
-    async def until(self, frames: int, seconds: float = 10) -> None:
+    async def until(self, frames: int) -> None:
         """Wait until so many frames have come."""
-        async with asyncio.timeout(seconds), self.news:
+        async with in_time(), self.news:
             await self.news.wait_for(lambda: len(self.frames) >= frames)
 
     def decoded(self) -> list[Frame]:
@@ -153,4 +154,4 @@ async def running(work: Any) -> AsyncIterator[asyncio.Task[None]]:
         yield task
     finally:
         task.cancel()
-        await asyncio.wait({task}, timeout=5)
+        await asyncio.wait({task}, timeout=WAIT_SECONDS)

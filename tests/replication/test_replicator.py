@@ -11,7 +11,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,8 @@ from fairlead.replication.spark.settings import SparkSettings, spark_configurati
 from fairlead.wire.messages import LinksActive, to_json
 from tests.replication.fakes import running, url_of
 from tests.support.sites import command_of, descendants
+from tests.support.stepped import SteppedLoop
+from tests.support.waiting import WAIT_SECONDS, in_time, until
 
 MODULE = "fairlead.replication.replicator"
 
@@ -37,23 +39,27 @@ async def test_links_are_waited_for() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
         await wanted.set(2)
-        async with asyncio.timeout(5):
+        async with in_time():
             await waiting
 
 
-async def test_a_link_that_comes_back_keeps_spark() -> None:
+def test_a_link_that_comes_back_keeps_spark() -> None:
     """Only a pause as long as asked ends the wait."""
-    wanted = Wanted()
-    await wanted.set(1)
-    async with running(wanted.until_none_for(0.2)) as waiting:
-        await wanted.set(0)
-        await asyncio.sleep(0.05)
+
+    async def work() -> None:
+        wanted = Wanted()
         await wanted.set(1)
-        await asyncio.sleep(0.3)
-        assert not waiting.done()
-        await wanted.set(0)
-        async with asyncio.timeout(5):
+        async with running(wanted.until_none_for(20)) as waiting:
+            await wanted.set(0)
+            await asyncio.sleep(19)
+            await wanted.set(1)
+            await asyncio.sleep(300)
+            assert not waiting.done()
+            await wanted.set(0)
             await waiting
+
+    with closing(SteppedLoop()) as loop:
+        loop.run(work())
 
 
 @asynccontextmanager
@@ -66,7 +72,7 @@ async def idle_server(links: int = 0) -> AsyncIterator[tuple[str, asyncio.Event]
         asked.set()
         await socket.wait_closed()
 
-    async with serve(tell, "127.0.0.1", 0) as server, asyncio.timeout(20):
+    async with serve(tell, "127.0.0.1", 0) as server, in_time():
         yield url_of(server), asked
 
 
@@ -82,7 +88,7 @@ def replicator(url: str, *more: str) -> list[str]:
 
 async def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """Exit code and what it wrote on standard error."""
-    _, errors = await asyncio.to_thread(process.communicate, timeout=20)
+    _, errors = await asyncio.to_thread(process.communicate, timeout=WAIT_SECONDS)
     return process.returncode, errors.decode()
 
 
@@ -103,7 +109,7 @@ async def test_a_replicator_waits_for_its_server() -> None:
     assert process.stderr is not None
     said = await asyncio.to_thread(process.stderr.readline)
     assert b"waiting for the server" in said
-    await asyncio.sleep(3 * RECONNECT_SECONDS)
+    await asyncio.sleep(3 * RECONNECT_SECONDS)  # that it asks again shows only in that it says no more
     process.send_signal(signal.SIGTERM)
     code, errors = await ended(process)
     assert code == 0
@@ -150,8 +156,7 @@ async def test_a_replicator_ends_with_the_process_that_started_it() -> None:
         assert MODULE in command_of(child)
         parent.kill()
         await ended(parent)
-        while command_of(child):  # noqa: ASYNC110 - a process that is not ours tells nobody that it ended
-            await asyncio.sleep(0.05)
+        await until(lambda: not command_of(child))
 
 
 def test_settings_reach_the_tasks() -> None:

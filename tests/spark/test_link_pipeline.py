@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.records import differences, read_all
-from tests.support.sites import Site, command_of, descendants, kill_pid, sites, wait_until
+from tests.support.sites import Site, command_of, descendants, kill_pid, sites
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -100,7 +101,7 @@ def test_what_exists_is_copied_when_a_link_is_made(fleet: Fleet) -> None:
     topics = [f"old-{number}" for number in range(300)]
     fleet.send(topics, 10)
     _add(fleet, fleet.replicas[0])
-    wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all", 120)
+    wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all")
     assert fleet.same(topics, fleet.replicas[0]) == []
 
 
@@ -137,7 +138,7 @@ def test_a_paused_link_sends_nothing_and_a_resumed_one_all(fleet: Fleet) -> None
         read_all(fleet.replicas[0].kafka, ["paused"], prefix=PREFIX)
     fleet.source.cli("stream", "replica", "resume", *link)
     began = time.monotonic()
-    wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all", 30)
+    wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all")
     print("resumed and caught up in, s:", round(time.monotonic() - began, 2))
     assert fleet.same(["paused"], fleet.replicas[0]) == []
 
@@ -148,15 +149,15 @@ def test_a_black_hole_among_three_destinations_holds_nobody_up(fleet: Fleet) -> 
     _add(fleet, tokyo)
     _add(fleet, rotterdam)
     fleet.send(["three"], 100)
-    wait_until(lambda: fleet.synced(*fleet.replicas), "three replicas have all", 60)
+    wait_until(lambda: fleet.synced(*fleet.replicas), "three replicas have all")
     os.kill(tokyo.pid, signal.SIGSTOP)
     try:
         for number in range(5):
             fleet.send(["three"], 100, f"hole {number}")
-            wait_until(lambda: fleet.synced(newyork, rotterdam), "the others have all", 20)
+            wait_until(lambda: fleet.synced(newyork, rotterdam), "the others have all")
     finally:
         os.kill(tokyo.pid, signal.SIGCONT)
-    wait_until(lambda: fleet.synced(*fleet.replicas), "the third has caught up", 90)
+    wait_until(lambda: fleet.synced(*fleet.replicas), "the third has caught up")
     for replica in fleet.replicas:
         assert fleet.same(["three"], replica) == []
 
@@ -169,7 +170,7 @@ def test_a_killed_python_worker_is_replaced(fleet: Fleet) -> None:
     for number in range(2):
         kill_pid(fleet.source.spark_worker_pids()[-1])
         fleet.send(["killed"], 200, f"kill {number}")
-        wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all", 60)
+        wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all")
     assert fleet.same(["killed"], fleet.replicas[0]) == []
     assert _java_below(replicator) == java
 
@@ -186,7 +187,7 @@ def test_a_copy_that_ends_is_carried_by_the_same_query(fleet: Fleet) -> None:
     source = read_all(fleet.source.kafka, topics, prefix="/once:")
     assert len(source) == 500
     assert differences(source, read_all(fleet.replicas[0].kafka, topics, prefix="/once:")) == []
-    wait_until(lambda: fleet.source.replica_status("/once") == [], "the link is gone", 10)
+    wait_until(lambda: fleet.source.replica_status("/once") == [], "the link is gone")
 
 
 def test_a_stopped_replicator_leaves_no_process(fleet: Fleet) -> None:
@@ -196,7 +197,7 @@ def test_a_stopped_replicator_leaves_no_process(fleet: Fleet) -> None:
     below = list(descendants(replicator))
     assert below
     os.kill(replicator, signal.SIGTERM)
-    wait_until(lambda: not any(command_of(pid) for pid in (replicator, *below)), "all have ended", 15)
+    wait_until(lambda: not any(command_of(pid) for pid in (replicator, *below)), "all have ended")
 
 
 def test_once_carries_what_is_there_and_ends(tmp_path: Path) -> None:
@@ -226,14 +227,14 @@ def test_rounds_that_turn_lose_nothing(tmp_path: Path) -> None:
     with sites(tmp_path, "sanfrancisco", settings={"round_seconds": "2"}) as (source,):
         source.cli("stream", "create", "-path", "/one")
         source.cli("stream", "replica", "autosetup", "-path", "/one", "-replica", "/two")
-        wait_until(source.spark_worker_pids, "Spark's workers run", 90)
+        wait_until(source.spark_worker_pids, "Spark's workers run")
         producer = Producer({"bootstrap.servers": source.kafka, "linger.ms": 5})
         began = time.monotonic()
         for number in range(2000):
             producer.produce(f"/one:t{number % 20}", str(number))
             producer.poll(max(0.0, began + number / 200 - time.monotonic()))
         assert producer.flush(30) == 0
-        wait_until(lambda: source.in_sync("/one"), "the replica has all", 30)
+        wait_until(lambda: source.in_sync("/one"), "the replica has all")
         topics = [f"t{number}" for number in range(20)]
         copy = read_all(source.kafka, topics, prefix="/two:")
         assert len(copy) == 2000

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ import pytest
 from confluent_kafka import Producer
 from examples.ships import ais, analytics
 from pyspark.sql import SparkSession
+
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -60,11 +61,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **QUICK_MERGING})
     try:
-        deadline = time.monotonic() + 60
-        while not ready.exists():
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, (folder / "log").read_text()
-            time.sleep(0.05)
+        wait_until(lambda: ready.exists() or process.poll() is not None, "the server is up")
+        assert ready.exists(), (folder / "log").read_text()
         found = json.loads(ready.read_text())
         yield RunningServer(found["kafka"], found["http"], folder / "d")
     finally:
@@ -140,17 +138,10 @@ def test_a_stream_restarts_from_its_checkpoint_after_merging(
         for part in range(4):
             server.produce("a", [f"{batch}/{part}/{n}" for n in range(30)], "/going")
         if batch == 1:
-            _wait_for(lambda: server.segments() > merged)  # noqa: B023
+            wait_until(lambda: server.segments() > merged, "a segment more")  # noqa: B023
         run()
     rows = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(row.offset for row in rows) == list(range(360))
-
-
-def _wait_for(holds: Any, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.05)
 
 
 def test_errors_name_what_is_wrong(spark: SparkSession, server: RunningServer) -> None:

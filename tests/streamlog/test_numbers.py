@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fairlead.model.names import SLICES
 from fairlead.streamlog.numbers import counter_of_number, number_at, slice_of_number, slices_of_numbers
@@ -14,6 +17,6 @@ def test_a_number_is_made_of_its_slice_and_counter() -> None:
     numbers = [number_at(*place) for place in places]
     assert len(set(numbers)) == len(places)
     assert [(slice_of_number(number), counter_of_number(number)) for number in numbers] == places
-    for kind in (np.uint32, np.int64):
-        found = slices_of_numbers(np.array(numbers, kind))
-        assert (found.dtype, found.tolist()) == (kind, [slice for slice, _ in places])
+    for kind in ("uint32", "int64"):
+        found: NDArray[Any] = slices_of_numbers(np.array(numbers, kind))
+        assert (found.dtype.name, found.tolist()) == (kind, [slice for slice, _ in places])

@@ -21,9 +21,9 @@ from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
+from tests.support.waiting import WAIT_SECONDS
 
 T = TypeVar("T")
-_WAIT_SECONDS = 30
 
 
 class RunningBroker:
@@ -44,7 +44,7 @@ class RunningBroker:
         """What a client's `bootstrap.servers` takes."""
         return "{}:{}".format(*self.address)
 
-    def call(self, coroutine: Coroutine[Any, Any, T], timeout_seconds: float = _WAIT_SECONDS) -> T:
+    def call(self, coroutine: Coroutine[Any, Any, T], timeout_seconds: float = WAIT_SECONDS) -> T:
         """Run a coroutine on the broker's loop; its result or error."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout_seconds)
 
@@ -86,10 +86,10 @@ def run_broker(
     thread = threading.Thread(target=_run, args=(body, started), name="broker")
     thread.start()
     try:
-        yield started.result(_WAIT_SECONDS)
+        yield started.result(WAIT_SECONDS)
     finally:
         ending.set()
-        thread.join(_WAIT_SECONDS)
+        thread.join(WAIT_SECONDS)
         assert not thread.is_alive(), "the broker did not stop"
 
 

@@ -12,12 +12,15 @@ from kio.serial import entity_reader, entity_writer
 
 from fairlead.protocol.messages import build, request_header_flexible, response_header_flexible
 from fairlead.protocol.wire import string
+from tests.support.waiting import WAIT_SECONDS
 
 
 class WireClient:
     """Sends requests and reads answers; blocking."""
 
-    def __init__(self, address: tuple[str, int], *, timeout_seconds: float = 20, receive_bytes: int | None = None):
+    def __init__(
+        self, address: tuple[str, int], *, timeout_seconds: float = WAIT_SECONDS, receive_bytes: int | None = None
+    ) -> None:
         self.socket = socket.socket()
         if receive_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError, Message, Producer
 
 from tests.support.records import Content, Place
+from tests.support.waiting import WAIT_SECONDS
 
 
 class Ledger:
@@ -51,7 +52,7 @@ class Ledger:
         self._stopping.set()
         self._thread.join()
 
-    def wait_for(self, count: int, deadline_seconds: float = 60) -> None:
+    def wait_for(self, count: int, deadline_seconds: float = WAIT_SECONDS) -> None:
         """Return once that many records are acknowledged."""
         deadline = time.monotonic() + deadline_seconds
         while len(self.acknowledged) < count:

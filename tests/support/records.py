@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from tests.support.waiting import WAIT_SECONDS
+
 
 class Place(NamedTuple):
     """Where a record lies."""
@@ -29,7 +31,7 @@ class Content:
 
 
 def read_all(
-    bootstrap: str, topics: Iterable[str], *, prefix: str, deadline_seconds: float = 60
+    bootstrap: str, topics: Iterable[str], *, prefix: str, deadline_seconds: float = WAIT_SECONDS
 ) -> dict[Place, Content]:
     """Every record of the topics from the first offset to the end that each partition has now.
 

@@ -7,28 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-Condition = Callable[[], object]
-
-
-def wait_until(condition: Condition, what: str, deadline_seconds: float = 60, every_seconds: float = 0.05) -> None:
-    """Return once the condition holds.
-
-    Raises:
-        TimeoutError: it did not in time; says what was waited for.
-    """
-    deadline = time.monotonic() + deadline_seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not in {deadline_seconds:g} s: {what}")
-        time.sleep(every_seconds)
+from tests.support.waiting import wait_until
 
 
 class Site:

@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 import uvloop
 from fastapi import FastAPI
-from tests.gateway.rig import until
 from tests.support.apply_peer import ANSWER, REQUEST, PeerClosed, connect_apply, packed
+from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
 from fairlead.gateway.apply import http_protocol as apply_protocol
 from fairlead.gateway.apply import socket as apply_socket
@@ -53,14 +53,14 @@ async def listener(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         yield f"http://127.0.0.1:{listening.getsockname()[1]}", server
     finally:
         server.should_exit = True
-        await asyncio.wait_for(serving, 10)
+        await asyncio.wait_for(serving, WAIT_SECONDS)
 
 
 def run(loop: Loop, work: Awaitable[None]) -> None:
     """Run a test on this event loop."""
 
     async def limited() -> None:
-        async with asyncio.timeout(20):
+        async with in_time():
             await work
 
     with asyncio.Runner(loop_factory=loop) as runner:
@@ -122,7 +122,7 @@ def test_nothing_is_read_while_messages_wait_to_be_taken(loop: Loop, monkeypatch
         async with listener(serve, monkeypatch) as (url, _):
             peer = await connect_apply(url)
             sending = asyncio.ensure_future(_send_numbered(peer))
-            await asyncio.sleep(0.3)
+            await a_quiet_while()
             assert not sending.done()
             assert streams[0]._reader.waiting_bytes <= READ_AHEAD_BYTES + 500_000
             go.set()
@@ -195,7 +195,7 @@ def test_the_last_word_is_heard_by_who_goes_on_sending(loop: Loop, said: int, mo
     async def serve(stream: ApplyStream) -> None:
         stream.expect(FRAMES)
         await stream.receive()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # the peer sends more meanwhile; nobody here reads it
         await stream.finish("no")
 
     async def work() -> None:
@@ -225,7 +225,7 @@ def test_who_does_not_listen_to_the_last_word_is_cut_off(loop: Loop, monkeypatch
     async def work() -> None:
         async with listener(serve, monkeypatch) as (url, server):
             peer = await connect_apply(url)
-            await until(lambda: not server.server_state.connections, 2)
+            await until(lambda: not server.server_state.connections)
             await peer.close()
 
     run(loop, work())

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 from tests.broker.groups.stage import REQUEST
+from tests.support.waiting import WAIT_SECONDS
 
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.groups.values import GroupKey, GroupState, Identity, SyncRequest
@@ -72,7 +73,7 @@ async def test_a_join_whose_connection_closed_stops_waiting() -> None:
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    answer = await asyncio.wait_for(groups.join(KEY, replace(REQUEST, identity=first)), 5)
+    answer = await asyncio.wait_for(groups.join(KEY, replace(REQUEST, identity=first)), WAIT_SECONDS)
     assert answer.generation == 2
     assert len(answer.members) == 1
     groups.close()

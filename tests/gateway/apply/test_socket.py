@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.rig import Site, until
+from tests.gateway.rig import Site
 from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply, packed
+from tests.support.waiting import WAIT_SECONDS, until
 
 from fairlead.cluster.stream import Stream
 from fairlead.model.limits import FRAME_BYTES_MAX
@@ -113,7 +114,7 @@ class Sink:
 
     async def hear(self) -> Any:
         """The next answer."""
-        message = from_json(await asyncio.wait_for(self.socket.recv(), 5), APPLY_HEARS)
+        message = from_json(await asyncio.wait_for(self.socket.recv(), WAIT_SECONDS), APPLY_HEARS)
         self.heard.append(message)
         return message
 
@@ -370,7 +371,7 @@ async def test_who_says_nothing_is_let_go(ny: Site, monkeypatch: pytest.MonkeyPa
     socket = await connect_apply(ny.url)
     OPEN.append(socket)
     with pytest.raises(PeerClosed):
-        await asyncio.wait_for(socket.recv(), 5)
+        await asyncio.wait_for(socket.recv(), WAIT_SECONDS)
 
 
 async def test_a_server_that_stops_ends_its_connections(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.rig import Site, Worker, until
+from tests.gateway.rig import Site, Worker
+from tests.support.waiting import WAIT_SECONDS, until
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -70,7 +71,7 @@ def key_of(site: Site) -> tuple[bytes, int]:
 
 async def said(reader: ConnectedReader) -> list[Any]:
     """What waits to be said."""
-    return await asyncio.wait_for(reader.outgoing(), 1)
+    return await asyncio.wait_for(reader.outgoing(), WAIT_SECONDS)
 
 
 async def test_a_grant_is_followed_by_the_objects_from_its_position_on(sf: Site) -> None:

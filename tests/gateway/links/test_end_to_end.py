@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
-from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, until
+from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker
+from tests.support.waiting import a_quiet_while, until
 
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import source_of
@@ -124,7 +125,7 @@ async def test_pause_is_felt_in_the_middle_and_resume_goes_on(sf: Site, ny: Site
         await sf.write(SHIPS, "a", b"1")
         await same(sf, ny)
         await sf.links.pause(SHIPS, REPLICA)
-        await until(lambda: worker.withdrawn and worker.told_to_drop, 1)
+        await until(lambda: worker.withdrawn and worker.told_to_drop)
         assert worker.withdrawn[-1].reason == "paused"
         await until(lambda: not worker.grants)
         await sf.write(SHIPS, "a", b"2")
@@ -133,7 +134,7 @@ async def test_pause_is_felt_in_the_middle_and_resume_goes_on(sf: Site, ny: Site
         assert status["putsPending"] == 1
         assert ny.end(SHIPS, "a") == 1
         await sf.links.resume(SHIPS, REPLICA)
-        await until(lambda: worker.grants, 1)
+        await until(lambda: worker.grants)
         await same(sf, ny)
 
 
@@ -295,7 +296,7 @@ async def test_a_chain_forwards_and_a_loop_comes_to_rest(sf: Site, ny: Site) -> 
         await same(sf, ny)
         await until(lambda: sf.links.list(SHIPS)[0]["isUptodate"] and ny.links.list(SHIPS)[0]["isUptodate"])
         ends = [site.cluster.stream(SHIPS).shards[0].announced.end for site in (sf, ny)]
-        await asyncio.sleep(0.3)
+        await a_quiet_while()
         assert ends == [site.cluster.stream(SHIPS).shards[0].announced.end for site in (sf, ny)]
 
 
@@ -382,7 +383,7 @@ async def test_the_end_of_a_copy_is_no_failure(sf: Site, ny: Site) -> None:
         async with Worker(sf):
             await sf.copies.begin(SHIPS, REPLICA, ny.urls)
             await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
-            await asyncio.sleep(0.2)
+            await a_quiet_while()
     assert [line for line in logs if line["log_level"] in {"warning", "error"}] == []
     assert sf.manager.failures.count == 0
 

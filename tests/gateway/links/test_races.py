@@ -10,13 +10,14 @@ from typing import cast
 import httpx
 import pytest
 from tests.gateway.links.destination import ANOTHER, ANSWER, REPLICA, SHIPS, URLS, Destination, source
-from tests.gateway.rig import FAST, until
+from tests.gateway.rig import FAST
+from tests.support.waiting import until
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.model.clock import SystemClock, SystemRandomness
-from fairlead.model.errors import AlreadyExists, NotAllowed, StorageUnavailable
+from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, StorageUnavailable
 from fairlead.model.names import StreamPath
 
 
@@ -104,7 +105,8 @@ class Records:
 
     def __init__(self) -> None:
         self.links = self
-        self.name, self.urls, self.damaged = "sf", (), {}
+        self.name, self.urls = "sf", ()
+        self.damaged: dict[str, Damaged] = {}
         self.meta = SimpleNamespace(epoch=SimpleNamespace(number=1))
         self.looks = 0
         self._records: list[LinkRecord] = []

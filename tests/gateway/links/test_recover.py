@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.gateway.rig import Site, until
+from tests.gateway.rig import Site
 from tests.gateway.tasks import task
+from tests.support.waiting import until
 
 from fairlead.replication.carried.rows import LinkFrame
 from fairlead.replication.sink.task import SinkTask
@@ -33,19 +34,19 @@ async def test_a_replica_restored_from_an_older_copy_gets_what_it_lost(tmp_path:
             async with task(sf):
                 await link(sf, ny)
                 await sf.write(SHIPS, "a", b"0")
-                await until(lambda: ny.end(SHIPS, "a") == 1, 30)
+                await until(lambda: ny.end(SHIPS, "a") == 1)
             await asyncio.to_thread(shutil.copytree, tmp_path / "ny", tmp_path / "yesterday" / "ny")
             async with task(sf):
                 await sf.write(SHIPS, "a", b"1")
                 await sf.write(SHIPS, "b", b"0")
-                await until(lambda: (ny.end(SHIPS, "a"), ny.end(SHIPS, "b")) == (2, 1), 30)
+                await until(lambda: (ny.end(SHIPS, "a"), ny.end(SHIPS, "b")) == (2, 1))
             port = ny.port
         async with Site("ny", tmp_path / "yesterday", port=port) as ny:
             async with task(sf, "a round that began by what the source remembers"):
                 await sf.write(SHIPS, "c", b"0")
-                await until(lambda: ny.end(SHIPS, "c") == 1, 30)
+                await until(lambda: ny.end(SHIPS, "c") == 1)
             async with task(sf, "the next round"):
-                await until(lambda: ny.ends(SHIPS) == {"a": 2, "b": 1, "c": 1}, 30)
+                await until(lambda: ny.ends(SHIPS) == {"a": 2, "b": 1, "c": 1})
                 await until(lambda: sf.links.list(SHIPS)[0]["isUptodate"])
 
 
@@ -95,8 +96,8 @@ async def test_a_repair_ends_though_records_keep_coming(tmp_path: Path) -> None:
         await link(sf, ny)
         async with traffic(sf, "busy", 0.02):
             notes = ny.cluster.stream(SHIPS).shards[0].state.all_notes
-            await until(notes, 30)
+            await until(notes)
             await ny.cluster.stream(SHIPS).delete_topic("busy")
-            await until(lambda: not notes(), 30)
+            await until(lambda: not notes())
             end = sf.end(SHIPS, "busy")
-            await until(lambda: ny.end(SHIPS, "busy") >= end, 5)
+            await until(lambda: ny.end(SHIPS, "busy") >= end)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
-from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, until
+from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site
 from tests.gateway.tasks import task
+from tests.support.waiting import a_quiet_while, until
 
 from fairlead.model.names import StreamPath
 from fairlead.replication.carried.rows import LinkFrame
@@ -73,7 +73,7 @@ async def test_links_both_ways_come_to_rest(sf: Site, ny: Site) -> None:
         await until(lambda: same(sf, ny) and ny.links.list(SHIPS)[0]["isUptodate"])
         before = [site.cluster.stream(SHIPS).shards[0].announced.end for site in (sf, ny)]
         contacts = sf.manager.contacts.count, ny.manager.contacts.count
-        await asyncio.sleep(0.5)
+        await a_quiet_while()
         assert before == [site.cluster.stream(SHIPS).shards[0].announced.end for site in (sf, ny)]
         assert contacts == (sf.manager.contacts.count, ny.manager.contacts.count)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.support.waiting import in_time
+
 from fairlead.replication.reader.credit import CreditWindow
 
 
@@ -15,7 +17,7 @@ async def test_bytes_and_frames_are_bounded() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     credit.answered(1, 60)
-    async with asyncio.timeout(5):
+    async with in_time():
         await waiting
         await credit.take(1)
         await credit.take(1)
@@ -28,7 +30,7 @@ async def test_bytes_and_frames_are_bounded() -> None:
 async def test_one_frame_always_fits() -> None:
     """However large it is, and however small the share has become."""
     credit = CreditWindow(lambda: 0, 3)
-    async with asyncio.timeout(5):
+    async with in_time():
         await credit.take(1000)
     assert not credit.settled
     credit.answered(1, 1000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.waiting import in_time
 
 from fairlead.replication.reader.handover import Handover
 
@@ -35,7 +36,7 @@ async def test_putting_waits_for_room() -> None:
     await asyncio.sleep(0)
     assert not putting.done()
     assert await asyncio.to_thread(handover.take_some, 1, 0) == [1]
-    async with asyncio.timeout(5):
+    async with in_time():
         await putting
 
 
@@ -46,7 +47,7 @@ async def test_closing_wakes_both_sides() -> None:
     putting = asyncio.ensure_future(handover.put(2, 10))
     await asyncio.sleep(0)
     handover.close()
-    async with asyncio.timeout(5):
+    async with in_time():
         await putting
     assert not handover.ended
     assert handover.take_some(1, 0) == [1]
@@ -58,5 +59,5 @@ async def test_closing_wakes_both_sides() -> None:
 async def test_taking_waits_no_longer_than_asked(seconds: float) -> None:
     """An empty handover answers with nothing in time."""
     handover: Handover[int] = Handover(10)
-    async with asyncio.timeout(1):
+    async with in_time():
         assert await asyncio.to_thread(handover.take_some, seconds, 0) == []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.replication.fakes import DESTINATION, LINK, RUN, SOURCE, FakeControl, fake_control, running
+from tests.support.waiting import in_time
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.replication.carried.objects import open_directory
@@ -437,12 +438,12 @@ async def test_once_ends_when_everything_was_answered(tmp_path: Path) -> None:
     site.commit(row(0, 1, 0))
     start = site.server(site.grant({1: 0}), site.announce(site.objects))
     async with fake_control(start) as control:
-        taken = Taken(control, ReaderSettings(once=True))
+        taken = Taken(control, ReaderSettings(once=True, once_quiet_seconds=0.2))
         async with running(taken.task.run()) as task:
             await taken.frames(1)
-            await asyncio.sleep(2)
+            await asyncio.sleep(0.6)  # longer than it waits for quiet
             assert not task.done()
             await control.say(Credit(1, 1, 1 << 20))
-            async with asyncio.timeout(5):
+            async with in_time():
                 await task
     assert taken.handover.ended

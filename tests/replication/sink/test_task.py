@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import struct
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from tests.replication.fakes import LINK, RUN, fake_control, fake_gateway, link_frame, running
 from tests.support.apply_peer import ANSWER, ApplyPeer, packed, serve_apply
+from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time
 
 from fairlead.model.errors import Unreachable
 from fairlead.replication.carried.referred import ReferredFrame
@@ -58,7 +58,7 @@ async def test_no_more_than_the_window_is_in_flight() -> None:
             for _ in range(5):
                 sink.offer(link_frame(bytes(100), gateway.url))
             await gateway.until(1)
-            await asyncio.sleep(0.1)
+            await a_quiet_while()
             assert len(gateway.frames) <= 2
             gateway.answering.set()
             await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 5)
@@ -133,16 +133,27 @@ def referred_link_frame(root: Path, url: str) -> LinkFrame:
 
 
 async def test_a_black_hole_holds_nobody_up() -> None:
-    """One destination takes connections and answers nothing: the other gets its frames at once, the server is told."""
+    """One destination takes connections and answers nothing: the other gets its frames though it is waited for."""
     hole = black_hole()
-    settings = SinkSettings(stall_seconds=0.5, open_seconds=0.5)
+    settings = SinkSettings(stall_seconds=2 * WAIT_SECONDS, open_seconds=2 * WAIT_SECONDS)
     async with fake_control() as control, fake_gateway() as gateway:
         sink = SinkTask(control.url, "w", settings)
         async with running(sink.run()):
             for number in range(50):
                 sink.offer(link_frame(b"x", f"http://127.0.0.1:{hole.getsockname()[1]}", link=OTHER))
                 sink.offer(link_frame(b"%d" % number, gateway.url))
-            await gateway.until(50, seconds=0.4)
+            await gateway.until(50)
+        assert control.all(Failed) == []
+    hole.close()
+
+
+async def test_a_black_hole_is_told_of() -> None:
+    """When it has answered nothing for some time."""
+    hole = black_hole()
+    async with fake_control() as control:
+        sink = SinkTask(control.url, "w", SinkSettings(stall_seconds=0.2, open_seconds=0.2))
+        async with running(sink.run()):
+            sink.offer(link_frame(b"x", f"http://127.0.0.1:{hole.getsockname()[1]}", link=OTHER))
             await control.until(lambda: bool(control.all(Failed)))
         assert [failed.link for failed in control.all(Failed)] == [OTHER]
     hole.close()
@@ -208,7 +219,7 @@ async def test_a_withdrawn_run_is_dropped() -> None:
                 sink.offer(link_frame(b"%d" % number, gateway.url))
             await gateway.until(1)
             await control.say(WithdrawRun(LINK, RUN))
-            async with asyncio.timeout(5):
+            async with in_time():
                 await sink.until_settled()
             gateway.answering.set()
             sink.offer(link_frame(b"late", gateway.url))
@@ -225,7 +236,7 @@ async def test_a_round_ends_whatever_is_unfinished() -> None:
         async with running(sink.run()):
             sink.offer(link_frame(b"1", gateway.url))
             await gateway.until(1)
-            async with asyncio.timeout(2):
+            async with in_time():
                 await sink.finish(0.2)
         gateway.answering.set()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced, rows_of
 from tests.support.batches import produce
+from tests.support.waiting import WAIT_SECONDS, until
 
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
@@ -36,7 +37,6 @@ from fairlead.streamlog.writing.topics import create_topic, delete_topic
 from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, ShardLog
 
 A, B = b"a" * 16, b"b" * 16
-WAIT_SECONDS = 20.0
 
 
 @pytest.fixture
@@ -210,9 +210,7 @@ async def test_what_was_replaced_goes_whether_or_not_merging_rests(
     merger.shard = shard = Shard(log, executor, merger=merger)
     await shard.submit(lambda d: put_entry(d, "k", 0))
     first = log.announced.manifest.commit_name(0)
-    async with asyncio.timeout(WAIT_SECONDS):
-        while first in storage.list("x/commit/"):  # noqa: ASYNC110 - storage has no event
-            await asyncio.sleep(0.01)
+    await until(lambda: first not in storage.list("x/commit/"))
     await shard.close()
 
 

@@ -46,7 +46,6 @@ wait in the log instead go out in fewer, larger frames."""
 
 _REPORT_SECONDS = 0.2
 _ONCE_FIRST_SECONDS = 6.0
-_ONCE_QUIET_SECONDS = 1.5
 
 log = structlog.get_logger("fairlead.replication.reader")
 
@@ -60,6 +59,8 @@ class ReaderSettings:
     position_bytes: int = 64_000_000
     once: bool = False
     """End when everything that was announced has been applied."""
+    once_quiet_seconds: float = 1.5
+    """And nothing more was announced for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,6 @@ class _Conversation:
         while clock() - quiet_since < patience:
             await asyncio.sleep(_REPORT_SECONDS)
             if self._running:
-                patience = _ONCE_QUIET_SECONDS
+                patience = self._settings.once_quiet_seconds
             if not all(running.reader.caught_up for running in self._running.values()):
                 quiet_since = clock()

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from tests.support.waiting import WAIT_SECONDS
 
 from fairlead.gateway.links.running.attention import Attention
 from fairlead.gateway.links.running.lifecycle import Event, State
@@ -36,14 +37,14 @@ async def test_what_happens_around_the_moment_in_which_the_loop_begins_to_wait_i
     for _ in range(turns):
         await asyncio.sleep(0)
     link.on(Event.LOOK)
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, WAIT_SECONDS)
     assert link.state is State.READY_DUE
 
 
 async def test_what_happened_before_the_loop_waits_is_not_waited_for() -> None:
     """It came while the destination was being asked."""
     link = attention(Event.BEGUN, Event.LOOK, Event.ANSWERED)
-    await asyncio.wait_for(link.move(), 1)
+    await asyncio.wait_for(link.move(), WAIT_SECONDS)
     assert link.state is State.READY_DUE
 
 
@@ -57,20 +58,20 @@ async def test_a_link_that_stands_still_waits_for_a_person(before: tuple[Event, 
         await asyncio.sleep(0)
     assert not waiting.done()
     link.on(Event.GO)
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, WAIT_SECONDS)
 
 
 async def test_a_rest_is_waited_out() -> None:
     """Then the destination is asked again."""
     link = attention(*RESTING, timing=SHORT)
-    await asyncio.wait_for(link.rest(60), 1)
+    await asyncio.wait_for(link.rest(60), WAIT_SECONDS)
     assert link.state is State.DUE
 
 
 async def test_a_rest_is_no_longer_than_is_said() -> None:
     """Of a missing upstream that somebody is just adding."""
     link = attention(*RESTING)
-    await asyncio.wait_for(link.rest(0.01), 1)
+    await asyncio.wait_for(link.rest(0.01), WAIT_SECONDS)
     assert link.state is State.DUE
 
 
@@ -82,18 +83,18 @@ async def test_a_person_ends_a_rest_and_a_reader_that_leaves_does_not() -> None:
         await asyncio.sleep(0)
         link.on(event)
     await asyncio.sleep(0)
-    assert link.state is State.READY_RESTING
+    before = link.state
     assert not resting.done()
     link.on(Event.GO)
-    await asyncio.wait_for(resting, 1)
-    assert link.state is State.DUE
+    await asyncio.wait_for(resting, WAIT_SECONDS)
+    assert (before, link.state) == (State.READY_RESTING, State.DUE)
 
 
 async def test_a_reminder_is_a_look_later() -> None:
     """At a link that is ready."""
     link = attention(*READY)
     link.look_in(0.01)
-    await asyncio.wait_for(link.move(), 1)
+    await asyncio.wait_for(link.move(), WAIT_SECONDS)
     assert link.state is State.READY_DUE
 
 
@@ -102,7 +103,7 @@ async def test_a_reminder_comes_at_the_soonest_time_that_was_said() -> None:
     link = attention(*READY)
     for delay_s in (60, 0.02, 30):
         link.look_in(delay_s)
-    await asyncio.wait_for(link.move(), 1)
+    await asyncio.wait_for(link.move(), WAIT_SECONDS)
 
 
 async def test_a_link_that_has_ended_is_not_reminded() -> None:

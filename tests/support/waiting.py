@@ -1,0 +1,51 @@
+"""How tests wait: for a condition, as long as a busy machine may need.
+
+`FAIRLEAD_TEST_PATIENCE=5` waits five times as long, for a machine that is busier still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+WAIT_SECONDS = 120 * float(os.environ.get("FAIRLEAD_TEST_PATIENCE", "1"))
+"""What is to happen happens by then. None waits as long as that when all is well."""
+QUIET_SECONDS = 0.3
+"""What is not to happen has not happened by then, where nothing else tells that it will not."""
+
+
+def wait_until(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
+    """The first true value of the condition, asked for every 20 ms.
+
+    Raises:
+        TimeoutError: there was none in time; says what was waited for.
+    """
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not in {seconds:g} s: {what}")
+        time.sleep(0.02)
+    return found
+
+
+async def until(condition: Callable[[], T]) -> T:
+    """The same on a loop, asked for every 5 ms."""
+    async with in_time():
+        while not (found := condition()):  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.005)
+        return found
+
+
+def in_time() -> asyncio.Timeout:
+    """A block that ends by itself when all is well."""
+    return asyncio.timeout(WAIT_SECONDS)
+
+
+async def a_quiet_while() -> None:
+    """Before a look at what is not to have happened."""
+    await asyncio.sleep(QUIET_SECONDS)
