@@ -1,11 +1,4 @@
-# make demo   sets everything up and shows a stream replicated between two clusters
-# make test   sets up what the tests need and runs them all
-# make check  lint, types, import rules
-# make crash ROUNDS=20   the kill tests for longer
-# make interop           a table of Kafka client x behaviour
-# make bench             Fairlead beside Apache Kafka and MirrorMaker 2, hours; goes on where it was ended
-# make bench CASE=produce,consume ROUNDS=5   some cases, more often
-# make bench-quick       every case of the bench small, Fairlead alone
+# `make` or `make help` says what there is.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -14,56 +7,73 @@ STAMP := $(VENV)/.installed
 CASE ?=
 PYTEST_ARGS ?=
 
-.PHONY: setup java demo test test-fast check format crash interop bench bench-quick clean
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test test-fast test-fast-one-half test-fast-other-half check format crash interop bench \
+	bench-quick clean
 
-setup: $(STAMP)
+help: ## every target
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## the virtual environment, with what the tests and checks need
 
 $(STAMP): pyproject.toml scripts/venv-setup
 	scripts/venv-setup "$(PYTHON)" "$(VENV)"
 	touch $@
 
-java:
+java: ## a Java of its own, if the machine has none that Spark can use
 	scripts/java-setup
 
-demo: setup java
+demo: setup java ## sets everything up and shows a stream replicated between two clusters
 	$(BIN)/python -m examples.ships.demo
 
-test: setup java
+test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-fast: setup
-	$(BIN)/python -m pytest -m "not spark and not interop and not crash" $(PYTEST_ARGS)
+test-fast: setup ## the tests without Spark, foreign clients and kills, on two cores in two minutes
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-fast-one-half test-fast-other-half
 
-check: setup
+# Two halves that take about as long as one another. Files lie in memory, where there is such a file system, and the
+# simulation plays fewer seeds.
+ONE_HALF := tests/benchmarks tests/broker tests/cases tests/cli tests/wire
+FAST := FAIRLEAD_TEST_RUNS=100 $(if $(wildcard /dev/shm),PYTEST_DEBUG_TEMPROOT=/dev/shm) $(BIN)/python -m pytest \
+	-m "not spark and not interop and not crash" -o tmp_path_retention_policy=failed $(PYTEST_ARGS)
+
+test-fast-one-half: setup
+	$(FAST) $(ONE_HALF) || test $$? -eq 5 # none of them was chosen
+
+test-fast-other-half: setup
+	$(FAST) tests $(ONE_HALF:%=--ignore=%) || test $$? -eq 5
+
+check: setup ## lint, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup
+format: setup ## puts the code into its form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 crash: ROUNDS ?= 20
-crash: setup java
+crash: setup java ## the kill tests, longer with ROUNDS=100
 	FAIRLEAD_TEST_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m crash $(PYTEST_ARGS)
 
-interop: setup java
+interop: setup java ## a table of Kafka client x behaviour
 	scripts/interop-setup
 	$(BIN)/python -m tests.interop.table
 
 bench: ROUNDS ?= 3
 bench: POINT ?= *
 bench: SYSTEM ?= *
-bench: setup java
+bench: setup java ## Fairlead beside Kafka and MirrorMaker 2, hours; some with CASE=produce,consume ROUNDS=5
 	scripts/bench-setup
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m benchmarks --rounds $(ROUNDS) --case "$(CASE)" --point "$(POINT)" --system "$(SYSTEM)"
 	$(BIN)/python -m benchmarks.charts
 
-bench-quick: setup java
+bench-quick: setup java ## every case of the bench small, Fairlead alone
 	$(BIN)/python -m benchmarks --quick --case "$(CASE)"
 
-clean:
+clean: ## removes what setup has made
 	rm -rf $(VENV) .make build dist *.egg-info

@@ -48,7 +48,7 @@ def filled(site: Site, path: str, batches: int) -> None:
     producer = Producer({"bootstrap.servers": site.kafka})
     for number in range(batches):
         producer.produce(f"{path}:t", b"record-%d" % number + bytes(2000))
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
 
 def shard_of(site: Site, path: str) -> Path:
@@ -70,12 +70,12 @@ def health(site: Site) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
-def produce_error(site: Site, path: str) -> str | None:
-    """What a producer that does not try again is told."""
+def produce_error(site: Site, path: str, timeout_ms: int = 30_000) -> str | None:
+    """What a producer is told that does not try again, or at the latest after the timeout."""
     errors = []
-    producer = Producer({"bootstrap.servers": site.kafka, "retries": 0, "message.timeout.ms": 10_000})
+    producer = Producer({"bootstrap.servers": site.kafka, "retries": 0, "message.timeout.ms": timeout_ms})
     producer.produce(f"{path}:t", b"later", on_delivery=lambda error, message: errors.append(error))
-    producer.flush(30)
+    producer.flush(60)
     return None if errors[0] is None else errors[0].name()
 
 
@@ -103,7 +103,7 @@ def test_merged_records_that_are_harmed_stop_their_own_stream_only(site: Site, t
     for path, file in harmed.items():
         assert file is not None
         read_until_found(site, path, file.name)
-        assert produce_error(site, path) is not None
+        assert produce_error(site, path, 2000) is not None
         assert produce_error(site, WELL) is None
     assert len(read_all(site.kafka, ["t"], prefix=WELL + ":")) == 6 + len(HARMS)
     site.stop()
@@ -157,6 +157,6 @@ def test_a_hole_among_commits_stops_its_own_stream_only(tmp_path: Path) -> None:
         assert (code, commits[2].name in said) == (503, True), said
         assert len(read_all(site.kafka, ["t"], prefix=WELL + ":")) == 4
         assert produce_error(site, WELL) is None
-        assert produce_error(site, "/hole") is not None
+        assert produce_error(site, "/hole", 2000) is not None
     finally:
         site.stop()

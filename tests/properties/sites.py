@@ -6,6 +6,7 @@ What must hold of them stands in `model`, what goes between them in `links`.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -28,6 +29,8 @@ from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
+RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "250"))
+"""Of each test."""
 NAMES = ("ships", "ports", "t7")
 TTL_MS = 10_000
 SETTINGS = Settings(

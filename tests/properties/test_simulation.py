@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.properties.links import Links
 from tests.properties.model import LINKS, FaultyStorage
-from tests.properties.sites import NAMES, TTL_MS, World
+from tests.properties.sites import NAMES, RUNS, TTL_MS, World
 from tests.support.directory import FaultyDirectory
 from tests.support.disk import Disks
 
@@ -28,8 +28,8 @@ from fairlead.storage.memory import Call, Fault, MemoryStorage
 
 STEPS = 40
 PARTS = 4
-FIXED = int(os.environ.get("FAIRLEAD_TEST_RUNS", "250"))
-FIXED_ON_DISK = FIXED // 10
+FIXED = RUNS
+FIXED_ON_DISK = RUNS // 10
 RAM = "/dev/shm"
 MakeStorage = Callable[[str], FaultyStorage]
 FAULTS = list(Fault)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from tests.properties.links import Links
 from tests.properties.model import LINKS
-from tests.properties.sites import NAMES, TTL_MS, World
+from tests.properties.sites import NAMES, RUNS, TTL_MS, World
 
 from fairlead.model.names import slice_of
 from fairlead.storage.memory import Call, Fault
@@ -23,7 +23,7 @@ LINK = st.sampled_from(sorted(LINKS))
 TOPIC = st.sampled_from(NAMES)
 CALLS = st.sampled_from(["put", "size", "list", "get", "get_range", "delete"])
 STEPS = 30
-EXAMPLES = 100
+EXAMPLES = RUNS * 2 // 5
 
 
 class Sites(RuleBasedStateMachine):
