@@ -13,7 +13,7 @@ from typing import Protocol, cast
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
-from fairlead.gateway.links.connected_reader import ConnectedReader
+from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.replication.carried.rows import LinkFrame
 from fairlead.replication.reader.credit import CreditWindow
 from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
