@@ -10,7 +10,9 @@ import argparse
 import asyncio
 import multiprocessing
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
+from multiprocessing.context import SpawnProcess
 
 from fairlead.replication.carried.rows import LinkFrame
 from fairlead.replication.reader.handover import Handover
@@ -35,6 +37,11 @@ async def _worker(server: str, name: str) -> None:
     await asyncio.gather(sink.run(), reader.run())
 
 
+def _end(processes: Sequence[SpawnProcess]) -> None:
+    for process in processes:
+        process.terminate()
+
+
 def _run(server: str, name: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     asyncio.run(_worker(server, name))
@@ -53,7 +60,7 @@ def main() -> None:
     ]
     for process in processes:
         process.start()
-    signal.signal(signal.SIGTERM, lambda *_: [process.terminate() for process in processes])
+    signal.signal(signal.SIGTERM, lambda *_: _end(processes))
     with suppress(KeyboardInterrupt):
         for process in processes:
             process.join()

@@ -10,6 +10,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def main() -> None:
     """Run all of it."""
     log = ShardLog.open(MemoryStorage(), "x", stream_id=STREAM, clock=SystemClock(), randomness=SystemRandomness())
     names = [f"vessel-{i}" for i in range(TOPICS)]
-    sealed = log.seal([lambda draft, name=name: create_topic(draft, name) for name in names])
+    sealed = log.seal([partial(create_topic, name=name) for name in names])
     log.write(sealed)
     log.announce(sealed)
     numbers = [answer.result().number for answer in sealed.answers]

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.case import CheckFailed, Measure, Point
 from benchmarks.load.launch import Client, ClientFailed, go, run, start
 from benchmarks.systems import System, cpu_seconds, fairlead, kafka
 from benchmarks.systems.kafka import FLUSH
 
+T = TypeVar("T")
 DEADLINE_SECONDS = 240
 TUNED_HEAP = ("-Xmx6G", "-Xms6G")
 TUNED: Mapping[str, Any] = {
@@ -54,7 +55,7 @@ def topics(system: System, count: int) -> list[str]:
     return [system.topic(number) for number in range(count)]
 
 
-def shares(numbers: Sequence[int], count: int) -> list[Sequence[int]]:
+def shares(numbers: Sequence[T], count: int) -> list[Sequence[T]]:
     """As many parts, each with every `count`th."""
     return [numbers[part::count] for part in range(count)]
 

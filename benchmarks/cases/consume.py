@@ -7,6 +7,8 @@ asked for those of another topic, so that the JVM, which after the restart is a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks.case import Case, Point
 from benchmarks.cases.common import (
     DEADLINE_SECONDS,
@@ -51,9 +53,9 @@ def measure(system: System, settings: Settings) -> Figures:
     return throughput(*loaded)
 
 
-def _consumer(system: System, names: list[str], settings: Settings, records: int) -> Client:
+def _consumer(system: System, names: Sequence[str], settings: Settings, records: int) -> Client:
     load = {"record_bytes": settings["record_bytes"], "records": records, "config": CLIENT}
-    return start("consumer", {"bootstrap": system.bootstrap, "topics": names, **load})
+    return start("consumer", {"bootstrap": system.bootstrap, "topics": list(names), **load})
 
 
 def _point(size: str, topic_count: int, count: int, cold: bool) -> Point:

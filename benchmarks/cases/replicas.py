@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.support.sites import wait_until
+from tests.support.waiting import wait_until
 
 from benchmarks.case import CheckFailed, Figures, Point
 from benchmarks.load import launch

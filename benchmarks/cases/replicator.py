@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.support.sites import wait_until
+from tests.support.waiting import wait_until
 
 from benchmarks.case import HOME, Case, Figures, Point
 from benchmarks.cases.replicas import MB, Arrivals, carry, check, numbered, replicate_first, used

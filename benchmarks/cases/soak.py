@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
 
 from benchmarks.case import Case, CheckFailed, Figures, Point
 from benchmarks.load.launch import Client, start
 from benchmarks.systems import fairlead, io_bytes, rss_bytes
+from benchmarks.systems.common import LATEST
 from benchmarks.systems.fairlead import Fairlead
 from benchmarks.systems.processes import Looks
 
@@ -91,7 +92,7 @@ def _writer(system: Fairlead, settings: Any, quarter: int, records: int) -> Clie
 
 def _check_ends(system: Fairlead, records: int) -> None:
     admin = AdminClient({"bootstrap.servers": system.bootstrap})
-    asked = {TopicPartition(system.topic(number), 0): OffsetSpec.latest() for number in range(TOPICS)}
+    asked = {TopicPartition(system.topic(number), 0): LATEST for number in range(TOPICS)}
     end = sum(future.result().offset for future in admin.list_offsets(asked).values())
     if end != records:
         raise CheckFailed(f"the topics end at {end} records in all, not {records}")

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.support.sites import Site, descendants, wait_until
+from tests.support.sites import Site, descendants
+from tests.support.waiting import wait_until
 
 from benchmarks.case import Case, CheckFailed, Figures, Point
 from benchmarks.load.content import Content

@@ -71,11 +71,11 @@ def checker(topics: Sequence[str], record_bytes: int, sequences: SequenceCheck) 
     numbers = {topic: number for number, topic in enumerate(topics)}
 
     def check(messages: Sequence[Message]) -> None:
-        values = b"".join([message.value() for message in messages])
+        values = b"".join([message.value() or b"" for message in messages])
         if len(values) != len(messages) * record_bytes:
             raise WrongContent(f"{len(values)} bytes in {len(messages)} records of {record_bytes}")
         rows = np.frombuffer(values, np.uint8).reshape(len(messages), record_bytes)
-        sequences.take([numbers[message.topic()] for message in messages], *content.read(rows))
+        sequences.take([numbers[message.topic() or ""] for message in messages], *content.read(rows))
 
     return check
 

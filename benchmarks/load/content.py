@@ -101,11 +101,16 @@ class Content:
         if not same.all():
             raise WrongContent(f"{np.count_nonzero(~same)} of {len(values)} records differ from what was produced")
         key, sequence = head[:, 0], head[:, 1]
-        return tuple(x.astype(np.int64) for x in (key >> _PRODUCER_SHIFT, key & _TOPIC_MASK, sequence))
+        return (
+            (key >> _PRODUCER_SHIFT).astype(np.int64),
+            (key & _TOPIC_MASK).astype(np.int64),
+            sequence.astype(np.int64),
+        )
 
     def _filler(self, head: npt.NDArray[np.uint64]) -> Bytes:
         mixed = (head[:, 0] * _MIX + head[:, 1]) * _MIX
-        return self._windows[(mixed >> np.uint64(24)) % self._places]
+        found: Bytes = self._windows[(mixed >> np.uint64(24)) % self._places]
+        return found
 
 
 def as_bytes(rows: Bytes) -> list[bytes]:

@@ -54,7 +54,7 @@ class Ledger:
         if error is not None:
             self.failures.append(KafkaException(error))
             return
-        _, number = self.number_of(message.value())
+        _, number = self.number_of(message.value() or b"")
         if self.acknowledged[number]:
             self.failures.append(Unaccounted(f"record {number} was acknowledged twice"))
         self.acknowledged[number] = now
@@ -65,7 +65,7 @@ class Ledger:
         Raises:
             WrongContent: it is not as it was sent, came before, or came before an earlier one of its topic.
         """
-        value = message.value()
+        value = message.value() or b""
         producer, number = self.number_of(value)
         if producer != self.producer:
             return

@@ -103,7 +103,7 @@ class Turn(NamedTuple):
 
     topic: int
     sequence: int
-    count: int
+    records: int
 
 
 def turns(records: int, topics: int, longest: int) -> Iterator[Turn]:
@@ -124,7 +124,7 @@ def blocks(all_turns: Iterable[Turn], records: int) -> Iterator[list[Turn]]:
     size = 0
     for turn in all_turns:
         block.append(turn)
-        size += turn.count
+        size += turn.records
         if size >= records:
             yield block
             block, size = [], 0

@@ -201,7 +201,7 @@ class BatchRecords(NamedTuple):
     """A batch that was read: the offset after its last one, and its records without compression."""
 
     next_offset: int
-    count: int
+    record_count: int
     records: bytes | memoryview
 
 
@@ -228,7 +228,7 @@ def values_of(batches: Sequence[BatchRecords], record_bytes: int) -> Bytes:
         WrongContent: a value has another length, or the records do not hold together.
     """
     data = np.frombuffer(b"".join([batch.records for batch in batches]), np.uint8)
-    out = np.empty((sum(batch.count for batch in batches), record_bytes), np.uint8)
+    out = np.empty((sum(batch.record_count for batch in batches), record_bytes), np.uint8)
     if not _copy_values(data, out):
         raise WrongContent(f"records without keys and headers, with values of {record_bytes} bytes, were expected")
     return out
@@ -258,7 +258,7 @@ def _copy_values(data: Any, out: Any) -> bool:  # pragma: no cover - compiled
 def _varint(data: Any, position: int) -> tuple[int, int]:  # pragma: no cover - compiled
     value = shift = 0
     while position < len(data) and shift < 64:
-        byte = np.int64(data[position])
+        byte: Any = np.int64(data[position])
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:

@@ -84,7 +84,7 @@ class Reading:
             batches = batches_of(records)
             if batches:
                 self.offsets[number] = batches[-1].next_offset
-                count = sum(batch.count for batch in batches)
+                count = sum(batch.record_count for batch in batches)
                 self.counts[number] += count
                 owners.append(number)
                 counts.append(count)

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-from tests.support.sites import wait_until
+from tests.support.waiting import wait_until
 
 STREAM = "/bench"
+LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+"""Where a partition ends."""
 START_SECONDS = 300
 """A server with very many topics may take minutes."""
 _OPEN_FILES = 1_000_000
@@ -59,8 +61,14 @@ class Pair(Protocol):
     """Two systems of a kind, and what copies the topics of one to the other."""
 
     name: str
-    source: System
-    replica: System
+
+    @property
+    def source(self) -> System:
+        """Where records are produced."""
+
+    @property
+    def replica(self) -> System:
+        """Where they are copied to."""
 
     @property
     def carrier_pids(self) -> list[int]:
@@ -127,7 +135,7 @@ def answers(bootstrap: str, topic: str | None, check: Callable[[], None] = lambd
 
 def _have_ends(admin: AdminClient, topics: Sequence[str]) -> bool:
     """The server says where each topic ends, which it does when it leads it."""
-    asked = {TopicPartition(topic, 0): OffsetSpec.latest() for topic in topics}
+    asked = {TopicPartition(topic, 0): LATEST for topic in topics}
     return all(future.exception() is None for future in admin.list_offsets(asked, request_timeout=10).values())
 
 

@@ -10,7 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from confluent_kafka import Producer
-from tests.support.sites import Site, descendants, wait_until
+from tests.support.sites import Site, descendants
+from tests.support.waiting import wait_until
 
 from benchmarks.systems.common import STREAM, Daemon, answers, create_topics, drop_caches, raise_open_files
 

@@ -19,8 +19,8 @@ QUIET_SECONDS = 0.3
 """What is not to happen has not happened by then, where nothing else tells that it will not."""
 
 
-def wait_until(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
-    """The first true value of the condition, asked for every 20 ms.
+def wait_until(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, every_seconds: float = 0.02) -> T:
+    """The first true value of the condition, asked for every so many seconds.
 
     Raises:
         TimeoutError: there was none in time; says what was waited for.
@@ -29,7 +29,7 @@ def wait_until(condition: Callable[[], T], what: str, seconds: float = WAIT_SECO
     while not (found := condition()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"not in {seconds:g} s: {what}")
-        time.sleep(0.02)
+        time.sleep(every_seconds)
     return found
 
 
