@@ -22,7 +22,7 @@ def fetch(client: Any, topic: str, offset: int, **options: Any) -> Any:
 
 def watched(broker: RunningBroker) -> Any:
     shard = broker.cluster.stream("/default").shards[0]
-    return broker.do(lambda: sum(map(len, shard._watches._of.values())))
+    return broker.do(lambda: shard.watched)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from tests.support.waiting import WAIT_SECONDS, until
+from tests.support.waiting import until
 
 from fairlead.broker.connection import Connection
 from fairlead.broker.dispatch import Begun, Header, PendingAnswer
@@ -104,9 +104,8 @@ async def answered(service: ProduceService, count: int) -> list[bytes]:
     connection, transport = connected(service, PRODUCE_REQUEST * count)
     for committed in service.commits:
         committed.set_result(None)
-    answering = connection._answering
-    assert answering is not None
-    await answering
+    assert connection.answering
+    await until(lambda: not connection.answering)
     connection.connection_lost(None)
     return [bytes(call.args[0]) for call in transport.write.call_args_list]
 
@@ -128,10 +127,9 @@ async def test_what_waits_for_a_commit_is_given_up_with_its_connection() -> None
     service.commits[1].set_exception(Busy("enough"))
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    answering = connection._answering
+    assert connection.answering
     connection.connection_lost(None)
-    assert answering is not None
-    await asyncio.wait([answering], timeout=WAIT_SECONDS)
+    await until(lambda: not connection.answering)
     assert [commit.cancelled() for commit in service.commits] == [True, False, True]
     service.commits.clear()
     gc.collect()
@@ -147,11 +145,9 @@ async def test_a_client_that_left_while_it_was_not_reading_is_waited_for_no_more
     service.commits[1].set_result(None)
     while not transport.write.called:  # noqa: ASYNC110 - a mock has no event
         await asyncio.sleep(0)
-    answering = connection._answering
-    assert answering is not None
+    assert connection.answering
     connection.connection_lost(None)
-    await asyncio.wait([answering], timeout=WAIT_SECONDS)
-    assert answering.cancelled()
+    await until(lambda: not connection.answering)
     assert service.commits[2].cancelled()
 
 
@@ -163,9 +159,8 @@ async def test_a_request_that_cannot_be_read_is_refused_in_its_turn() -> None:
     transport.abort.assert_not_called()
     for committed in service.commits:
         committed.set_result(None)
-    answering = connection._answering
-    assert answering is not None
-    await asyncio.wait([answering], timeout=WAIT_SECONDS)
+    assert connection.answering
+    await until(lambda: not connection.answering)
     assert [bytes(call.args[0]) for call in transport.write.call_args_list] == [b"1;"]
     transport.abort.assert_called_once()
     connection.connection_lost(None)

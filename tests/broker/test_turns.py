@@ -131,7 +131,8 @@ async def test_a_long_answer_is_written_in_turns_to_a_client_that_takes_it_at_on
     transport.get_extra_info.return_value = ("127.0.0.1", 1)
     connection = Connection(Mock(request_bytes_max=1000, idle_seconds=60.0, traffic=Traffic()))
     connection.connection_made(transport)
-    sending = asyncio.ensure_future(connection._send([bytes(100)] * 1000 + [bytes(20 * PIECE_BYTES)]))
+    parts = [bytes(100)] * 1000 + [bytes(20 * PIECE_BYTES)]
+    sending = asyncio.ensure_future(connection._send(parts))  # noqa: SLF001 - an answer of these very pieces
     written = [0]
     while not sending.done():
         await asyncio.sleep(0)

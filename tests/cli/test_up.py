@@ -24,18 +24,16 @@ async def test_one_that_was_killed_is_started_again_at_once_one_that_gave_up_eve
     """A missing Java is not asked for every second, and a killed process is not missed for a minute."""
     monkeypatch.setattr(up, "RESTART_FIRST_SECONDS", 0.01)
     lives = 0
-    run = up._run_replicator
 
     async def counted(command: list[str]) -> int:
         nonlocal lives
         lives += 1
         if lives > len(waits) and keeping is not None:
             keeping.cancel()
-        return await run(command)
+        return await up.run_replicator(command)
 
-    monkeypatch.setattr(up, "_run_replicator", counted)
     keeping = asyncio.current_task()
     assert keeping is not None
     with pytest.raises(asyncio.CancelledError):
-        await up._keep_replicating([sys.executable, "-c", life])
+        await up.keep_replicating([sys.executable, "-c", life], counted)
     assert re.findall(r"started again in ([0-9.]+) s", capsys.readouterr().err) == waits

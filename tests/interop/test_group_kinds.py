@@ -74,5 +74,5 @@ def test_java_and_c_members_share_a_group(confluent: Confluent, tools: KafkaTool
 
 
 def generation_of(site: Site, group: str) -> int:
-    groups = site.broker.server.groups._groups
+    groups = site.broker.server.groups._groups  # noqa: SLF001 - the protocol shows no generation
     return site.broker.do(lambda: next(found.generation for key, found in groups.items() if key.group == group))

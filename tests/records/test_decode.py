@@ -213,5 +213,5 @@ def test_a_read_only_installation_compiles_without_a_cache(monkeypatch: pytest.M
         return lambda function: function
 
     monkeypatch.setattr(kernels, "njit", njit)
-    assert kernels._compiled("int64(int64)")(lambda value: 2 * value)(21) == 42
+    assert kernels.compiled("int64(int64)")(lambda value: 2 * value)(21) == 42
     assert asked == [True, False]

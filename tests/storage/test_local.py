@@ -143,17 +143,27 @@ def test_of_many_writers_of_one_name_one_wins(storage: LocalStorage) -> None:
     assert len(set(storage.get("a/b/x"))) == 1
 
 
-def test_temporary_files_of_dead_processes_are_removed_at_open(storage: LocalStorage) -> None:
+def test_temporary_files_of_dead_processes_are_removed_at_open(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those of a living one stay: the merging process puts while others open the directory."""
     folder = storage.root / ".tmp"
     (folder / "999999999-1-1").write_bytes(b"left over")
     (folder / f"{os.getpid()}-of-another-with-our-id").write_bytes(b"left over in a container")
     alive = folder / f"{os.getppid()}-1-1"
     alive.write_bytes(b"being written")
-    ours = storage._temporary_name()
-    Path(ours).write_bytes(b"being written by another thread")
-    LocalStorage(storage.root)
-    assert {str(path) for path in folder.iterdir()} == {str(alive), ours}
+    link = os.link
+    left: list[Path] = []
+
+    def opened_meanwhile(temporary: str, path: str) -> None:
+        monkeypatch.setattr(os, "link", link)
+        LocalStorage(storage.root)
+        left.extend(set(folder.iterdir()) - {Path(temporary)})
+        link(temporary, path)
+
+    monkeypatch.setattr(os, "link", opened_meanwhile)
+    assert storage.put_if_absent("x", b"being written by another thread") is Put.WRITTEN
+    assert left == [alive]
 
 
 def test_a_file_system_without_links_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 
 class Site:
@@ -88,6 +88,11 @@ class Site:
             raise
         finally:
             self._process = None
+
+    def ended(self) -> int:
+        """Wait until the server has ended by itself; its exit code."""
+        assert self._process is not None
+        return self._process.wait(WAIT_SECONDS)
 
     def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run one command of `fairlead` in this site's address book."""

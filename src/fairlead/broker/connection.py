@@ -159,6 +159,11 @@ class Connection(asyncio.BufferedProtocol):
             self._writable.set_result(None)
 
     @property
+    def answering(self) -> bool:
+        """Answers are waited for, or written."""
+        return self._answering is not None
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes of answers that wait for the client to take them."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,7 +171,7 @@ END_SECONDS = 20.0
 @asynccontextmanager
 async def _replicating(url: str, settings: Path | None) -> AsyncIterator[None]:
     """Keep a replicator running for as long as the server does."""
-    keeping = asyncio.create_task(_keep_replicating(_replicator_command(url, settings, "--with-parent")))
+    keeping = asyncio.create_task(keep_replicating(_replicator_command(url, settings, "--with-parent")))
     try:
         yield
     finally:
@@ -179,24 +179,7 @@ async def _replicating(url: str, settings: Path | None) -> AsyncIterator[None]:
         await asyncio.gather(keeping, return_exceptions=True)
 
 
-async def _keep_replicating(command: list[str]) -> None:
-    """Start it again when it ended by itself; why it did it has said itself, on standard error.
-
-    One that gave up waits longer each time; one that was killed (a negative code) or had worked is needed at once.
-    """
-    wait = RESTART_FIRST_SECONDS
-    loop = asyncio.get_running_loop()
-    while True:
-        began = loop.time()
-        code = await _run_replicator(command)
-        if code < 0 or loop.time() - began > RESTART_MAX_SECONDS:
-            wait = RESTART_FIRST_SECONDS
-        print(f"fairlead: the replicator ended (exit code {code}); started again in {wait:g} s", file=sys.stderr)
-        await asyncio.sleep(wait)
-        wait = min(2 * wait, RESTART_MAX_SECONDS)
-
-
-async def _run_replicator(command: list[str]) -> int:
+async def run_replicator(command: list[str]) -> int:
     """One life of the child, which ends when this process does, however that is.
 
     A session of its own keeps a terminal's Ctrl-C from its Java process, which is to be stopped in order.
@@ -206,6 +189,23 @@ async def _run_replicator(command: list[str]) -> int:
         return await child.wait()
     finally:
         await _end(child)
+
+
+async def keep_replicating(command: list[str], run: Callable[[list[str]], Awaitable[int]] = run_replicator) -> None:
+    """Start it again when it ended by itself; why it did it has said itself, on standard error.
+
+    One that gave up waits longer each time; one that was killed (a negative code) or had worked is needed at once.
+    """
+    wait = RESTART_FIRST_SECONDS
+    loop = asyncio.get_running_loop()
+    while True:
+        began = loop.time()
+        code = await run(command)
+        if code < 0 or loop.time() - began > RESTART_MAX_SECONDS:
+            wait = RESTART_FIRST_SECONDS
+        print(f"fairlead: the replicator ended (exit code {code}); started again in {wait:g} s", file=sys.stderr)
+        await asyncio.sleep(wait)
+        wait = min(2 * wait, RESTART_MAX_SECONDS)
 
 
 async def _end(child: asyncio.subprocess.Process) -> None:

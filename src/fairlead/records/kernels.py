@@ -35,7 +35,9 @@ _OUT_LONGS = types.int64[::1]
 _OUT_INTS = types.int32[::1]
 
 
-def _compiled(signature: Any, **options: Any) -> Callable[[Any], Any]:
+def compiled(signature: Any, **options: Any) -> Callable[[Any], Any]:
+    """Compile a function when it is defined; with a cache for the processes to come, where numba can write one."""
+
     def compile_now(function: Any) -> Any:
         try:
             return njit(signature, cache=True, nogil=True, **options)(function)
@@ -103,7 +105,7 @@ def _field(position: Any, end: Any) -> Any:
     return length, position
 
 
-@_compiled(types.UniTuple(types.int64, 3)(types.int64, types.int64, types.int64))
+@compiled(types.UniTuple(types.int64, 3)(types.int64, types.int64, types.int64))
 def _skip_headers(position: Any, end: Any, count: Any) -> Any:
     """Bytes of the headers' keys and of their values; -1 where they do not end at `end`."""
     key_bytes = value_bytes = np.int64(0)
@@ -123,7 +125,7 @@ def _skip_headers(position: Any, end: Any, count: Any) -> Any:
     return key_bytes, value_bytes, position
 
 
-@_compiled(
+@compiled(
     types.int64(
         *(_BATCHES, _OUT_LONGS, _OUT_LONGS),
         *(_OUT_LONGS, _OUT_INTS, _OUT_BYTES),
@@ -210,7 +212,7 @@ def scan(
     return OK
 
 
-@_compiled(types.void(_LONGS, _INTS, types.int64))
+@compiled(types.void(_LONGS, _INTS, types.int64))
 def copy_bytes(at: Any, ends: Any, out: Any) -> Any:
     """Copy the keys or the values that `scan` found to the address `out`, one behind the other."""
     for n in range(len(at)):
@@ -220,7 +222,7 @@ def copy_bytes(at: Any, ends: Any, out: Any) -> Any:
             _memcpy(out + start, at[n], length)
 
 
-@_compiled(types.void(*(_LONGS, _INTS, types.int64), *(_OUT_INTS, types.int64, _OUT_INTS, types.int64, _OUT_BYTES)))
+@compiled(types.void(*(_LONGS, _INTS, types.int64), *(_OUT_INTS, types.int64, _OUT_INTS, types.int64, _OUT_BYTES)))
 def copy_headers(
     at: Any, ends: Any, batch_end: Any, key_ends: Any, keys: Any, value_ends: Any, values: Any, value_there: Any
 ) -> Any:

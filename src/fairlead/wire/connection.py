@@ -74,6 +74,11 @@ class ApplyStream(asyncio.BufferedProtocol):
         self._reader.limits = limits
 
     @property
+    def waiting_bytes(self) -> int:
+        """What was received and not taken yet."""
+        return self._reader.waiting_bytes
+
+    @property
     def taken_bytes(self) -> int:
         """What the kernel has taken of what was sent, since the connection began."""
         return self._handed_bytes - self._transport.get_write_buffer_size()

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import asking, topic_id, versions
 from tests.support.batches import produced_to
 
-from fairlead.cluster.stream import CHANGED_TOGETHER, _uuid5
+from fairlead.cluster.stream import CHANGED_TOGETHER, uuid5_bytes
 from fairlead.cluster.values import StreamSettings
 from fairlead.protocol.batch import build_batch
 
@@ -153,7 +153,7 @@ async def test_topics_of_several_shards_are_made_together() -> None:
 def test_a_topic_id_is_a_uuid_of_stream_and_incarnation() -> None:
     """UUIDv5, as `uuid` makes it: clients may keep ids over an upgrade."""
     space, name = uuid.uuid4(), uuid.uuid4().hex
-    assert _uuid5(space.bytes, name) == uuid.uuid5(space, name).bytes
+    assert uuid5_bytes(space.bytes, name) == uuid.uuid5(space, name).bytes
 
 
 @pytest.mark.parametrize("version", versions(LIST_OFFSETS))

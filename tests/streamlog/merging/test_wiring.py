@@ -34,8 +34,8 @@ from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading import index
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.index import Tail
-from fairlead.streamlog.state import snapshot
-from fairlead.streamlog.writing import recovery, upkeep
+from fairlead.streamlog.state import effects, snapshot
+from fairlead.streamlog.writing import upkeep
 from fairlead.streamlog.writing.cursors import commit_cursor
 from fairlead.streamlog.writing.topics import delete_topic, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
@@ -205,7 +205,7 @@ def test_what_expires_while_it_is_read_is_not_served_as_a_gap(monkeypatch: pytes
     log.upkeep.ttl_ms = TTL_MS
     clock.pass_ms(10 * TTL_MS)
     log.announced.recent.close()
-    read = log.reader._from_disk
+    read = log.reader._from_disk  # noqa: SLF001 - between the look at the state and that at the disk
 
     def expired_meanwhile(*arguments: Any) -> Any:
         merged(log)
@@ -290,7 +290,7 @@ def test_a_clean_stop_leaves_a_checkpoint_and_the_start_replays_nothing(monkeypa
     assert log.announced.manifest.checkpoint is not None
     assert log.announced.manifest.checkpoint.commit == log.announced.end > log.announced.manifest.merged_end
     with monkeypatch.context() as patch:
-        patch.setattr(recovery, "_replay", lambda *_: pytest.fail("a row was replayed"))
+        patch.setattr(effects, "replay", lambda *_: pytest.fail("a row was replayed"))
         again = opened(log.announced.storage, clock=clock, settings=QUICK)
     assert state_of(again) == state_of(log)
     assert values_at(again, number) == EXPECTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +47,11 @@ async def executor() -> AsyncIterator[ThreadPoolExecutor]:
 
 
 async def opened(
-    storage: Storage, executor: ThreadPoolExecutor, stream_id: bytes = A, settings: Settings = SETTINGS
+    storage: Storage,
+    executor: ThreadPoolExecutor,
+    stream_id: bytes = A,
+    settings: Settings = SETTINGS,
+    on_stop: Callable[[FairleadError], None] | None = None,
 ) -> Shard:
     """A shard on real clocks."""
     return await Shard.open(
@@ -58,6 +62,7 @@ async def opened(
         randomness=SystemRandomness(),
         executor=executor,
         settings=settings,
+        on_stop=on_stop,
     )
 
 
@@ -92,8 +97,7 @@ async def test_a_shard_that_stops_says_so_to_everybody(executor: ThreadPoolExecu
     """Those who wait, those who come, watchers, and whoever asked to be told."""
     storage = MemoryStorage()
     told: list[FairleadError] = []
-    shard = await opened(storage, executor)
-    shard._on_stop = told.append
+    shard = await opened(storage, executor, on_stop=told.append)
     topic = await shard.submit(lambda d: create_topic(d, "ships"))
     watch = shard.watch(topic.number, 0)
     for nth in range(1, 6):
@@ -128,7 +132,7 @@ async def test_a_deleted_topic_wakes_those_who_wait_for_it(executor: ThreadPoolE
     async with shard.watch(topic.number, 1) as watch:
         await shard.submit(lambda d: delete_topic(d, "ships"))
         await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
-    assert shard._watches._of == {}
+    assert shard.watched == 0
     await shard.close()
 
 
@@ -230,8 +234,7 @@ async def test_damage_that_a_reader_finds_stops_the_shard_for_everybody(executor
     await shard.submit(lambda d: produce(d, topic.number, 0, batch_of(b"1" * 100)))
     await shard.close()
     told: list[FairleadError] = []
-    shard = await opened(storage, executor)
-    shard._on_stop = told.append
+    shard = await opened(storage, executor, on_stop=told.append)
     for name in list(storage.list("x/commit/")):
         storage.damage(name, lambda data: data.replace(b"1" * 50, b"2" * 50))
     async with shard.watch(topic.number, 0) as watch:

@@ -309,6 +309,11 @@ class Shard:
         """Be told when a partition moves, by `callback` or by `await watch.wait()`; `close()` it afterwards."""
         return self._watches.add((number, partition), callback)
 
+    @property
+    def watched(self) -> int:
+        """So many watches are open."""
+        return len(self._watches)
+
     def add_listener(self, listener: AnnouncementListener) -> None:
         """Call `listener` after every announcement, on the loop."""
         self._listeners.append(listener)

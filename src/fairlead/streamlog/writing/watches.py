@@ -57,6 +57,9 @@ class Watches:
         self._of.setdefault(key, set()).add(watch)
         return watch
 
+    def __len__(self) -> int:
+        return sum(map(len, self._of.values()))
+
     def remove(self, key: PartitionKey, watch: Watch) -> None:
         """One less; nothing if it was removed before."""
         watches = self._of.get(key)
