@@ -1,4 +1,4 @@
-"""Checking every object of a data directory: what is damaged, missing or not ours. Changes nothing."""
+"""Checks every object of a data directory: what is damaged, missing or not ours. Changes nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Checked:
 
 
 def fsck(storage: Storage, checked: Checked | None = None) -> Iterator[Problem]:
-    """Look at every log of the storage; problems as they are found.
+    """Look at every log of the storage; yields problems as they are found.
 
     Every object that counts is read in full: columns, control rows, and each record batch with its CRC. The cluster's
     own description is not looked at here.
@@ -92,7 +92,7 @@ def _check_end(storage: Storage, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _names(storage: Storage, manifest: Manifest) -> Iterator[str]:
-    """All objects of rows that count, those that the last writer wrote after its manifest included."""
+    """All objects of rows that count, including those that the last writer wrote after its manifest."""
     yield from (segment.name for segment in manifest.segments)
     last = manifest.epochs[-1]
     end = max(last.first, manifest.merged_end)
@@ -115,7 +115,7 @@ def _check_rows(storage: Storage, name: str, checked: Checked) -> Iterator[Probl
 
 
 def _check_batches(columns: Columns) -> Iterator[Problem]:
-    """The first row that does not hold together; more of the same object say nothing new."""
+    """The first row that does not hold together; further ones of the same object say nothing new."""
     for row in columns.rows():
         try:
             _check_row(row)

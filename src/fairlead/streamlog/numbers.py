@@ -1,6 +1,6 @@
 """Topic numbers: 16 * counter + slice, where the slice is that of the topic's name.
 
-A shard counts the topics of each slice on its own and never uses a number twice, so a number says in which slice its
+A shard counts the topics of each slice separately and never uses a number twice, so a number says in which slice its
 rows are sent, and the numbers of a shard stay dense.
 """
 

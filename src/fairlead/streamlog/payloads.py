@@ -1,8 +1,8 @@
 """Payloads of control rows: small JSON objects with a version `v`, read strictly.
 
-Ids are hex. Every payload is a frozen value here; `encode` gives the bytes of the column `batch`, `decode` the value
-back. A version above ours, a missing field or a field of another kind is refused: the writer of the row knew something
-that this program does not.
+Ids are hex. Every payload is a frozen value here; `encode` gives the bytes of the column `batch`, the `decode`
+functions give the value back. A version above ours, a missing field or a field of another kind is refused: the writer
+of the row knew something that this program does not.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class StartPayload:
     """Of a START row, which stands at `base_offset` = S."""
 
     reason: str
-    """Why the records are gone: `ttl`, `deleted-records`, `link` (begins here) or that of a row it was received as."""
+    """Why the records are gone: `ttl`, `deleted-records`, `link` (begins here), or the reason in the received row."""
     log_end: int
     """Where the partition's log ended when the row was made; at least S."""
     history: History
-    """Epoch history of the whole partition up to `log_end`, expired offsets included."""
+    """Epoch history of the whole partition up to `log_end`, including expired offsets."""
     gap_from: int | None = None
-    """None: everything below S is gone here. A number: only [gap_from, S) never came; what is below may exist."""
+    """None: everything below S is gone here. A number: only [gap_from, S) never came; records below it may exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class TopicDeletedPayload:
     name: str
     incarnation: Id
     yielded: bool = False
-    """Nobody deleted it: empty, it made room here for another incarnation of its name. No tombstone is left, and a
-    replica passes the row over and decides by itself."""
+    """Nobody deleted the topic: it was empty and made room here for another incarnation of its name. No tombstone is
+    left, and a replica passes the row over and decides by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ class BehindPayload:
     reason: str | None
     noted_at: int
     refused_in: tuple[int, int] | None = None
-    """Run of the repair that met the reason again, if one did: that repair's last frame does not clear the note."""
+    """Run of the repair that met the reason again, if any: the last frame of that repair does not clear the note."""
     create: Annotated[TopicPayload, WHOLE] | None = None
-    """The topic as its TOPIC row said, where no topic of that incarnation could be made here."""
+    """The topic as its TOPIC row described it, if no topic of that incarnation could be made here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def decode_start(data: bytes | memoryview) -> StartPayload:
     """Payload of a START row.
 
     Raises:
-        CorruptBatch: not such a payload, or of a version that this program does not know.
+        CorruptBatch: these bytes are no such payload, or have a version that this program does not know.
     """
     return _decode(data, Kind.START, _START)
 
@@ -176,9 +176,9 @@ def decode_entry(data: bytes | memoryview) -> EntryPayload:
 
 
 def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview) -> tuple[Any, ...]:
-    """What a control row speaks of: of two rows with equal keys the newer one stands, the older is of no use.
+    """What a control row is about: of two rows with equal keys the newer one counts, the older is of no use.
 
-    START rows have their partition as key only where everything below is gone; a gap stands for itself. So does each
+    The key of a START row is its partition only if everything below is gone; a gap has a key of its own. So has each
     TOPIC row: rows of a partition must not come before the row that made it.
 
     Raises:

@@ -1,8 +1,8 @@
-"""What a row of the log is: record batches, and the control rows by which everything else is remembered.
+"""What a row of the log is: a record batch, or a control row; control rows remember everything else.
 
-A commit, a segment and a frame hold the same rows. `ROW_SCHEMA` is their Arrow form, `Row` the same as a Python value
-where a row is built or replayed one at a time. Payloads of control rows are small JSON objects with a version `v`,
-in the column `batch`; `docs/formats/stream-log.md` lists their fields.
+A commit, a segment and a frame hold the same rows. `ROW_SCHEMA` is their Arrow form; `Row` is the same as a Python
+value, where rows are built or replayed one at a time. Payloads of control rows are small JSON objects with a version
+`v`, in the column `batch`; `docs/formats/stream-log.md` lists their fields.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORMAT_VERSION = 1
 NO_OFFSET = -1
 NO_EPOCH = -1
 NO_TOPIC = 0xFFFFFFFF
-"""Topic number of rows that speak of no topic: positions and settings."""
+"""Topic number of rows that are about no topic: positions and settings."""
 
 
 class Kind(IntEnum):
@@ -36,16 +36,16 @@ class Kind(IntEnum):
     POSITION = 6
     """Local: how far a link's frames have been applied here, by shard and slice of the source."""
     BEHIND = 7
-    """Local: a partition that a link must bring again, or that is set aside; or that it no longer is."""
+    """Local: a partition that a link must bring again or that is set aside, or the end of that state."""
     ENTRY = 8
     """Local: a key and its value in `meta/`: streams, settings, links, upstreams; or its deletion."""
 
 
 LOCAL_KINDS = frozenset({Kind.POSITION, Kind.BEHIND, Kind.ENTRY})
-"""Never sent over a link; a commit of only these wakes no link."""
+"""Kinds that are never sent over a link; a commit with no other rows wakes no link."""
 
 NOT_YET_SENT_KINDS = frozenset({Kind.CURSOR})
-"""Replicated in a later version."""
+"""Kinds that a later version will replicate."""
 
 ROW_SCHEMA = pa.schema(
     [

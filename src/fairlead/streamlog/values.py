@@ -21,7 +21,7 @@ class Topic:
     """16 random bytes, the same in every cluster."""
     partitions: int
     owner: bytes
-    """Id of the one stream that may give offsets to it."""
+    """Id of the one stream that may give offsets to the topic's records."""
     epoch: int = 0
     """Topic epoch: Kafka's leader epoch."""
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Topic:
 
 
 def topic_with(topic: Topic | None, number: int, partition: int) -> Topic:
-    """What was found under `number`, once it is there and has that partition.
+    """The topic that was found under `number`, once it proves to exist and to have that partition.
 
     Raises:
         UnknownTopic, UnknownPartition
@@ -58,7 +58,7 @@ class PartitionState(NamedTuple):
     epoch: int
     """Topic epoch of the newest row; -1 if none was ever appended."""
     history: tuple[tuple[int, int], ...]
-    """(topic epoch, first offset of it), in order; the epoch history that OffsetForLeaderEpoch answers from."""
+    """(topic epoch, its first offset), in order: the epoch history from which OffsetForLeaderEpoch is answered."""
 
     def epoch_before(self, offset: int) -> int:
         """Topic epoch of the record just before `offset`; -1 if there is none."""
@@ -72,9 +72,9 @@ class PartitionState(NamedTuple):
     def end_of_epoch(self, current: int, asked: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest topic epoch that is not above `asked`; (-1, -1) above the newest one.
 
-        The rule of OffsetForLeaderEpoch (KIP-320), as Kafka's `LeaderEpochFileCache.endOffsetFor`: an epoch ends where
-        the next one began, the newest at the end of the log. The topic's `current` epoch counts from the end of the log
-        before its first record, as a new leader's does.
+        The rule of OffsetForLeaderEpoch (KIP-320), as in Kafka's `LeaderEpochFileCache.endOffsetFor`: an epoch ends
+        where the next one began, the newest at the end of the log. Before its first record, the topic's `current` epoch
+        begins at the end of the log, as a new leader's does.
         """
         history = self.history
         if not history or history[-1][0] < current:
@@ -102,7 +102,7 @@ class WriterEpoch:
 
 @dataclass(frozen=True, slots=True)
 class EpochRange:
-    """The commits that count of one writer epoch: [first, end); `end` is None while the epoch is the ruling one."""
+    """The commits of one writer epoch that count: [first, end); `end` is None while the epoch is the ruling one."""
 
     number: int
     id: bytes
@@ -111,9 +111,9 @@ class EpochRange:
 
 
 def epoch_of(epochs: Sequence[EpochRange], commit: int) -> EpochRange | None:
-    """The writer epoch in which a commit lies; None if it was never written in any that counts.
+    """The writer epoch in which a commit lies; None if no epoch has it among the commits that count.
 
-    There are two conventions. A commit that is an object belongs to the epoch that wrote it, which is asked here. A
+    There are two conventions. A commit that is an object belongs to the epoch that wrote it: use this function. A
     position stands for all commits below its `commit` and belongs to the epoch of the last of them: `epoch_before`.
     """
     for epoch in reversed(epochs):
@@ -129,8 +129,8 @@ def epoch_before(epochs: Sequence[EpochRange], commit: int) -> EpochRange:
 
 @dataclass(frozen=True, slots=True)
 class GrantRun:
-    """Number of a grant: (writer epoch of the log under `meta/` of the source's cluster, counter); grows across
-    restarts (decision 0008)."""
+    """Number of a grant: the writer epoch of the log under `meta/` in the source's cluster, and a counter. It grows
+    across restarts (decision 0008)."""
 
     epoch: int
     counter: int
@@ -170,7 +170,7 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Committed offset of a group in a partition: the next record to read."""
+    """Committed offset of a group in a partition: that of the next record to read."""
 
     offset: int
     leader_epoch: int
@@ -182,7 +182,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets [start, end) of a partition that are in the source's history and never reached this copy."""
+    """Offsets [start, end) of a partition that are in the source's history but never reached this copy."""
 
     topic: str
     partition: int
@@ -239,9 +239,9 @@ def stored(row: Row) -> StoredBatch:
 
 
 class NotLoaded(Exception):
-    """A request needs to know rows that are only on disk; whoever seals loads them and asks it again.
+    """A request needs rows that are only on disk; whoever seals loads them and runs the request again.
 
-    Not an answer to anybody: the request has added nothing and stays first in its queue.
+    It is nobody's answer: the request has added nothing and stays first in its queue.
     """
 
     def __init__(self, keys: Iterable[RowKey]) -> None:

@@ -1,9 +1,9 @@
 """Applying a frame: the rows of a source's log become rows here, by the table of `docs/formats/apply.md`.
 
 In: a frame, evaluated while a commit is sealed. Out: rows, the link's position and its notes in the same commit, so a
-position is never recorded before the data. Always true: applying twice changes nothing; what does not fit is noted for
-its partition (*behind*, brought again by a repair; or a conflict, set aside) and holds up no other; a position never
-goes back and never skips.
+position is never recorded before the data. Always true: applying twice changes nothing; a position never goes back and
+never skips. A row that does not fit is noted for its partition (*behind*: a repair brings it again; or a conflict: it
+is set aside) and holds up no other partition.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def apply_frame(draft: Draft, frame: Frame) -> FrameOutcome:
     """Apply a frame to the shard of the draft.
 
     Raises:
-        StorageFull: it brings batches and the disk's reserve is reached; nothing of it was applied.
-        CorruptBatch: it does not name the topics of its rows.
-        NotLoaded: rows on disk must be compared with it; see `Draft`.
+        StorageFull: the frame brings batches and the disk's reserve is reached; nothing of it was applied.
+        CorruptBatch: the frame does not name the topics of its rows.
+        NotLoaded: rows on disk must be compared with the frame; see `Draft`.
     """
     key = (frame.link, frame.shard, frame.slice)
     recorded = draft.state.position(key)

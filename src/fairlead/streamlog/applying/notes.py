@@ -47,8 +47,8 @@ class LinkNotes:
     def note_all(
         self, topic: TopicPayload, partitions: Iterable[int], reason: str, create: TopicPayload | None
     ) -> None:
-        """Note these partitions of a topic, those left out that have a note which says as much. `create`: the topic
-        waits for its name."""
+        """Note these partitions of a topic, except those whose note already says as much. `create`: the topic waits
+        for its name."""
         known = self._draft.state.by_incarnation(topic.incarnation)
         for partition in partitions:
             note = self.of(topic.incarnation, partition)

@@ -1,4 +1,4 @@
-"""The rows of one frame, one after the other, against the state left by those before.
+"""Applies the rows of one frame, one after the other, each to the state that the rows before it left.
 
     last < E                     the same batch stands there: dropped; another one: conflict
     P ≤ E ≤ base, Q fits         appended at its own offsets
@@ -47,7 +47,7 @@ class FrameRows:
         return named
 
     def overlapping(self) -> Iterator[RowKey]:
-        """Offsets of batches that this log seems to hold already, to be compared with what is stored."""
+        """Keys of batches that this log seems to hold already, to be compared with what is stored."""
         for row in self._frame.rows:
             if row.kind == Kind.BATCH:
                 topic = self._draft.state.by_incarnation(self._named(row).incarnation)
@@ -124,7 +124,8 @@ class FrameRows:
             )
 
     def _same(self, topic: Topic, row: Row, state: PartitionState) -> bool:
-        """What stands at the row's offsets is the same; of what has expired or lies in a gap, the epoch is known."""
+        """Whether the same batch stands at the row's offsets; where it expired or lies in a gap, only the epoch is
+        compared."""
         found = self._draft.stored_at(topic.number, row.partition, row.base_offset)
         if found is None:
             return state.epoch_before(row.base_offset + 1) == row.epoch
@@ -161,7 +162,7 @@ class FrameRows:
             return None
 
     def _after_link_began(self, row: Row) -> bool:
-        """Whether what expired was appended when the link was there: then it is a gap, not where the link starts."""
+        """Whether what expired was appended after the link was made: then it is a gap, not where the link starts."""
         created_at = self._frame.link_created_at
         return created_at is not None and row.appended_at > created_at
 

@@ -1,9 +1,14 @@
 """TOPIC and TOPIC_DELETED rows of a frame.
 
-A create row that arrives: its incarnation known, nothing (or a newer version of it); its tombstone known, dropped; its
-name held by another incarnation, one that never held a record yields (both empty: to the smaller stream id), else
-conflict. Whether the arriving one ever held a record is known when its first one comes: until then its create row
-waits in the note.
+When a create row arrives:
+
+    its incarnation is known                         nothing, or a newer version of the topic
+    its tombstone is known                           dropped
+    another incarnation holds its name               the one that never held a record yields; if both are empty, the
+                                                     smaller stream id keeps the name; if neither is, a conflict
+
+Whether the arriving incarnation ever held a record is known when its first one comes: until then its create row waits
+in the note.
 """
 
 from __future__ import annotations
@@ -63,7 +68,7 @@ class TopicRows:
         return payload
 
     def _newer(self, known: Topic, payload: TopicPayload, row: Row) -> None:
-        """A later TOPIC row of an incarnation that is here; partitions never become fewer."""
+        """Apply a later TOPIC row of an incarnation that is here; its partitions never become fewer."""
         if payload.version > known.version and payload.partitions >= known.partitions:
             put_topic(self._draft, topic_of(known.number, payload), self._origin(row), self._frame.source)
             self._set_aside_new_partitions(known, payload)
@@ -81,7 +86,7 @@ class TopicRows:
         put_topic(self._draft, topic, self._origin(row), self._frame.source)
 
     def _wait(self, payload: TopicPayload, reason: str) -> None:
-        """Set an incarnation aside that cannot be made here, remembering its create row."""
+        """Set aside an incarnation that cannot be made here, and remember its create row."""
         self._notes.note_all(payload, range(payload.partitions), reason, payload)
         self._notes.conflicts += 1
 
@@ -107,7 +112,7 @@ class TopicRows:
             return
         known = self._draft.state.by_incarnation(named.incarnation)
         if known is None:
-            # Remembered though it never was here: another path may still bring its create row.
+            # It is remembered though it was never here: another path may still bring its create row.
             number = self._draft.state.next_number(named.name)
             bury(self._draft, _unknown(number, named), self._origin(row), self._frame.source)
             return
@@ -115,8 +120,8 @@ class TopicRows:
         release_waiting(self._draft, known.name)
 
     def _yielded(self, named: FrameTopic, row: Row) -> bool:
-        """The row deletes nothing here: the topic made room in its sender only, or it cannot be read. What made room
-        never held a record there, so nothing of it waits or is missing on this link any more."""
+        """Whether the row deletes nothing here: the topic made room only at its sender, or the row cannot be read. A
+        topic that made room never held a record there, so on this link none of it waits or is missing any more."""
         try:
             payload = payloads.decode_topic_deleted(row.batch)
         except CorruptBatch:

@@ -6,8 +6,8 @@
     columns                as in a commit's file, without Arrow's messages, which follow from the counts
     batches                one after the other
 
-Arrow's schema and row messages would be 1.8 KB a frame, the same in each; on a thin link a lone record's frame is then
-mostly those. The checksum covers the batches too, so that a control row that was changed on the way is found.
+Arrow's schema and row messages would add 1.8 KB to each frame, always the same bytes; on a thin link they would be most
+of a lone record's frame. The checksum covers the batches too, so that a control row changed on the way is found.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def encode_frame_columns(frame: Frame, columns: Columns) -> bytes:
 
 
 def encode_frame_head(frame: Frame, columns: Columns) -> tuple[bytes, Buffer]:
-    """What stands before the batches of a frame with these rows, whose batches need not be loaded: header, columns."""
+    """Header and columns of a frame with these rows, which stand before its batches; these need not be loaded."""
     region, _, _ = format.columns_region(columns)
     return _header(frame, len(columns), columns.batch_bytes()), region
 
@@ -138,7 +138,7 @@ def decode_columns(data: Buffer) -> tuple[Frame, Columns]:
     batches = start + (places.batches if head.rows else 0)
     region = view[start:batches] if head.rows else memoryview(bytes(places.batches))
     try:
-        # Column reads need aligned memory nowhere: numpy takes any address.
+        # No column read needs aligned memory: numpy takes any address.
         columns = format.columns_at(region, places, head.batch_bytes, "frame", 0, data=view[batches:])
     except Damaged as error:
         raise CorruptBatch("frame: the sizes of its batches do not fit") from error
@@ -149,7 +149,7 @@ def decode_frame(data: Buffer) -> Frame:
     """The frame in these bytes; its batches are views of them.
 
     Raises:
-        CorruptBatch: the bytes are not those of a frame, or of a version that this program does not know.
+        CorruptBatch: the bytes are not those of a frame, or have a version that this program does not know.
     """
     frame, columns = decode_columns(data)
     return replace(frame, rows=list(columns.rows()))

@@ -29,13 +29,13 @@ class Repair:
     number: Natural
     partition: Natural
     read_to: Natural
-    """Commits below this one have been read for the partition; the note is cleared only if that is not before the
-    slice's recorded position."""
+    """Commits below this one have been read for the partition; the note is cleared only if this commit is not before
+    the slice's recorded position."""
     last: bool
     """No further rows of this repair follow."""
     end: Natural = 0
-    """Where the partition's log ends after the rows of this repair so far; the note is cleared only if the replica has
-    come that far, so that a frame that was lost on the way is noticed. 0: not known."""
+    """Where the partition's log ends after the rows of this repair so far. The note is cleared only if the replica has
+    come that far, so that the loss of a frame on the way is noticed. 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,6 @@ class Frame:
     rows: Sequence[Row]
     repair: Repair | None = None
     link_created_at: int | None = None
-    """When the link was made, milliseconds since 1970 by the source's clock. What expired at the source unsent and was
-    appended after that is a gap also where the replica never held the partition; before it, the link's start. None:
-    not known, a start."""
+    """When the link was made, milliseconds since 1970 by the source's clock. Records that expired unsent at the source
+    are a gap if they were appended after this, even where the replica never held the partition; if they were appended
+    before, the link just starts behind them. None: not known, taken as a start."""

@@ -13,7 +13,7 @@ from fairlead.streamlog.values import epoch_of
 
 
 class Replaced(NamedTuple):
-    """Objects that a manifest no longer needs: to be deleted ten minutes after it."""
+    """Objects that a manifest no longer needs; they are deleted ten minutes after it."""
 
     names: tuple[str, ...]
     commits: tuple[CommitRange, ...] = ()
@@ -35,7 +35,7 @@ def replaced_by(before: Manifest, after: Manifest, result: MergeResult) -> Repla
 
 def unreferenced(storage: Storage, manifest: Manifest) -> list[str]:
     """Objects of the log that the ruling manifest does not name: left by merges that were never installed, by deletes
-    that a crash cut off, by writers that were fenced. Claims are never among them. Lists."""
+    that a crash cut off, by writers that were fenced. Claims are never among them. Lists the storage."""
     needed = {segment.name for segment in manifest.segments} | {manifest.name}
     if manifest.checkpoint is not None:
         needed.add(manifest.checkpoint.name)

@@ -13,12 +13,14 @@ from fairlead.streamlog.rows import LOCAL_KINDS, Row
 from fairlead.streamlog.values import LogObject
 
 TOMBSTONE_MS: Final = 30 * 86_400_000
+"""Merging keeps a tombstone at least this long; see `docs/formats/stream-log.md`."""
 SEGMENT_BYTES_MAX: Final = 256_000_000
+"""Largest segment, unless a single row is larger; the disk's reserve leaves room for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeJob:
-    """Make the run [first, end) anew out of `inputs`; whatever else a manifest names of the run stays."""
+    """Make the run [first, end) anew out of `inputs`; other objects that a manifest names for the run stay."""
 
     prefix: str
     stream_id: bytes
@@ -29,7 +31,7 @@ class MergeJob:
     planned_at: int
     """`appended_at` of now, milliseconds."""
     commits: tuple[CommitRange, ...] = ()
-    """Inputs too, behind the segments."""
+    """More inputs, which come after the segments."""
     at_begin: bool = False
     """The run is the log's first, so nothing lies before it that a deletion must still undo."""
     cut_off_ms: int | None = None
@@ -39,9 +41,9 @@ class MergeJob:
     compact: frozenset[int] = frozenset()
     """Topic numbers that never expire."""
     whole_run: bool = False
-    """`inputs` are all that stands for the run, so something must be left in its place, if only an empty segment."""
+    """`inputs` are all that stands for the run, so its place must be filled, if only by an empty segment."""
     histories: tuple[tuple[int, int, History], ...] = ()
-    """(topic number, partition, its epoch history), where it is another than epoch 0 from offset 0 on."""
+    """(topic number, partition, its epoch history), unless the history is only epoch 0 from offset 0 on."""
     tombstone_ms: int = TOMBSTONE_MS
     links_passed: int = 0
     """Every link has sent all commits below this one."""
@@ -50,14 +52,14 @@ class MergeJob:
     """An input is left as it is if less than this part of its bytes belongs to deleted topics. 0: all are rewritten."""
     checkpoint: CheckpointEntry | None = None
     replay: tuple[LogObject, ...] = ()
-    """What lies before `first`: the new checkpoint needs what is not in the old one, or all if that is damaged."""
+    """Objects before `first`: the new checkpoint needs the rows that the old one lacks, or all if that is damaged."""
     make_checkpoint: bool = False
     """A checkpoint of the state at `end` is wanted."""
 
     def forgets(self, row: Row) -> bool:
         """Whether a deletion may be dropped: nothing lies before it, and all who must know of it do.
 
-        A checkpoint that goes on ruling is one of these: what it holds and the log no longer deletes would come back.
+        A checkpoint that goes on ruling must know too: what it holds would come back once the log no longer deletes it.
         """
         if not self.at_begin or not self._checkpoint_knows(row):
             return False
@@ -78,15 +80,15 @@ class MergeResult:
     planned_at: int
     added: tuple[SegmentEntry, ...]
     removed: tuple[str, ...]
-    """Segments that `added` stands for beside all commits of the job; to be deleted ten minutes after the manifest."""
+    """Segments that `added` replaces, as it does all commits of the job; deleted ten minutes after the manifest."""
     starts: int
-    """So many `start` rows were made; they are in `control`."""
+    """How many `start` rows were made; they are in `control`."""
     control: str | None
     """Name of the new segment of control rows."""
     checkpoint: CheckpointEntry | None = None
     """A new one; None: the old one still holds."""
     kept: tuple[str, ...] = ()
-    """Segments that were looked at for deleted topics and are left as they are."""
+    """Segments that were searched for deleted topics and are left as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class MergeFailure:
 
     @staticmethod
     def of(error: FairleadError) -> MergeFailure:
-        """What is told of an error."""
+        """The failure to report for an error."""
         if isinstance(error, Missing):
             return MergeFailure("missing", error.name)
         if isinstance(error, Damaged):
@@ -113,7 +115,7 @@ class MergeFailure:
         return MergeFailure("unavailable", why=str(error))
 
     def error(self) -> FairleadError:
-        """The error that it tells of."""
+        """The error that this failure reports."""
         if self.kind == "missing":
             return Missing(self.name)
         if self.kind == "damaged":
@@ -124,5 +126,5 @@ class MergeFailure:
 
 
 JOB: Final = JsonForm(MergeJob)
-"""What the merger's pipe carries, a line each."""
+"""A job's line on the merger's pipe; `ANSWER` is the line that comes back."""
 ANSWER: Final[JsonForm[MergeResult | MergeFailure]] = JsonForm(MergeResult | MergeFailure)  # type: ignore[arg-type]

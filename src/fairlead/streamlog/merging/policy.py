@@ -1,11 +1,11 @@
 """When to merge what, and what a manifest says afterwards; pure.
 
-In this order: runs whose data has expired, commits that wait, runs with deleted topics, small neighbouring runs. Runs
-grow by factors of 8, so that a row is rewritten about three times on its way to the largest segment. A run holds no
-data whose `appended_at` spans more than an eighth of the time-to-live: it expires as a whole, at most that much late.
+The order is: runs whose data has expired, commits that wait, runs with deleted topics, small neighbouring runs. Runs
+grow by factors of 8, so that a row is rewritten about three times on its way to the largest segment. The `appended_at`
+of a run's data spans at most an eighth of the time-to-live: the run expires as a whole, at most that much late.
 
-While space is short, deleted topics come before commits and runs are not joined; and since a job's inputs stay for a
-grace after it, none but expiry (which writes control rows alone) may write more than the room that is left.
+While space is short, deleted topics come before commits, and runs are not joined. A job's inputs stay for a grace after
+it, so no job may write more than the room that is left, except expiry, which writes only control rows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ from fairlead.streamlog.payloads import History
 from fairlead.streamlog.values import LogObject
 
 FAN: Final = 8
+"""Fewer neighbouring runs of about one size than this are not joined; see above."""
 SPAN_PARTS: Final = 8
+"""The data of a run spans at most this fraction (an eighth) of the time-to-live; see above."""
 RECLAIM_SHARE: Final = 0.25
+"""A segment is rewritten for its deleted topics once they have this part of its bytes."""
 RECLAIM_WAIT_MS: Final = 600_000
+"""Deleted topics are dropped no sooner than this after their deletion, unless space is short."""
 COMMIT_BYTES: Final = 4096
 """What a commit takes on disk besides its batches."""
 
@@ -64,15 +68,15 @@ class Now:
     """From the expiry guard; None: nothing expires now."""
     stream_id: bytes
     links_passed: int
-    """Every link has sent the commits below; the end of the log where there is no link."""
+    """Every link has sent the commits below this one; the end of the log if there is no link."""
     deleted: Mapping[int, int] = field(default_factory=dict)
     """Topic number → when it was deleted (`appended_at`), of all tombstones known."""
     compact: frozenset[int] = frozenset()
     histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
     urgent: bool = False
-    """Space is short: deleted topics are dropped at once, whatever their share, and before anything else is merged."""
+    """Space is short: deleted topics are dropped at once, whatever their share, before commits are merged."""
     room_bytes: int | None = None
-    """What a job may write at most, since its inputs go only after a grace; None: as much as it likes."""
+    """The most that a job may write, since its inputs are deleted only after a grace; None: no limit."""
     make_checkpoint: bool = True
     """If commits are merged, make a checkpoint too."""
 
@@ -118,7 +122,7 @@ def plan(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: Mer
 
 
 def _within(settings: MergeSettings, now: Now) -> MergeSettings:
-    """Segments no larger than what a job may write."""
+    """The settings with segments no larger than what a job may write."""
     if now.room_bytes is None or now.room_bytes >= settings.segment_bytes_max:
         return settings
     return replace(settings, segment_bytes_max=max(now.room_bytes, 0))
@@ -147,7 +151,7 @@ def _job(
 
 
 def _expiry(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: MergeSettings) -> MergeJob | None:
-    """The first run with data that has expired as a whole: that data and the control rows, nothing else."""
+    """A job for the first run with data that has expired as a whole: that data and the control rows, nothing else."""
     if now.cut_off_ms is None:
         return None
     for run in found:
@@ -160,7 +164,7 @@ def _expiry(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: 
 
 
 def _may_expire(segment: SegmentEntry, now: Now) -> bool:
-    """Not a segment of exempt topics only, which an expiry before this one has left."""
+    """False for a segment of exempt topics only, which an earlier expiry left."""
     return not now.compact or segment.newest_at >= segment.expired_to
 
 
@@ -179,7 +183,7 @@ def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings:
     job = _job(manifest, start, end, (), now, settings)
     job = replace(job, commits=manifest.commit_ranges(start, end), whole_run=True)
     known = manifest.checkpoint
-    # One that was put at a clean stop may be of a later commit: an earlier state cannot be made from it.
+    # A checkpoint of a clean stop may stand at a later commit: an earlier state cannot be made from it.
     if not now.make_checkpoint or (known is not None and known.commit > end):
         return job
     return replace(job, make_checkpoint=True, replay=tuple(manifest.objects(manifest.begin, start)))
@@ -207,7 +211,7 @@ def _too_long(span_ms: int, now: Now) -> bool:
 
 
 def _reclaim(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: MergeSettings) -> MergeJob | None:
-    """The first run that was not looked at since a topic was deleted that may have rows in it."""
+    """A job for the first run that may hold rows of a topic deleted since the run was last looked at."""
     if not now.deleted:
         return None
     before = now.now_ms - (1 if now.urgent else RECLAIM_WAIT_MS)
@@ -231,7 +235,7 @@ def _touched(segment: SegmentEntry, newest: Mapping[int, int]) -> bool:
 
 
 def _tier(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: MergeSettings) -> MergeJob | None:
-    """Eight neighbours of about one size that fit one run."""
+    """A job that joins eight neighbours or more of about one size that fit one run."""
     unit = settings.segment_bytes_max // FAN**2
     for level in range(3):
         largest = unit * FAN**level
@@ -246,7 +250,7 @@ def _tier(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: Me
 def _neighbours(
     found: Sequence[CommitRun], largest: int, now: Now, settings: MergeSettings
 ) -> Iterable[list[CommitRun]]:
-    """Stretches of runs none of which is larger than `largest`, that fit one run by size and time."""
+    """Stretches of neighbouring runs, none larger than `largest`, that together fit one run by size and time."""
     group: list[CommitRun] = []
     for run in found:
         if run.bytes > largest or not _fits([*group, run], now, settings):

@@ -21,7 +21,9 @@ from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import ANSWER, JOB, MergeFailure, MergeJob, MergeResult
 
 LINE_BYTES_MAX: Final = 1 << 30
+"""Longest answer line that the server reads from the pipe."""
 NICENESS: Final = 5
+"""The merging process has a lower priority than the server, which answers clients."""
 
 
 class MergerProcess:
@@ -43,7 +45,7 @@ class MergerProcess:
 
         Raises:
             Damaged, StorageFull: as the job met them.
-            StorageUnavailable: so too, or the process died; the next job starts another.
+            StorageUnavailable: as the job met it, or the process died; the next job starts another.
             Closed: `close` was called.
         """
         async with self._turn:
@@ -97,7 +99,7 @@ class MergerProcess:
         self._process = None
 
     async def close(self) -> None:
-        """End the process, in the middle of a job too: what it wrote is not named by any manifest."""
+        """End the process, even in the middle of a job: no manifest names what it wrote."""
         self._closed = True
         process = self._process
         if process is not None and process.returncode is None:
@@ -107,7 +109,7 @@ class MergerProcess:
 
 @lru_cache(maxsize=1)
 def _opened(root: str) -> LocalStorage:
-    """The same for all jobs: it remembers what lies in packs."""
+    """The storage, one for all jobs: it remembers what lies in packs."""
     return LocalStorage(Path(root))
 
 
@@ -121,7 +123,7 @@ def _answer(root: str, line: bytes) -> MergeResult | MergeFailure:
 
 
 def main() -> None:
-    """Answer lines until stdin closes."""
+    """Answer jobs until stdin closes."""
     os.nice(NICENESS)
     output = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints cannot break the pipe

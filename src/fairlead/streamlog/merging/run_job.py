@@ -1,8 +1,8 @@
 """Carrying out a merge job: read the inputs, write segments and, if wanted, a checkpoint.
 
-Memory: inputs that are commits, the columns and control rows of segments, one output segment, and 8 MB of what is being
-gathered. Nothing that is written here is read before a manifest names it, so an attempt that fails leaves only objects
-to be swept.
+Memory holds the inputs that are commits, the columns and control rows of segments, one output segment, and 8 MB of what
+is being gathered. Nothing written here is read before a manifest names it, so a failed attempt leaves only objects to
+be swept.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
 
 GATHER_BYTES: Final = 8 << 20
+"""How much of the batches is gathered in memory at a time."""
 LARGE_BYTES: Final = 16 << 10
-"""Batches of such a size are written from where they lie; smaller ones cost less if they are copied together first."""
+"""Batches of this size or more are written from where they lie; smaller ones cost less if they are copied together."""
 ROW_BYTES: Final = 110
 """What a row costs in a segment besides its batch, rounded up."""
 
@@ -80,7 +81,7 @@ class _Merge:
         )
 
     def _open_commits(self) -> Iterator[Columns]:
-        """Each as a whole: its rows go to many places, and reading them one by one costs three times as much."""
+        """Each commit, read as a whole: its rows go to many places, and reading them singly costs three times more."""
         for commits in self.job.commits:
             for item in commits.objects(self.job.prefix):
                 yield format.read_whole(self.storage.get(item.name), item.name)
@@ -92,7 +93,7 @@ class _Merge:
             raise Damaged(f"{self.job.prefix}, commits [{self.job.first}, {self.job.end})", str(error)) from error
 
     def _worth_it(self, inputs: list[Columns]) -> list[Columns]:
-        """Inputs that are rewritten: all, or those of which enough belongs to deleted topics."""
+        """Inputs that are rewritten: all, or those in which deleted topics have enough bytes."""
         if not self.job.reclaim_share:
             return inputs
         return [columns for columns in inputs if self._deleted_share(columns) >= self.job.reclaim_share]
@@ -109,7 +110,7 @@ class _Merge:
             yield self._write("data", chosen.columns, self._encoded_columns(chosen.columns, gathered))
 
     def _gather(self, rows: LocatedRows) -> Sequence[Buffer]:
-        """The batches in order: those of commits where they lie if they are large, all others side by side."""
+        """The batches in order: large ones of commits are left where they lie, all others are put side by side."""
         large = rows.columns.batch_bytes() >= LARGE_BYTES * len(rows.columns)
         if not large or any(rows.objects[place].data is None for place in np.unique(rows.object).tolist()):
             return [_joined(load(self.storage, rows).runs())]
@@ -117,7 +118,7 @@ class _Merge:
         return [_view(rows.objects[place], position, size) for place, position, size in places]
 
     def _write_control(self, merged: Merged, *, all_inputs: bool) -> list[SegmentEntry]:
-        """The control rows. Where a run keeps no row at all, an empty segment says that its commits were merged."""
+        """Write the control rows. If a run keeps no row at all, an empty segment says that its commits were merged."""
         empty_run = all_inputs and self.job.whole_run and not len(merged.data)
         if not merged.control and not empty_run:
             return []
@@ -145,7 +146,7 @@ class _Merge:
             size,
             int(times.min()),
             int(times.max()),
-            job.planned_at - 1,  # a topic that is deleted in this very millisecond was not looked at
+            job.planned_at - 1,  # a topic deleted in this very millisecond was not looked at
             job.cut_off_ms or 0,
             count_slices(columns),
         )
@@ -172,7 +173,7 @@ class _Merge:
         return CheckpointEntry(name, commit)
 
     def _base(self) -> tuple[ShardState, int] | None:
-        """State of the old checkpoint and its commit. One that is lost or damaged is only a shortcut that is lost."""
+        """State of the old checkpoint and its commit; None if it is lost or damaged, since it is only a shortcut."""
         entry = self.job.checkpoint
         if entry is None:
             return None
@@ -200,7 +201,7 @@ def _joined(pieces: Sequence[memoryview]) -> Buffer:
 
 
 def count_slices(columns: Columns) -> tuple[SliceCount, ...]:
-    """Rows, bytes and records by slice; what is never sent comes last."""
+    """Rows, bytes and records by slice; rows that are never sent come last."""
     slices = np.where(sendable(columns), slices_of_numbers(columns.topic), SLICES).astype(np.int64)
     records = np.where(columns.kind == Kind.BATCH, columns.last_offset - columns.base_offset + 1, 0)
     counts = [

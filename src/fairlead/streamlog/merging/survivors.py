@@ -1,9 +1,9 @@
 """What stays of a run of commits when it is merged: a pure function of its rows.
 
-Comes in: rows of a run [first, end), the cut-off of expiry, topics that are deleted or exempt. Goes out: the record
-batches that stay, sorted by (slice, topic, partition, base_offset), and the control rows, with a `start` row for each
-partition of which records were dropped. Always true: replaying what stays gives the state that replaying everything
-gave, except that expired records are gone; a row keeps its commit and its place in it.
+In: rows of a run [first, end), the cut-off of expiry, topics that are deleted or exempt. Out: the record batches that
+stay, sorted by (slice, topic, partition, base_offset), and the control rows, with a `start` row for each partition that
+lost records. Always true: replaying what stays gives the state that replaying everything gave, except that expired
+records are gone; a row keeps its commit and its place in it.
 
 Why each rule: `docs/formats/stream-log.md`, merging; cases F5 and F8.
 """
@@ -39,7 +39,7 @@ class Merged:
     data: NDArray[np.int64]
     """Places, in the input, of the record batches that stay, in the order of a segment."""
     control: list[Row]
-    """All other rows, in the order of a segment, those made here included."""
+    """All other rows, in the order of a segment, including those made here."""
     starts: list[Row]
     """Those made here, because records before them were dropped."""
 
@@ -63,7 +63,7 @@ def merge(storage: Storage, rows: LocatedRows, job: MergeJob) -> Merged:
 
 
 def deleted_rows(columns: Columns, deleted: Iterable[int]) -> NDArray[np.bool_]:
-    """Rows of incarnations that are deleted, here or in these rows; all but the tombstones."""
+    """Rows of incarnations that `deleted` or these rows say are deleted, except the tombstones."""
     tombstone = columns.kind == Kind.TOPIC_DELETED
     numbers = np.union1d(np.fromiter(deleted, np.uint32), columns.topic[tombstone])
     found: NDArray[np.bool_] = np.isin(columns.topic, numbers) & ~tombstone & (columns.topic != NO_TOPIC)
@@ -116,8 +116,8 @@ def _joined(own: History, other: Iterable[tuple[int, int]]) -> History:
 
 
 def _starts(expired: Columns, histories: Mapping[PartitionKey, History]) -> list[Row]:
-    """One row for each partition of which rows expire, in the place of the last one that does, and with its origin and
-    way: where its batches are not sent, a `start` row would declare a gap that another link fills."""
+    """One row for each partition with rows that expire, in the place of the last of them. It has that row's origin and
+    way: where batches like that one are not sent, a `start` row would declare a gap that another link fills."""
     if not len(expired):
         return []
     order = np.lexsort((expired.row, expired.commit, expired.partition, expired.topic))
@@ -155,7 +155,7 @@ def _start(expired: Columns, first: int, last: int, histories: Mapping[Partition
 
 
 def _epochs(rows: Columns, first: int, last: int) -> list[tuple[int, int]]:
-    """(topic epoch, its first offset) of one partition's rows. Epoch 0 is a topic's first: it begins at 0."""
+    """(topic epoch, its first offset) of one partition's rows. Epoch 0 is a topic's first, so it begins at 0."""
     epochs, places = np.unique(rows.epoch[first : last + 1], return_index=True)
     offsets = rows.base_offset[first + places]
     return [
@@ -192,7 +192,7 @@ def _fold_starts(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _fold_topics(rows: Iterable[Row]) -> Iterator[Row]:
-    """The first and the newest row of a topic, and those that rows between may depend on: a batch of partition 7 means
+    """The first and the newest row of a topic, and those that other rows may depend on: a batch of partition 7 means
     nothing before the row that added the partition."""
     for group in _groups(rows):
         shape: tuple[Any, ...] | None = None
@@ -205,7 +205,7 @@ def _fold_topics(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _fold_tombstones(rows: Sequence[Row], job: MergeJob) -> Iterator[Row]:
-    """Tombstones that are young or that a link has not passed, and of each slice the one with the highest number, so
+    """Tombstones that are young or that a link has not passed, and in each slice the one with the highest number, so
     that no number is given out again."""
     newest = {row.topic: row for row in rows}
     highest = {slice_of_number(number): number for number in sorted(newest)}
@@ -215,7 +215,7 @@ def _fold_tombstones(rows: Sequence[Row], job: MergeJob) -> Iterator[Row]:
 
 
 def _fold_values(rows: Iterable[Row], job: MergeJob) -> Iterator[Row]:
-    """Of cursors, positions, notes and entries the newest row of each key; no deletion that undoes nothing."""
+    """The newest row of each key of cursors, positions, notes and entries, without deletions that undo nothing."""
     newest = {payloads.control_key(row.kind, row.topic, row.partition, row.batch): row for row in rows}
     for row in newest.values():
         if not (_deletes(row) and job.forgets(row)):

@@ -84,7 +84,7 @@ def read(data: Buffer, name: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
     """Tables and meta of a checkpoint; arrays are read-only views.
 
     Raises:
-        Damaged: the bytes are not those of a checkpoint, or of a version that this program does not know.
+        Damaged: the bytes are not those of a checkpoint, or have a version that this program does not know.
     """
     view = memoryview(data).cast("B")
     try:

@@ -18,7 +18,7 @@ _NUMBERS: Final = tuple(name for name in layout.DTYPES if name not in layout.NUL
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Rows as numpy arrays, one value a row; the batches' bytes only if `data` is there."""
+    """Rows as numpy arrays, one value per row; the batches' bytes are there only if `data` is."""
 
     name: str
     """Of the object, for errors; empty if it has none."""
@@ -49,7 +49,7 @@ class Columns:
     """The object's bytes from `data_position` on."""
     data_position: int = 0
     control: int = 0
-    """Checksum that the control rows of the whole object have."""
+    """Checksum of the control rows of the whole object."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -62,7 +62,7 @@ class Columns:
         return self.data[start : start + int(self.size[place])]
 
     def rows(self) -> Iterator[Row]:
-        """All rows in order. A record batch is a view, a control row's payload is `bytes`; both empty if not loaded."""
+        """All rows in order; a batch is a view, a control row's payload `bytes`, and both are empty if not loaded."""
         batches = self._batches()
         numbers = [getattr(self, name).tolist() for name in _NUMBERS]
         ids = [_id_list(self.origin, self.origin_set), _id_list(self.via, self.via_set)]
@@ -112,7 +112,7 @@ class Columns:
 
 
 ARRAYS: Final = tuple(field.name for field in fields(Columns) if str(field.type).startswith("NDArray"))
-"""Names of the columns that have one value a row."""
+"""Names of the columns that have one value per row."""
 
 
 def _id_list(values: NDArray[np.void], is_set: NDArray[np.bool_]) -> list[bytes | None]:

@@ -1,12 +1,12 @@
 """Bytes of a commit or segment: an Arrow IPC file with one record batch of rows, the column `batch` last.
 
 The footer says version, kind of object, rows, bytes of batches, commits [first, end), the crc32c of these and of
-every byte before the first batch, and that of the payloads of control rows. All other bytes follow from these, so a
-change of any byte but those of a record batch is found on reading; a record batch has Kafka's own CRC-32C and is
-checked where it is used. `docs/formats/stream-log.md` has the table.
+every byte before the first batch, and that of the payloads of control rows. All other bytes follow from these, so
+reading finds a change of any byte outside a record batch. A record batch has Kafka's own CRC-32C and is checked where
+it is used. `docs/formats/stream-log.md` has the table.
 
-How the format changes: another schema, order or meaning is another `FORMAT_VERSION`; a program reads the versions it
-names and refuses the others, naming both. Within a version nothing changes.
+How the format changes: another schema, order or meaning is another `FORMAT_VERSION`; a program reads the versions that
+it knows and refuses the others with a message that names both. Within a version nothing changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fairlead.streamlog.rows import FORMAT_VERSION, Kind, Row
 
 ObjectKind = Literal["commit", "segment"]
 READ_WHOLE_BYTES: Final = 64 * 1024
-"""An object up to this size is read in one piece also where only its columns are asked for."""
+"""An object up to this size is read in one piece, even if only its columns are wanted."""
 _HEAD_CHECKSUM: Final = crc32c.crc32c(layout.FILE_HEAD)
 _NO_ID: Final = bytes(16)
 
@@ -53,7 +53,7 @@ def encode_columns(
 ) -> list[Buffer]:
     """The same from columns, with the batches' bytes in any number of pieces.
 
-    The rows are all record batches, or none is.
+    Either all rows are record batches or none is.
     """
     region, places, nulls = columns_region(columns)
     record_batches = np.count_nonzero(columns.kind == Kind.BATCH)
@@ -100,7 +100,7 @@ def columns_of_rows(rows: Sequence[Row]) -> tuple[bytearray, layout.Plan, tuple[
 
 
 def columns_region(columns: Columns) -> tuple[bytearray, layout.Plan, tuple[int, ...]]:
-    """The same of columns."""
+    """The same as `columns_of_rows`, of columns."""
     values = {name: getattr(columns, name) for name in layout.DTYPES}
     return _region(len(columns), values, {"origin": columns.origin_set, "via": columns.via_set})
 
@@ -124,7 +124,7 @@ def read_whole(data: Buffer, name: str = "") -> Columns:
     """The rows of an object whose bytes are all there; nothing is copied.
 
     Raises:
-        Damaged: the bytes are not those of a commit or segment, or of a version that this program does not know.
+        Damaged: the bytes are not those of a commit or segment, or have a version that this program does not know.
     """
     view = memoryview(data).cast("B")
     meta = _meta(view[-(layout.FOOTER.length + layout.TAIL_LENGTH) :], view.nbytes, name)
@@ -132,7 +132,7 @@ def read_whole(data: Buffer, name: str = "") -> Columns:
 
 
 def read_columns(storage: Storage, name: str) -> Columns:
-    """The rows without their batches (which are loaded all the same where the object is small).
+    """The rows without their batches (which are loaded anyway if the object is small).
 
     Raises:
         Damaged: as `read_whole`.
@@ -218,10 +218,10 @@ def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool
 
 
 def check_control(columns: Columns) -> Columns:
-    """The same columns, of a whole object with its batches, if the payloads of control rows are what was written.
+    """The same columns, of a whole object with its batches, once the payloads of control rows prove as written.
 
     Raises:
-        Damaged: they are not.
+        Damaged: the payloads are not what was written.
     """
     places = np.flatnonzero(columns.kind != Kind.BATCH).tolist()
     if checksum_of(columns.batch(place) for place in places) != columns.control:
@@ -241,7 +241,7 @@ def columns_at(
     end: int = 0,
     control: int = 0,
 ) -> Columns:
-    """Columns over a region of bytes, of an object whose batches begin at `start` and, if they are loaded, are `data`.
+    """Columns over a region of bytes, of an object whose batches begin at `start`; `data` are the batches, if loaded.
     Raises: Damaged."""
     arrays: dict[str, Any] = layout.arrays(region, places)
     offsets = arrays.pop("offsets")

@@ -1,6 +1,6 @@
 """Where each byte of an Arrow file or stream of rows lies, so that both are written and read without building objects.
 
-The schema is fixed, so all of an Arrow IPC file but the numbers in it is fixed too. pyarrow writes one sample at
+The schema is fixed, so everything in an Arrow IPC file except its numbers is fixed too. pyarrow writes one sample at
 import; its flatbuffers are kept as templates, into which a file's own numbers are set. Any Arrow reader opens the
 result (the tests do it with pyarrow), and a file that differs in one byte from what its numbers imply is damaged.
 
@@ -93,7 +93,7 @@ class FileMeta:
     first: int
     end: int
     checksum: int
-    """crc32c of everything before the first batch, and then of the values above and below."""
+    """crc32c of everything before the first batch, followed by the other values here."""
     control: int
     """crc32c of the payloads of all control rows, one after the other."""
 
@@ -215,7 +215,7 @@ class _FooterTemplate:
         return bytes(filled)
 
     def texts(self, footer: bytes) -> dict[str, str]:
-        """The texts of a footer that `fill` made, by key; of any other footer anything, so compare it with `fill`'s.
+        """The texts of a footer that `fill` made, by key. For another footer they mean nothing: compare with `fill`'s.
 
         Raises:
             ValueError: `fill` did not make it.
@@ -247,12 +247,12 @@ def footer_texts(footer: bytes) -> dict[str, str]:
 
 
 def file_size(rows: int, batch_bytes: int) -> int:
-    """Length in bytes of a file with so many rows and bytes of batches."""
+    """Length in bytes of a file with this many rows and bytes of batches."""
     return COLUMNS_START + padded(plan(rows).batches + batch_bytes) + len(END_MARK) + FOOTER.length
 
 
 def arrays(data: memoryview, places: Plan) -> dict[str, NDArray[Any]]:
-    """Views of the columns by name, of the validity bits as `<name>_set`, of the batches' places as `offsets`."""
+    """Views by name: of the columns, of their validity bits as `<name>_set`, of the batches' places as `offsets`."""
     found: dict[str, NDArray[Any]] = {}
     for part in places.parts:
         found[part.name] = np.frombuffer(data, DTYPES[part.name], places.rows, part.values)

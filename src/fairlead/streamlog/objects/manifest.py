@@ -1,7 +1,7 @@
 """Which objects a shard's log consists of: `manifest/<e>/<k>`, the highest (e, k) rules.
 
 A manifest says which commits of each writer epoch count, which segments stand for the commits [begin, merged_end),
-and where a checkpoint is. Commits from merged_end on are objects of their own; of the ruling manifest's epoch they
+and where a checkpoint is. Commits from merged_end on are objects of their own; those of the ruling manifest's epoch
 count up to the first missing number. A run of commits [first, end) may be several segments: data by topic, and
 control rows. Stored as JSON, read strictly, with a checksum.
 """
@@ -27,7 +27,8 @@ SegmentKind = Literal["data", "control"]
 
 @dataclass(frozen=True, slots=True)
 class SliceCount:
-    """Rows of one slice in a segment that may be sent, the bytes of their batches and payloads, and the records."""
+    """The rows of one slice in a segment that may be sent, with the bytes of their batches and payloads, and their
+    records."""
 
     rows: Natural
     bytes: Natural
@@ -49,20 +50,20 @@ class SegmentEntry:
     """Smallest `appended_at` of its rows, milliseconds."""
     newest_at: int
     cleaned_at: int
-    """`appended_at` up to which deletions of topics have been looked at: their rows are gone, or too few to matter."""
+    """Topics deleted up to this `appended_at` have been looked for: their rows are gone, or too few to matter."""
     expired_to: int
-    """The cut-off of expiry when it was made: rows appended before are exempt from it."""
+    """The cut-off of expiry when the segment was made: rows in it that were appended before are exempt from expiry."""
     slices: tuple[Annotated[SliceCount, AS_ARRAY], ...]
     """16 slices, then the rows that are never sent."""
 
     @property
     def object(self) -> LogObject:
-        """The segment as a reader is told of it."""
+        """The segment in the form that readers are told."""
         return LogObject(self.name, self.first, self.end, segment=True)
 
 
 class CommitRange(NamedTuple):
-    """Commits [first, end) that one writer epoch wrote: names of as many objects, which nobody needs to write down."""
+    """Commits [first, end) that one writer epoch wrote; each is an object whose name follows from these numbers."""
 
     epoch: int
     first: int
@@ -90,11 +91,11 @@ class Manifest:
     epoch: int
     k: int
     epochs: tuple[EpochRange, ...]
-    """Of every writer epoch that ever was; the last one is this manifest's own and has no end."""
+    """Ranges of all writer epochs there ever were; the last one is this manifest's own and has no end."""
     segments: tuple[SegmentEntry, ...] = ()
-    """By (first, kind, name)."""
+    """Sorted by (first, kind, name)."""
     begin: int = 0
-    """The first commit that anything is known of."""
+    """The first commit of which anything is known."""
     checkpoint: CheckpointEntry | None = None
 
     @property
@@ -152,7 +153,7 @@ class _Body:
     begin: Natural
     epochs: tuple[tuple[Natural, Id, Natural, Natural | None], ...]
     segments: tuple[Annotated[SegmentEntry, AS_ARRAY], ...]
-    """Arrays, since there may be thousands, and without the prefix with which all their names begin."""
+    """Stored as arrays, since there may be thousands, and without the prefix with which all their names begin."""
     checkpoint: Annotated[CheckpointEntry, AS_ARRAY] | None
     prefix: str
 
@@ -185,7 +186,7 @@ def decode(data: bytes, name: str) -> Manifest:
     """The manifest in an object.
 
     Raises:
-        Damaged: not a manifest, of another version, or one that contradicts its name or itself.
+        Damaged: the object is no manifest, has another version, or contradicts its name or itself.
     """
     try:
         body = _BODY.read(data)
@@ -217,7 +218,7 @@ def _manifest(body: _Body) -> Manifest:
 
 
 def _check(manifest: Manifest) -> None:
-    """Epochs grow and touch, the last is open and our own; segments' runs touch and each is listed in order."""
+    """Check that epochs grow and touch, the last being open and our own, and that runs touch and are in order."""
     for before, after in zip(manifest.epochs, manifest.epochs[1:], strict=False):
         if before.number >= after.number or before.end is None or not before.first <= before.end <= after.first:
             raise ValueError(f"epochs {before.number} and {after.number} do not follow each other")

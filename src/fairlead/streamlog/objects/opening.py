@@ -1,7 +1,7 @@
 """Opening a shard: claim the next writer epoch, find out which commits count, say so in a manifest.
 
-Why it holds (F1): a writer's check comes after its put. If the check passed, the put came before the next writer's
-claim, hence before that writer's listing, hence it counts; if not, nothing was acknowledged.
+Why it holds (F1): a writer checks after its put. If the check passed, the put came before the next writer's claim, and
+so before that writer's listing, so it counts; if the check failed, nothing was acknowledged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.values import WriterEpoch
 
 PUT_ATTEMPTS = 5
-"""So often the same bytes are put while the outcome stays unknown; then the shard stops."""
+"""How often the same bytes are put while the outcome stays unknown; then the shard stops."""
 CLAIM_ATTEMPTS = 100
+"""How many epoch numbers are tried while other servers take each one first; then opening fails."""
 
 
 def put_known(storage: Storage, name: str, data: Buffer | Sequence[Buffer]) -> Put:
@@ -50,7 +51,7 @@ def put_known(storage: Storage, name: str, data: Buffer | Sequence[Buffer]) -> P
 
 
 def claim(storage: Storage, prefix: str, randomness: Randomness) -> WriterEpoch:
-    """Put the next `epoch/<e>`; from now on no older writer is acknowledged anything.
+    """Put the next `epoch/<e>`; from now on nothing of an older writer is acknowledged.
 
     Raises:
         Fenced: others claim faster than we do.
@@ -72,17 +73,17 @@ def newest_epoch(storage: Storage, prefix: str) -> int:
 
 
 def check_fence(storage: Storage, prefix: str, epoch: WriterEpoch) -> None:
-    """Find out that no newer writer has claimed the shard; claims are consecutive.
+    """Check that no newer writer has claimed the shard; claims are consecutive.
 
     Raises:
-        Fenced: one has.
+        Fenced: a newer writer has.
     """
     if storage.size(names.epoch(prefix, epoch.number + 1)) is not None:
         raise Fenced(f"{prefix}: a newer server has opened it (epoch {epoch.number + 1}); this one stops")
 
 
 def next_manifest(storage: Storage, prefix: str, epoch: WriterEpoch) -> Manifest:
-    """Manifest 0 of our epoch, not yet put: the ruling one, with its own epoch ended where its commits end.
+    """Manifest 0 of our epoch, not yet put: the ruling manifest, with its epoch ended where its commits end.
 
     Raises:
         Damaged: a commit is missing among those of its epoch.
@@ -96,11 +97,11 @@ def next_manifest(storage: Storage, prefix: str, epoch: WriterEpoch) -> Manifest
 def end_of(storage: Storage, ruling: Manifest) -> int:
     """The first commit of the ruling manifest's own epoch that is missing.
 
-    A writer puts a commit only once the one before is durable. So a later commit beyond a missing one is no end of the
-    log: an acknowledged commit was lost, and those after it would be taken for left-overs and deleted.
+    A writer puts a commit only once the one before is durable. So if a commit exists beyond a missing one, the log does
+    not end there: an acknowledged commit was lost, and those after it would be taken for left-overs and deleted.
 
     Raises:
-        Damaged: there is such a commit.
+        Damaged: a commit exists beyond the missing one.
     """
     end = max(ruling.epochs[-1].first, ruling.merged_end)
     written = {

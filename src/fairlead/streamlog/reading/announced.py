@@ -1,4 +1,4 @@
-"""What of a shard's log is announced: what it has come to, and which objects it lies in.
+"""The announced part of a shard's log: the state it leads to, and the objects it lies in.
 
 Always true: only the log's writer changes it, on its own thread; any thread may read it. A merged commit leaves `tail`
 after `manifest` has the segment that stands for it, so whoever needs every commit looks at the tail first.
@@ -30,19 +30,19 @@ class AnnouncedLog:
     end: int
     """Number of the next commit: all below are announced."""
     news_end: int = field(init=False)
-    """End of the last commit that links are told of: those from it on have local rows alone."""
+    """End of the last commit that links are told of: the commits from here on have only local rows."""
 
     def __post_init__(self) -> None:
         self.news_end = self.end
 
     @property
     def prefix(self) -> str:
-        """Where its objects lie."""
+        """Prefix of the names of its objects."""
         return self.manifest.prefix
 
     @property
     def epochs(self) -> tuple[EpochRange, ...]:
-        """Every writer epoch with the commits that count of it."""
+        """Every writer epoch with those of its commits that count."""
         return self.manifest.epochs
 
     def objects(self, from_commit: int, to_commit: int) -> list[LogObject]:
@@ -50,15 +50,15 @@ class AnnouncedLog:
         return self.manifest.objects(from_commit, min(to_commit, self.end))
 
     def knows(self, epoch_id: bytes, commit: int) -> bool:
-        """Whether every commit below `commit` is ours, the last of them in that writer epoch: if not, this log was
-        rolled back since somebody read it."""
+        """Whether this log has every commit below `commit`, the last of them in that writer epoch. If not, it was
+        rolled back after somebody read it."""
         return commit <= self.end and epoch_before(self.epochs, commit).id == epoch_id
 
     def pending(self, from_commits: Mapping[int, int]) -> dict[int, Pending]:
-        """For each slice what the commits from the given one on hold; segments count as a whole.
+        """What the commits of each slice hold, from the given one on; segments count as a whole.
 
-        A link is never told of commits of local rows alone, so one that stands where they begin is at the end: else a
-        segment that they share with what the link has sent would be pending for ever.
+        A link is never told of commits with only local rows, so a link that stands where they begin is at the end.
+        Otherwise a segment that holds them and what the link has sent would be pending for ever.
         """
         from_commits = {each: self.end if at >= self.news_end else at for each, at in from_commits.items()}
         found = {slice: Pending() for slice in from_commits}
@@ -83,7 +83,7 @@ class AnnouncedLog:
         return self.end - self.manifest.merged_end
 
     def size_bytes(self) -> int:
-        """Of segments, and of the batches in commits that wait for merging. On the owner's thread."""
+        """Bytes of segments, and of the batches in commits that wait for merging. On the owner's thread."""
         merged_end = self.manifest.merged_end
         waiting = (stats.size_bytes for stats in self.tail.commits if stats.commit >= merged_end)
         return sum(segment.bytes for segment in self.manifest.segments) + sum(waiting)
@@ -92,7 +92,7 @@ class AnnouncedLog:
         """Objects that hold what follows `offset` of a partition, control rows included, in order of commits.
 
         Any thread may ask while commits are merged: the tail is looked at before the manifest, so that a commit is in
-        one of the two. A commit that was left out would be passed by the repair that asks.
+        one of the two. The repair that asks would skip a commit that was left out.
         """
         slice = slice_of_number(number)
         commits = list(self.tail.commits)

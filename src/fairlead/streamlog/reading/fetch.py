@@ -1,8 +1,8 @@
 """Reading batches of a partition: the newest from memory, those before from commits and segments on disk.
 
-A gap in the offsets is served as an empty batch, as Kafka's log cleaner leaves them, so that consumers pass it also at
-the end of a partition. What comes from disk is checked by its CRC before it is handed out; an I/O or checksum error
-stops the log, which says so by name.
+A gap in the offsets is served as an empty batch, as Kafka's log cleaner leaves them, so that consumers pass it even at
+the end of a partition. Batches from disk are checked by their CRC before they are handed out; an I/O or checksum error
+stops the log, and the error names the object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from fairlead.streamlog.reading.read_ahead import ReadAhead
 from fairlead.streamlog.values import NotLoaded, PartitionState, RowKey, StoredBatch, stored, topic_with
 
 STORED_KEPT = 1_000_000
+"""Looked-up batches that are remembered for the apply rule; the oldest leave first, but none of the last look-up."""
 COALESCE_BYTES_MAX = 64 * 1024 * 1024
+"""Most bytes that neighbouring batches are read in with one call."""
 
 
 class Fetched(NamedTuple):
@@ -101,7 +103,7 @@ class LogReader:
             return Fetched(self._from_disk(number, partition, offset, max_bytes, state), state.end, state.start)
 
     def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
-        """A job that reads, blocking, what will be asked for after an answer of `fetch`; None if that is not needed."""
+        """A blocking job that reads what will be asked for after an answer of `fetch`; None if none is needed."""
         if not fetched.batches:
             return None
         next_offset = read_header(fetched.batches[-1]).last_offset + 1
@@ -127,7 +129,7 @@ class LogReader:
             offset = piece.last_offset + 1
         if chosen:
             return self._read(chosen)
-        # Nothing there: a gap, or what expired while we looked, which a consumer must be told and not be led past.
+        # Nothing is there: a gap, or records that expired meanwhile; a consumer must be told of these, not led past.
         now = self._state(number, partition)
         if offset < now.start:
             raise OffsetOutOfRange(offset, now.start, now.end)
@@ -225,7 +227,7 @@ def _within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes
 
 
 def _neighbours(pieces: Sequence[BatchPlace]) -> Iterator[list[BatchPlace]]:
-    """Pieces that lie side by side in one object, together, up to 64 MB."""
+    """Groups of pieces that lie side by side in one object, up to 64 MB each."""
     run: list[BatchPlace] = []
     for piece in pieces:
         if run and (

@@ -9,14 +9,14 @@ from fairlead.model.errors import Damaged, FairleadError, StorageUnavailable, an
 
 
 class Health:
-    """Of one log. Any thread may ask it, or stop the log."""
+    """The health of one log. Any thread may ask it, or stop the log."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self.stopped: FairleadError | None = None
         """Why the log answers nothing any more; None while it runs."""
         self.on_stop: Callable[[FairleadError], None] | None = None
-        """Called once when the log stops, on whatever thread found out why."""
+        """Called once when the log stops, on the thread that found out why."""
 
     def stop(self, error: BaseException) -> None:
         """From now on every call is answered with this error."""
@@ -36,7 +36,7 @@ class Health:
 
     @contextmanager
     def stopped_by_failed_reads(self) -> Iterator[None]:
-        """Stops the log where the block fails to read what is stored, and lets the error go on."""
+        """Stops the log if the block fails to read what is stored, and passes the error on."""
         try:
             yield
         except (Damaged, StorageUnavailable) as error:

@@ -1,7 +1,7 @@
 """Where the batches of the commits that wait for merging are.
 
-Per partition a list of entries in offset order. Work is constant per batch: one entry at its announcement, its removal
-after merging.
+Each partition has a list of entries in offset order. Work per batch is constant: one entry when it is announced, and
+the entry's removal after merging.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PartitionKey = tuple[int, int]
 
 
 class Entry(NamedTuple):
-    """One batch that is not yet merged. First its last offset, by which entries are searched."""
+    """One batch that is not yet merged. Its last offset comes first, since entries are searched by it."""
 
     last_offset: int
     base_offset: int
@@ -54,7 +54,7 @@ class CommitStats(NamedTuple):
 
 
 FORGOTTEN_AT_ONCE = 2000
-"""Commits and partitions, and those of one commit more, in a step of forgetting."""
+"""A step of forgetting ends once it has this many commits and partitions, so that others have their turn."""
 
 
 class Tail:
@@ -63,7 +63,7 @@ class Tail:
     def __init__(self) -> None:
         self._entries: dict[PartitionKey, list[Entry]] = {}
         self.commits: deque[CommitStats] = deque()
-        """Unmerged commits in order; a commit number that was never used is not in it."""
+        """Unmerged commits in order; commit numbers that were never used are not in it."""
 
     def add(self, commit: int, rows: Sequence[Row]) -> CommitStats:
         """Take in an announced commit."""
@@ -80,10 +80,10 @@ class Tail:
         return stats
 
     def forget(self, below_commit: int) -> Iterator[int]:
-        """Drop the commits that segments stand for now, in steps of some milliseconds, each of so many commits.
+        """Drop the commits that segments stand for now, in steps of some milliseconds; yields each step's commits.
 
-        Until the last step some commits are in both places, so whoever looks at both skips here what is below the
-        manifest's `merged_end`.
+        Until the last step some commits are in both places, so whoever looks at both skips the commits here that are
+        below the manifest's `merged_end`.
         """
         while self.commits and self.commits[0].commit < below_commit:
             keys: set[PartitionKey] = set()
@@ -112,7 +112,7 @@ def first_at(entries: Sequence[Entry], offset: int) -> int:
 
 
 def drop_below(lists: dict[PartitionKey, list[C]], key: PartitionKey, commit: int) -> None:
-    """Drop what a partition has of the commits below one. Its list is replaced, never cut: others may be reading it."""
+    """Drop a partition's entries of commits below `commit`. Its list is replaced, never cut: others may read it."""
     found = lists.get(key)
     if found is None:
         return

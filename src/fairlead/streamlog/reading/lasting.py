@@ -1,10 +1,10 @@
-"""Replaying many rows at once: what later rows leave nothing of is passed over.
+"""Replaying many rows at once: rows whose effect later rows overwrite are passed over.
 
-A log is mostly record batches, and of the thousands of a partition only the last says where it ends. What a batch does
-(`effects.py`) depends on and changes nothing but its own partition and its producer there, so between two rows that
-speak of its topic these must be replayed: the last batch of each partition; the first of each topic epoch; and of each
-producer as many of the last as are remembered. All control rows stay, and a row of the newest time. Of a batch no more
-is read than its effect needs.
+A log is mostly record batches, and of a partition's thousands only the last says where it ends. What a batch does
+(`effects.py`) depends on nothing but its own partition and its producer there, and changes nothing else. So between two
+rows about its topic these batches must be replayed: the last of each partition, the first of each topic epoch, and the
+last few of each producer, as many as are remembered. All control rows stay, and so does one row with the newest time.
+Only the bytes that its effect needs are read of a batch.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def replay_rows(storage: Storage, state: ShardState, rows: LocatedRows) -> None:
 
 
 def _heads(storage: Storage, rows: LocatedRows) -> Columns:
-    """The rows, and of each batch only as many bytes as its effect depends on, side by side."""
+    """The rows, each batch cut to the bytes that its effect depends on, side by side."""
     limit = np.where(rows.columns.kind == Kind.BATCH, np.uint32(HEAD_BYTES), np.uint32(0xFFFFFFFF))
     size = np.minimum(rows.columns.size, limit)
     cut = LocatedRows(replace(rows.columns, size=size), rows.objects, rows.object)
@@ -75,7 +75,7 @@ def _side_by_side(columns: Columns) -> Buffer:
 
 
 def _parts(position: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Rows that lie near each other, so that reading them along with what is between takes some `LOAD_BYTES`."""
+    """Groups of rows that lie near each other, so that reading a group with what lies between takes `LOAD_BYTES`."""
     part = np.cumsum(np.abs(np.diff(position, prepend=position[:1]))) // LOAD_BYTES
     cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(position)]
     return (np.arange(start, end) for start, end in pairwise(cuts) if end > start)
@@ -98,7 +98,7 @@ def _lasting(columns: Columns) -> NDArray[np.int64]:
 
 
 def _producers(columns: Columns) -> NDArray[np.int64]:
-    """The producer id of each row that is a batch and has one."""
+    """The producer id of each row; `NO_PRODUCER` unless it is a batch that has one."""
     found = np.full(len(columns), NO_PRODUCER, np.int64)
     batches = np.flatnonzero((columns.kind == Kind.BATCH) & (columns.size == HEAD_BYTES))
     found[batches] = producer_ids(np.frombuffer(columns.data or b"", np.uint8), columns.position[batches])
@@ -106,7 +106,7 @@ def _producers(columns: Columns) -> NDArray[np.int64]:
 
 
 def _stretches(columns: Columns) -> NDArray[np.int64]:
-    """A number for each row: the same for neighbouring rows of a topic between which no row speaks of the topic."""
+    """A number for each row: the same for neighbouring rows of a topic unless a row about the topic comes between."""
     in_order = np.argsort(columns.topic, kind="stable")
     topic = columns.topic[in_order]
     begins = np.isin(columns.kind[in_order], _OF_TOPIC)

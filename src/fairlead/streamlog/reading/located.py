@@ -1,4 +1,4 @@
-"""Rows of several objects, and their batches: read later, in as few pieces as are worth it, by whoever needs them.
+"""Rows of several objects, whose batches are read later by whoever needs them, in as few pieces as pay off.
 
 Raises everywhere: `Missing` (ask again for the objects), `Damaged`, `StorageUnavailable`.
 """
@@ -20,14 +20,14 @@ from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import LogObject
 
 LOAD_BYTES: Final = 64 << 20
-"""Of rows that lie together about so much is loaded at once, what is larger part by part."""
+"""About how many bytes of rows that lie together are loaded at once; larger stretches are loaded in parts."""
 _HOLE_BYTES: Final = 16 * 1024
-"""Unwanted bytes between two wanted ranges that are read along rather than by another call."""
+"""Up to this many unwanted bytes between two wanted ranges are read along, which costs less than another call."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedRows:
-    """Rows of several objects, their batches not gathered; `object` is the place of each row's in `objects`."""
+    """Rows of several objects, their batches not gathered; `object` gives each row's object, as an index."""
 
     columns: Columns
     objects: Sequence[Columns]
@@ -43,7 +43,7 @@ def has_control(columns: Columns) -> bool:
 
 
 def open_object(storage: Storage, item: LogObject) -> Columns:
-    """Its columns; the whole object if it is small, or holds control rows, so that their checksum is looked at."""
+    """An object's columns; the whole object if it is small, or if it holds control rows, whose checksum is checked."""
     columns = read_columns(storage, item.name)
     if columns.data is None and has_control(columns):
         return read_whole(storage.get(item.name), item.name)
@@ -80,10 +80,10 @@ def stretches(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> tuple[list[bytes | memoryview], NDArray[np.int64], NDArray[np.int64]]:
-    """What rows at [start, end) of these objects need, each stretch of an object read once, small holes included.
+    """What rows at [start, end) of these objects need, each stretch of an object read once, with its small holes.
 
-    `read` gives the bytes [low, high) of an object. Returned are the stretches, and for each row which one it lies in,
-    and where.
+    `read` gives the bytes [low, high) of an object. Returns the stretches, and for each row the stretch it lies in and
+    its place there.
     """
     pieces: list[bytes | memoryview] = []
     of_row, start = np.empty(len(object), np.int64), np.empty(len(object), np.int64)
@@ -100,7 +100,7 @@ def stretches(
 
 
 def _gather(found: LocatedRows) -> Columns:
-    """The same where the objects' bytes are all there: the batches side by side, in the order of the rows."""
+    """As `load`, if the objects' bytes are all there: the batches side by side, in the order of the rows."""
     views = [source.data for source in found.objects if source.data is not None]
     bases = np.array([source.data_position for source in found.objects], np.int64)
     starts = found.columns.position - bases[found.object]

@@ -1,4 +1,4 @@
-"""Where the batches of a partition lie on disk, by the columns of commits and segments; these are kept for a while."""
+"""Where a partition's batches lie on disk, by the columns of commits and segments, which are kept for a while."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from fairlead.streamlog.reading.index import Entry, first_at
 
 N = TypeVar("N", int, NDArray[np.int64])
 COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
+"""Columns that one log keeps; the least recently used leave first."""
 BYTES_PER_ROW = 140
+"""What a row's columns and its key take in memory."""
 
 
 class BatchPlace(NamedTuple):
@@ -44,12 +46,12 @@ class _Indexed(NamedTuple):
 
 
 def _sort_key(slice: N, number: N, partition: N) -> N:
-    """By which a data segment is sorted, and then by offset; of one batch, or of each in arrays."""
+    """The key by which a data segment is sorted (then by offset); of one batch, or of each batch in arrays."""
     return slice << 48 | number << 16 | partition
 
 
 class BatchPlaces:
-    """Of one log. Any thread may call it."""
+    """Finds the batches of one log. Any thread may call it."""
 
     def __init__(self, log: AnnouncedLog) -> None:
         self._log = log
@@ -69,7 +71,7 @@ class BatchPlaces:
             yield self._in_commit(entry)
 
     def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[BatchPlace]:
-        """Runs lie in the order of commits; the segments of a run in that of their names, which says nothing."""
+        """Runs are in the order of commits; segments of a run are in that of their names, so they are sorted here."""
         slice = slice_of_number(number)
         key = _sort_key(slice, number, partition)
         wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[slice].rows)

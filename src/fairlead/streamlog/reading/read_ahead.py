@@ -1,8 +1,8 @@
-"""What a consumer that reads on from the disk will ask for next, read while its last answer is on the way.
+"""Reads what a consumer that reads from the disk will ask for next, while its last answer is on the way.
 
 A consumer that is behind asks, waits for the disk, works, and asks for what follows. `plan` notes the next stretch of a
-partition and gives a job to be run on a thread; `take` hands its batches out, once, to whoever asks for that offset,
-waiting for them if the disk is not done. It is a hint in every respect: what is not there is read as ever.
+partition and gives a job to be run on a thread. `take` hands its batches out once, to whoever asks for that offset, and
+waits for them if the disk is not done. It is only a hint: batches that are not there are read as usual.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of all logs of a process together, counted by what was asked for."""
+"""What all logs of a process may hold together, counted by the bytes that were asked for."""
 
 Batches = Sequence[bytes | memoryview]
 AheadKey = tuple[int, int, int]
@@ -34,7 +34,7 @@ class Shared:
     logs: Iterator[int] = field(default_factory=itertools.count)
 
     def hold(self, key: tuple[int, AheadKey], future: Future[Batches], size_bytes: int) -> bool:
-        """Keep a place for batches, if need be that of the oldest that nobody came for; False if there is none."""
+        """Keep a place for batches, if need be that of the oldest that nobody took; False if there is no place."""
         while self.left_bytes < size_bytes:
             oldest = next((key for key, (found, _) in self.held.items() if found.done()), None)
             if oldest is None:
@@ -55,16 +55,16 @@ _SHARED: Final = Shared()
 
 
 class ReadAhead:
-    """Of one log. Any thread may call it."""
+    """The reading ahead of one log. Any thread may call it."""
 
     def __init__(self, read: Callable[[int, int, int, int], Batches], shared: Shared = _SHARED) -> None:
-        """`read` gives batches of (number, partition, offset, at most so many bytes), blocking."""
+        """`read(number, partition, offset, max_bytes)` gives batches, blocking."""
         self._read = read
         self._shared = shared
         self._log = next(shared.logs)
 
     def plan(self, key: AheadKey, max_bytes: int) -> Callable[[], None] | None:
-        """The job that reads from there; None if that is under way already, or there is no room for it."""
+        """The job that reads from there; None if such a job exists already, or there is no room for it."""
         future: Future[Batches] = Future()
         with self._shared.lock:
             if (self._log, key) in self._shared.held or not self._shared.hold((self._log, key), future, max_bytes):
@@ -80,8 +80,8 @@ class ReadAhead:
             future.set_exception(error)
 
     def take(self, key: AheadKey) -> Batches:
-        """The batches from there on, waiting for a job that runs; none if there was no job or it failed. A job that has
-        not begun is called off: its thread may be the one that waits here."""
+        """The batches from there on; waits for a running job; none if there was no job or it failed. A job that has not
+        begun is cancelled: its thread may be the one that waits here."""
         with self._shared.lock:
             future = self._shared.pop((self._log, key))
         if future is None or future.cancel() or future.exception() is not None:

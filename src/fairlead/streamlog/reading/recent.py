@@ -1,11 +1,11 @@
-"""The newest record batches of a process in memory, for consumers at the tail and those that come soon after.
+"""The newest record batches of a process in memory, for consumers at the tail and those shortly behind it.
 
 Logs write past the page cache (decision 13), so what Kafka leaves to the kernel is done here. All logs share one limit
 and the oldest commit of any of them leaves first; a batch stays when its commit is merged. A log's `LogBatches` is
-changed on threads of its own choice, one at a time, and read by any: a list is appended to or replaced, never cut.
+changed on threads that the log chooses, one at a time, and read by any: a list is appended to or replaced, never cut.
 
-Kept: of a partition, batches in offset order; each is one that was announced. A batch that was left out shows as a gap
-between `last_offset` of one and `previous_end` of the next, and the log is read instead.
+Each partition keeps announced batches in offset order. A batch that was left out shows as a gap between `last_offset`
+of one and `previous_end` of the next; then the log is read instead.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from fairlead.streamlog.rows import Kind, Row
 ROW_BYTES: Final = 600
 """What a row takes besides its batch: the tuple, its numbers, the objects around the bytes."""
 ROWS_MAX: Final = 200_000
-"""Rows held at most: small ones are worth less than what they cost the garbage collector."""
+"""Most rows that are held: more small ones are worth less than what they cost the garbage collector."""
 _SPARE: Final = 128
-"""One part in so many is freed at once: a copy of lists for each commit would be slow, a pause for many be felt."""
+"""This fraction (1/128) is freed at once: less would copy lists for each commit, more would be felt as a pause."""
 
 _MEMORY_PART: Final = 8
+"""Without the setting `cache_bytes`, batches may take this fraction (an eighth) of memory."""
 
 
 class _Held(NamedTuple):
@@ -36,7 +37,7 @@ class _Held(NamedTuple):
 
     log: LogBatches
     life: object
-    """The log's at that time: after its `close` this is nobody's."""
+    """The log's `_life` when this was added; after its `close` the log has another."""
     commit: int
     keys: Sequence[PartitionKey]
     rows: int
@@ -44,7 +45,7 @@ class _Held(NamedTuple):
 
 
 class RecentBatches:
-    """Of all logs of a process."""
+    """The newest batches of all logs of a process."""
 
     def __init__(self, settings: Settings) -> None:
         self._limit_bytes = settings.cache_bytes or memory_bytes() // _MEMORY_PART
@@ -55,7 +56,7 @@ class RecentBatches:
 
     @property
     def size_bytes(self) -> int:
-        """What is held, with what Python needs for it."""
+        """Size of what is held, including Python's objects for it."""
         return self._bytes
 
     def of_log(self) -> LogBatches:
@@ -86,7 +87,7 @@ class RecentBatches:
 
 
 class LogBatches:
-    """Of one log; made by `RecentBatches.of_log`, ended by `close`."""
+    """The newest batches of one log; made by `RecentBatches.of_log`, ended by `close`."""
 
     def __init__(self, shared: RecentBatches) -> None:
         self._shared = shared
@@ -109,27 +110,27 @@ class LogBatches:
             self._shared._add(_Held(self, self._life, commit, tuple(keys), len(batches), _size_bytes(batches)))
 
     def find(self, number: int, partition: int, offset: int) -> tuple[Sequence[Row], int]:
-        """Batches of a partition in offset order, and the place of the first that ends at or after `offset`, which is
-        their number if there is none. The list may grow while it is read."""
+        """Batches of a partition in offset order, and the place of the first that ends at or after `offset` (the length
+        of the list if none does). The list may grow while it is read."""
         rows = self._rows.get((number, partition), ())
         return rows, bisect_left(rows, offset, key=_last_offset)
 
     def close(self) -> None:
-        """Let everything go."""
+        """Drop everything."""
         with self._shared._lock:
             self._shared._count(self, -self._row_count, -self._bytes)
             self._life = object()
             self._rows = {}
 
     def _forget(self, below: dict[PartitionKey, int]) -> None:
-        """Drop, of each partition, the commits below one."""
+        """Drop each partition's batches of commits below the given one."""
         for key, commit in below.items():
             drop_below(self._rows, key, commit)
 
 
 def _compact(rows: Sequence[Row]) -> list[Row]:
-    """Rows whose batches keep little else alive: one is a view of a whole request or frame, and is copied where less
-    than half of that is ours."""
+    """The rows, their batches keeping little else alive: a batch is a view of a whole request or frame, and is copied
+    if less than half of that is ours."""
     used: dict[int, int] = {}
     for row in rows:
         used[id(_memory(row))] = used.get(id(_memory(row)), 0) + len(row.batch)

@@ -1,4 +1,4 @@
-"""How many bytes each partition has in a shard's log, for people who ask; nothing is counted while records are written.
+"""How many bytes each partition has in a shard's log, counted when somebody asks and not while records are written.
 
 A segment is counted once, when somebody first asks, and remembered as two arrays; the commits after it are in memory.
 """
@@ -21,7 +21,7 @@ from fairlead.streamlog.rows import Kind
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Of one partition: bytes of its batches as they were produced, and with what the log keeps beside them."""
+    """Size of one partition: bytes of its batches as produced, and with what the log keeps beside them."""
 
     logical_bytes: int = 0
     physical_bytes: int = 0
@@ -32,7 +32,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Of one segment: keys (topic number << 32 | partition) in order, with bytes and rows of each."""
+    """One segment's sizes: keys (topic number << 32 | partition) in order, with bytes and rows of each."""
 
     keys: NDArray[np.uint64]
     bytes: NDArray[np.int64]
@@ -47,7 +47,7 @@ class Sizes:
         self._counted: dict[str, _Counted] = {}
 
     def all(self) -> dict[PartitionKey, Size]:
-        """Every partition that has a batch in the log, replaced and expired ones that no merge has dropped included.
+        """Every partition with a batch in the log, including replaced and expired ones that no merge has dropped.
 
         Blocking: segments that were never counted are read, without their batches.
 

@@ -1,9 +1,9 @@
 """Rows of slices and partitions out of objects that the server named, in the order of the log; for links.
 
-A reader never lists. Comes in: names of objects and from which commit each slice is wanted. Goes out: rows in commit
-order, cut only between commits, with their batches. A segment's rows are sorted by (slice, topic, partition, offset),
-so its columns are read first, then the byte ranges of the wanted batches; or, for a frame that another process will
-read (`refer_bytes`), those ranges are only named. Work is done on arrays, not row by row.
+In: names of objects, and the commit from which each slice is wanted. Out: rows in commit order, cut only between
+commits, with their batches. A reader never lists. A segment's rows are sorted by (slice, topic, partition, offset), so
+its columns are read first, then the byte ranges of the wanted batches; for a frame that another process will read
+(`refer_bytes`) those ranges are only named. Work is done on arrays, not row by row.
 
 Raises everywhere: `Missing` (ask the server again), `Damaged`, `StorageUnavailable`.
 """
@@ -29,14 +29,15 @@ from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, K
 from fairlead.streamlog.values import LogObject
 
 FRAME_BYTES: Final = 1 << 20
+"""Parts are cut near this size unless the caller says otherwise."""
 COMMITS_AT_ONCE: Final = 256
-"""So many single commits are looked at before frames of them are handed out."""
+"""How many single commits are looked at before frames of them are handed out."""
 PART_BYTES_MAX: Final = FRAME_BYTES_MAX // 2
-"""Only a single commit makes a larger part."""
+"""Only a part that is a single commit is larger."""
 ROW_BYTES: Final = 96
 """What a row costs in a frame besides its batch."""
 _SENT: Final = np.isin(np.arange(256), sorted(LOCAL_KINDS | NOT_YET_SENT_KINDS), invert=True)
-"""By kind of row."""
+"""Whether rows may be sent, by their kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,9 @@ class Route:
     """Which rows go to a destination."""
 
     destination: bytes
-    """Id of the replica stream: rows that began there or came from there are not sent to it."""
+    """Id of the replica stream: rows that were first written there or came from there are not sent to it."""
     own_only: bool = False
-    """`-forward own`: only rows that no link brought here."""
+    """`-forward own`: send only rows that no link brought here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,13 @@ class SlicePart:
     from_commit: int
     to_commit: int
     columns: Columns
-    """With their batches, unless these are `referred`."""
+    """The rows, with their batches unless these are `referred`."""
     referred: LocatedRows | None = None
     """The same rows, and where their batches lie."""
 
 
 def sendable(columns: Columns, route: Route | None = None) -> NDArray[np.bool_]:
-    """Which rows may go over a link; `route` None asks only what is local."""
+    """Which rows may go over a link; without a `route`, all but the local ones."""
     wanted: NDArray[np.bool_] = _SENT[columns.kind] & (columns.topic != NO_TOPIC)
     if route is not None:
         wanted &= ~columns.has_id("origin", route.destination) & ~columns.has_id("via", route.destination)
@@ -83,8 +84,8 @@ def read_slices(
 ) -> Iterator[SlicePart]:
     """Rows of these slices, each from its own commit on, in parts near `frame_bytes`.
 
-    A part of `refer_bytes` or more is not loaded but referred to; one with control rows is cut near it and loaded. None
-    loads all.
+    A part of `refer_bytes` or more is not loaded but referred to; a part with control rows is cut near that size and
+    loaded. With None all are loaded.
 
     Parts of a slice come in commit order and touch: each begins where the one before ended. When the iterator ends,
     every slice has been read to the end of `objects`; a slice without a row has no part. A commit is never cut, so a
@@ -106,7 +107,7 @@ def read_partition(
     route: Route | None = None,
     frame_bytes: int = FRAME_BYTES,
 ) -> Iterator[Columns]:
-    """Rows of one partition that speak of offsets from `from_offset` on, and the rows of its topic, for a repair."""
+    """Rows of one partition about offsets from `from_offset` on, and the rows of its topic, for a repair."""
     for found in _groups(storage, objects):
         columns = found.columns
         mine = (columns.topic == number) & (columns.partition == partition)
@@ -118,7 +119,7 @@ def read_partition(
 
 
 class _SliceReader:
-    """Where each slice stands."""
+    """Reads slices, and knows how far each has been read."""
 
     def __init__(
         self,
@@ -151,8 +152,8 @@ class _SliceReader:
                     yield self._part(number, load(self._storage, part))
 
     def _pieces(self, of_slice: LocatedRows) -> Iterator[LocatedRows]:
-        """Near `frame_bytes`; where control rows are among them, which are never referred to (the reader alone has seen
-        the checksum of their object), near `refer_bytes`: few bytes of batches are loaded for their sake."""
+        """Cut near `frame_bytes`, or near `refer_bytes` if there are control rows. These are never referred to, since
+        only the reader has seen their object's checksum; so few bytes of batches are loaded because of them."""
         for part in _cut(of_slice, self._frame_bytes):
             if self._is_large(part.columns) and has_control(part.columns):
                 yield from _cut(part, self._refer_bytes)
@@ -169,18 +170,18 @@ class _SliceReader:
 
 
 def bytes_in_frame(columns: Columns) -> int:
-    """About so many bytes are in a frame of these rows."""
+    """About how many bytes a frame of these rows has."""
     return columns.batch_bytes() + ROW_BYTES * len(columns)
 
 
 def _cut(rows: LocatedRows, part_bytes: int) -> Iterator[LocatedRows]:
-    """The rows in parts of whole commits, as they are if they are one."""
+    """The rows in parts of whole commits; unchanged if they make one part."""
     for cut in _cuts(rows.columns, part_bytes):
         yield rows if cut.stop - cut.start == len(rows.columns) else rows.take(cut)
 
 
 def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[LocatedRows]:
-    """Objects that are read together: all segments of one run, or as many commits as fit into memory well."""
+    """Groups of objects that are read together: all segments of one run, or as many commits as fit well in memory."""
     for run, group in itertools.groupby(objects, lambda o: (o.first, o.end) if o.segment else None):
         opened = (open_object(storage, item) for item in group)
         if run is not None:
@@ -224,8 +225,8 @@ def _parts(storage: Storage, found: LocatedRows, part_bytes: int) -> Iterator[Co
 
 
 def _cuts(columns: Columns, part_bytes: int) -> Iterator[slice]:
-    """Places where rows in commit order are cut: between commits, as soon as `part_bytes` are reached, and before a
-    commit that would make a part larger than that and `PART_BYTES_MAX`. So frames do not grow from site to site of a
+    """The parts of rows in commit order. A part ends between commits: as soon as `part_bytes` are reached, and before a
+    commit that would make it larger than that and `PART_BYTES_MAX`, so frames do not grow from site to site of a
     chain."""
     if bytes_in_frame(columns) <= part_bytes:
         if len(columns):

@@ -1,8 +1,8 @@
 """What a row does: the one place that says so.
 
-`replay` is used while a commit is sealed (on the draft's overlay), when it is announced, at recovery and by the
-merger's checkpoint; all four agree because they are one. A row carries everything that its effect needs, so replaying
-never decides anything: decisions are made once, when the row is drafted.
+`replay` is used while a commit is sealed (on the draft's overlay), when it is announced, at recovery and for the
+merger's checkpoint; all four agree because they are one function. A row carries everything that its effect needs, so
+replaying never decides anything: decisions are made once, when the row is drafted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch,
 from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, PartitionState, Topic
 
 HEAD_BYTES = PRODUCER_END
-"""What a batch does depends on no byte behind these."""
+"""What a batch does depends only on this many of its first bytes."""
 
 PositionKey = tuple[bytes, int, int]
 """(link, shard of the source, slice)."""
@@ -27,7 +27,7 @@ NoteKey = tuple[bytes, bytes, int]
 
 
 class Note(NamedTuple):
-    """A partition that is behind on a link, with what a repair needs to know beside it."""
+    """A partition that is behind on a link, and what else a repair needs to know."""
 
     behind: Behind
     refused_in: tuple[int, int] | None
@@ -69,8 +69,7 @@ class Target(Protocol):
 def replay(target: Target, row: Row) -> None:
     """Bring `target` from just before the row to just after it.
 
-    Rows of a topic that is not known (its tombstone came later in the log and merging has dropped its create row) do
-    nothing.
+    Rows of an unknown topic do nothing: its tombstone came later in the log, and merging has dropped its create row.
 
     Raises:
         CorruptBatch: a control row's payload cannot be read.
@@ -111,7 +110,7 @@ def _note_producer(target: Target, row: Row) -> None:
 
 
 def last_sequence(first: int, count: int) -> int:
-    """Sequence number of the last of `count` records; numbers go on at 0 after 2**31 - 1 (Kafka)."""
+    """Sequence number of the last of `count` records; after 2**31 - 1 numbers begin again at 0 (as in Kafka)."""
     return (first + count - 1) % 2**31
 
 

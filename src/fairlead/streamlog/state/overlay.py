@@ -1,4 +1,4 @@
-"""What the rows of one unfinished commit have changed, on top of a shard's state, which they leave as it is."""
+"""What the rows of one unfinished commit change, on top of a shard's state, which itself stays as it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GONE: Any = object()
 
 
 class Overlay:
-    """Reads as the state would read once the commit's rows so far were announced."""
+    """Reads like the state after an announcement of the commit's rows so far."""
 
     def __init__(self, state: ShardState) -> None:
         self._state = state
@@ -131,7 +131,7 @@ class Overlay:
     # What rows do; see effects.py
 
     def put_time(self, appended_at_ms: int) -> None:
-        """The draft has one time for all its rows."""
+        """Nothing to keep: the draft has one time for all its rows."""
 
     def put_topic(self, topic: Topic) -> None:
         self._use_number(topic.number)
@@ -160,7 +160,7 @@ class Overlay:
         self._partitions[number, partition] = state
 
     def put_gap(self, number: int, partition: int, gap: Gap) -> None:
-        """No request asks for the gaps of its own commit."""
+        """Nothing to keep: no request asks for the gaps of its own commit."""
 
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None:
         self._producers[number, partition, producer_id] = state

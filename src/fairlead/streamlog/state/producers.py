@@ -1,7 +1,7 @@
 """What is remembered of idempotent producers: epoch and the five newest batches, as Kafka does (KIP-98).
 
-One entry per (topic number, partition, producer id), packed into bytes, since a single producer may write to a million
-topics. Kept only where the topic is owned; starts empty after a change of owner; expires.
+There is one entry per (topic number, partition, producer id), packed into bytes, since a single producer may write to a
+million topics. Entries are kept only where the topic is owned, start empty after a change of owner, and expire.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NO_PRODUCER_STATE = ProducerState(-1, 0, ())
 
 
 RECENT = 8192
-"""So many entries are kept as values; the others, older in use, packed."""
+"""How many entries, the last used, are kept as values; the others are packed."""
 
 
 class Producers:
@@ -78,7 +78,7 @@ class Producers:
         self._recent.clear()
 
     def expire(self, before_ms: int) -> None:
-        """Forget producers that appended nothing since `before_ms` (appended_at)."""
+        """Forget producers that have appended nothing since `before_ms` (appended_at)."""
         self._pack_all()
         old = [key for key, packed in self._packed.items() if _HEAD.unpack_from(packed)[1] < before_ms]
         for key in old:

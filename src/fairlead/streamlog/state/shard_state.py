@@ -1,7 +1,7 @@
 """What a shard knows: topics, partitions, cursors, producers, link positions, notes, entries of `meta/`.
 
-In: rows, through `effects.replay`, each once, in the order of the log. Out: a read API of frozen values. Always true:
-it is what replaying the announced log gives; nothing else changes it. It never decides and does no I/O.
+In: rows, through `effects.replay`, each once, in the order of the log. Out: frozen values, to be read. Always true:
+the state is what replaying the announced log gives; nothing else changes it. It never decides and does no I/O.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ShardState:
         self._gaps: dict[CursorKey, tuple[Gap, ...]] = {}
         self._entries: dict[str, Any] = {}
         self.yielded: dict[int, int] = {}
-        """Numbers of topics that made room for another one of their name, and when; nobody uses their rows."""
+        """When each topic made room for another one of its name, by number; nobody uses the rows of these topics."""
         self.entries: Mapping[str, Any] = MappingProxyType(self._entries)
         """Entries of `meta/`: JSON values by key; never change a value."""
         self.tombstones: Mapping[bytes, Tombstone] = MappingProxyType(self._tombstones)
@@ -85,7 +85,7 @@ class ShardState:
         return self._tombstones.get(incarnation)
 
     def topics(self) -> Iterator[Topic]:
-        """All topics by number; those that come or go meanwhile may be missed."""
+        """All topics in order of number; those that come or go meanwhile may be missed."""
         for number in self.topic_table.numbers():
             topic = self.topic_table.get(number)
             if topic is not None:
@@ -108,7 +108,7 @@ class ShardState:
         return sorted(self._gaps.items())
 
     def gaps(self) -> list[Gap]:
-        """Gaps that no expiry has passed, by topic number."""
+        """Gaps that no expiry has passed, in order of topic number."""
         return [gap for key in sorted(self._gaps) for gap in self._gaps[key]]
 
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:

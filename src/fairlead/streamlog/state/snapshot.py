@@ -1,6 +1,6 @@
 """A shard's state as tables, and back: what a checkpoint holds. `checkpoint.py` gives them bytes.
 
-Topics that are gone leave nothing: slots are packed anew. What there is much of lies in arrays; the rest is JSON.
+Topics that are gone leave nothing: slots are packed anew. Large parts are arrays; the rest is JSON.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def load(stream_id: bytes, tables: Mapping[str, Any], meta: Mapping[str, Any]) -
     """The state that was dumped.
 
     Raises:
-        ValueError: of a version that this program does not know, or not a state's tables.
+        ValueError: these are no state's tables, or have a version that this program does not know.
         KeyError: a table is missing.
     """
     if meta["version"] != SNAPSHOT_VERSION:

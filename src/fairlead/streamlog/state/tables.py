@@ -1,8 +1,8 @@
 """State per topic and per partition as arrays, so that a million idle topics cost no Python object but their names.
 
 A topic's number is its index. A partition's *slot* is an index too; the slots of one topic lie side by side, and move
-to the end when partitions are added. The epoch history of a partition is its newest entry, kept in arrays, and the
-older ones, which exist only after a change of owner.
+to the end when partitions are added. Of a partition's epoch history, the newest entry is kept in arrays; older ones
+exist only after a change of owner.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PartitionTable:
         return PartitionState(self.start[slot], self.end[slot], epoch, (newest,) if older is None else (*older, newest))
 
     def put(self, slot: int, state: PartitionState) -> None:
-        """From now on the partition is held."""
+        """Set the partition in that slot, which is held from now on."""
         self.start[slot] = state.start
         self.end[slot] = state.end
         self.held[slot] = 1
@@ -87,7 +87,7 @@ class TopicTable:
         return 0 <= number < len(self.slot) and self.slot[number] != _NO_SLOT
 
     def numbers(self) -> Iterator[int]:
-        """The numbers in use, in order. Safe while topics come and go."""
+        """The numbers in use, in order. Topics may come and go meanwhile."""
         for number in range(len(self.slot)):
             if self.slot[number] != _NO_SLOT:
                 yield number
@@ -142,7 +142,7 @@ class TopicTable:
         return _NO_SLOT if first == _NO_SLOT else first + partition
 
     def place(self, number: int, slot: int, count: int) -> None:
-        """Give a topic slots that exist already, out of a checkpoint."""
+        """Give a topic slots that exist already, from a checkpoint."""
         self.reserve(number + 1)
         self.slot[number] = slot
         self.count[number] = count

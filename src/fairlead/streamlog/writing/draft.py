@@ -1,8 +1,8 @@
 """One commit while it is made: requests add rows, each sees what the rows before it have done.
 
-A request is a function of the draft. It checks first and adds rows after; if it raises all the same, its rows are
-taken back and the error is its answer. Nothing here changes the shard's state: that happens when the commit, durable,
-is announced.
+A request is a function of the draft. It checks first and adds rows after; if it raises nevertheless, its rows are taken
+back and the error is its answer. Nothing here changes the shard's state: that happens when the commit is durable and
+announced.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Draft:
         randomness: Randomness | None = None,
     ) -> None:
         self.state = Overlay(state)
-        """As the rows so far leave it; another one once rows were taken back."""
+        """The state as the rows so far leave it; a new object once rows were taken back."""
         self.stream_id = state.stream_id
         self.commit = commit
         self.now_ms = max(now_ms, state.appended_at_last)
@@ -177,7 +177,7 @@ class Draft:
         self.rows.append(row)
 
     def stored_at(self, number: int, partition: int, offset: int) -> StoredBatch | None:
-        """The batch that holds an offset below the partition's end, of this commit or before; None in a gap.
+        """The batch that holds an offset below the partition's end, in this commit or before it; None in a gap.
 
         Raises:
             NotLoaded: it is only on disk.
@@ -189,10 +189,10 @@ class Draft:
         return self._find_stored(number, partition, offset)
 
     def require_stored(self, keys: Iterable[RowKey]) -> None:
-        """Find out which of these rows are only on disk, all at once.
+        """Find out at once which of these rows are only on disk.
 
         Raises:
-            NotLoaded: some are.
+            NotLoaded: some rows are only on disk; it names all of them.
         """
         missing: list[RowKey] = []
         for key in keys:

@@ -1,4 +1,4 @@
-"""Entries of `meta/`: what belongs to one cluster only, as keys with JSON values."""
+"""Entries of `meta/`: what belongs to only one cluster, as keys with JSON values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Producing: a checked batch gets its offsets, once.
 
-Idempotence as in Kafka (KIP-98, `ProducerStateManager`): a batch whose sequence numbers are those of one of the
-producer's five newest is answered with the offset it has; an unknown producer may begin with any sequence number.
+Idempotence is as in Kafka (KIP-98, `ProducerStateManager`): a batch with the sequence numbers of one of the producer's
+five newest batches is answered with that batch's offset; an unknown producer may begin with any sequence number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ProduceResult(NamedTuple):
     appended_at: int
     """Milliseconds since 1970."""
     duplicate: bool
-    """It was there already; nothing was appended."""
+    """The batch was there already; nothing was appended."""
 
 
 def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> ProduceResult:

@@ -1,4 +1,4 @@
-"""The state of a shard from its log: a checkpoint if there is a good one, then every later row in commit order."""
+"""Recovers a shard's state from its log: a checkpoint if there is a good one, then every later row in commit order."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) 
 
 
 def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> tuple[ShardState, int]:
-    """State and the commit it stands before. A checkpoint that is lost or damaged is only a shortcut that is lost."""
+    """The state, and the commit it stands before; an empty state if the checkpoint, a mere shortcut, is lost or
+    damaged."""
     entry = manifest.checkpoint
     if entry is not None:
         try:

@@ -9,13 +9,13 @@ from fairlead.storage.interface import Storage
 
 CHECK_MS = 1000
 CHECK_BYTES = 8_000_000
-"""Free space is looked at after so long or so much: a fast producer would write through the reserve in a second."""
+"""Free space is looked at after `CHECK_MS` or this many bytes: a fast producer could fill the reserve in a second."""
 CONTROL_ROWS_PART = 8
-"""So much of the reserve is not for merging: 40 MB of 320, which leaves room for one segment of 256 MB."""
+"""This fraction (an eighth) of the reserve is not for merging: 40 MB of 320 MB, so one segment of 256 MB still fits."""
 
 
 class Reserve:
-    """As one log sees it."""
+    """The reserve as one log sees it."""
 
     def __init__(self, storage: Storage, prefix: str, clock: Clock, settings: Settings) -> None:
         self._storage = storage
@@ -24,20 +24,20 @@ class Reserve:
         self._settings = settings
         self._checked_at_ms: int | None = None
         self._added_bytes = 0
-        """Of record batches since then."""
+        """Bytes of record batches added since then."""
         self._full: StorageFull | None = None
 
     @property
     def is_reached(self) -> bool:
-        """As it was when space was last looked at."""
+        """Whether the reserve was reached when space was last looked at."""
         return self._full is not None
 
     def add(self, size_bytes: int) -> None:
-        """So many bytes of record batches are on their way to the disk."""
+        """Note that this many bytes of record batches are on their way to the disk."""
         self._added_bytes += size_bytes
 
     def check(self) -> StorageFull | None:
-        """Why no batch may be added now; None if there is room. Looks at the disk if that is due."""
+        """Why no batch may be added now; None if there is room. Looks at the disk if a look is due."""
         now_ms = self._clock.monotonic_ms()
         long_ago = self._checked_at_ms is None or now_ms - self._checked_at_ms >= CHECK_MS
         if long_ago or self._added_bytes >= CHECK_BYTES:

@@ -1,4 +1,4 @@
-"""When rows may expire, where the clock may jump (F12): a jump must not delete anything.
+"""When rows may expire, although the clock may jump (F12): a jump must not delete anything.
 
 `ExpiryGuard` is fed both clocks. While the wall clock keeps step with the monotonic one, `appended_at` is the wall
 clock. After a jump of more than an hour `appended_at` runs on by the monotonic clock, and nothing expires, until the
@@ -12,15 +12,17 @@ from typing import Final
 from fairlead.model.clock import Clock
 
 JUMP_MS: Final = 3_600_000
+"""A larger change of the wall clock against the monotonic one is a jump; a smaller one is followed."""
 IN_STEP_MS: Final = 24 * 3_600_000
+"""How long the wall clock must keep a new step before it is followed and rows expire again."""
 
 
 class ExpiryGuard:
     """Gives `appended_at` (milliseconds since 1970, never decreasing) and how far expiry may go.
 
-    `last_appended_at_ms` is the newest one in the log, 0 for an empty log. How long the program did not run is not
-    known by the monotonic clock; a wall clock behind the log at the start counts as a jump back, one that is ahead is
-    taken as it is, except more than `downtime_ms_max` ahead, which counts as a jump.
+    `last_appended_at_ms` is the newest one in the log, 0 for an empty log. The monotonic clock does not know how long
+    the program did not run. A wall clock that is more than an hour behind the log at the start counts as a jump back.
+    One that is ahead is taken as it is, unless it is more than `downtime_ms_max` ahead, which counts as a jump.
     """
 
     def __init__(
@@ -32,14 +34,14 @@ class ExpiryGuard:
         self._step_ms = wall - self._monotonic_ms
         """Wall minus monotonic clock that `appended_at` follows."""
         self._new_step_ms = self._step_ms
-        """The same as the wall clock has it now; differs while a jump is not accepted."""
+        """Wall minus monotonic clock as they are now; differs while a jump is not accepted."""
         self._since_ms = self._monotonic_ms
         if last_appended_at_ms and not last_appended_at_ms - JUMP_MS <= wall <= last_appended_at_ms + downtime_ms_max:
             self._step_ms = last_appended_at_ms - self._monotonic_ms
 
     @property
     def jumped(self) -> bool:
-        """Whether a jump waits for 24 hours in step."""
+        """Whether a jump is still waiting for its 24 hours in step."""
         self._look()
         return self._step_ms != self._new_step_ms
 
@@ -67,13 +69,13 @@ class ExpiryGuard:
         if abs(step - self._new_step_ms) > JUMP_MS:
             self._jump(step)
         elif self._step_ms == self._new_step_ms:
-            # Small corrections are followed: a clock that is kept by NTP never moves an hour against the last look.
+            # Small corrections are followed: NTP never moves a clock by an hour between two looks.
             self._step_ms = self._new_step_ms = step
         elif self._monotonic_ms - self._since_ms >= IN_STEP_MS:
             self._step_ms = self._new_step_ms = step
 
     def _jump(self, step: int) -> None:
-        """The wall clock has a new step; one that leads back to ours ends the wait."""
+        """Note the wall clock's new step; a step back to ours ends the wait."""
         self._new_step_ms = step
         self._since_ms = self._monotonic_ms
         if abs(step - self._step_ms) <= JUMP_MS:

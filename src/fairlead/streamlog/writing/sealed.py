@@ -25,7 +25,7 @@ class RequestAnswer(NamedTuple):
 
 @dataclass(slots=True)
 class Sealed:
-    """A commit on its way. `answers` are for the first `len(answers)` requests; the others were not evaluated."""
+    """A commit on its way. `answers` belong to the first `len(answers)` requests; the others were not evaluated."""
 
     commit: int
     rows: list[Row]

@@ -1,7 +1,7 @@
 """A shard under asyncio: group commit, waiting for new records, announcements.
 
 While one commit is written, requests gather for the next. A shard without work has no task. Reads and writes of the
-disk, and the evaluation of large commits, run on threads; all else on one event loop.
+disk, and the evaluation of large commits, run on threads; everything else runs on one event loop.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, Sea
 
 T = TypeVar("T")
 BUSY_COMMITS = 50_000
-"""So many commits that wait for merging make the writer linger."""
+"""The writer lingers while at least this many commits wait for merging, so that fewer come."""
 GATHER_MS = 3
-"""So long a commit waits at most for as many requests as the last one had, where these were many and small: they come
-from producers that do not wait for each answer, or from many that do. A commit costs as much as ten requests."""
+"""A commit waits at most this long for as many requests as the last one had, if they were many and small. Such requests
+come from producers that do not wait for each answer, or from many that do. A commit costs as much as ten requests."""
 GATHER_REQUESTS_MIN = 8
+"""Fewer requests in the last commit are not many: the next commit does not wait."""
 GATHER_BYTES_MAX = 256 * 1024
+"""Requests with more bytes than this in the last commit are not small: the next commit does not wait."""
 QUEUE_BYTES = 256_000_000
-"""So much may wait whether or not somebody still waits for it."""
+"""This much may queue before requests are dropped for which nobody waits any more."""
 SEAL_ON_THREAD_BYTES = 1024 * 1024
-"""With so much in the queue requests are evaluated on a thread, so that the loop serves others meanwhile."""
+"""With this much in the queue, requests are evaluated on a thread, so that the loop can serve others meanwhile."""
 AnnouncementListener = Callable[[Announcement], None]
 
 
@@ -72,9 +74,9 @@ class Shard:
         self._queue: deque[_Waiting] = deque()
         self._queued_bytes = 0
         self._expected = 0
-        """Requests that the next commit waits for; 0: none."""
+        """How many requests the next commit waits for; 0: none."""
         self._drop_above_bytes = QUEUE_BYTES
-        """Above so much in the queue it is looked through for what was given up."""
+        """When the queue has more than this, it is searched for requests that were given up."""
         self._gathered: asyncio.Future[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._watches = Watches()
@@ -148,7 +150,7 @@ class Shard:
 
     @property
     def links_passed(self) -> int | None:
-        """Every link has sent the commits below; None where there is no link. See `Upkeep.links_passed`."""
+        """Every link has sent the commits below this one; None if there is no link. See `Upkeep.links_passed`."""
         return self._log.upkeep.links_passed
 
     @links_passed.setter
@@ -157,13 +159,13 @@ class Shard:
 
     @property
     def clock_jump_ms(self) -> int:
-        """By how much the wall clock has jumped; while it is not 0 nothing expires."""
+        """By how much the wall clock has jumped; nothing expires unless it is 0."""
         return self._log.guard.jump_ms
 
     def submit(self, request: DraftRequest[T], size_bytes: int = 0) -> asyncio.Future[T]:
-        """Let a request add its rows to the next commit, after those of earlier calls; its answer, once they are
-        durable and announced. What waits is bounded by those who call: a connection reads no more than its share. Who
-        cancels the future lets the request be dropped; it may have been carried out all the same.
+        """Let a request add its rows to the next commit, after those of earlier calls; the future has its answer once
+        they are durable and announced. Callers bound what waits: a connection reads no more than its share. If the
+        future is cancelled, the request may be dropped, or may have been carried out already.
 
         The future fails with a FairleadError: what the request raised, why the commit failed, or why the shard is
         stopped or closed.
@@ -185,8 +187,8 @@ class Shard:
         return answer
 
     def _drop_abandoned(self) -> None:
-        """Of what waits, drop what nobody waits for any more: while a disk is stuck, clients time out, connect again
-        and send again."""
+        """Drop the queued requests for which nobody waits any more: while a disk is stuck, clients time out, connect
+        again and send again."""
         self._queued_bytes -= sum(waiting.size_bytes for waiting in self._queue if waiting.answer.cancelled())
         self._queue = deque(waiting for waiting in self._queue if not waiting.answer.cancelled())
         self._drop_above_bytes = max(QUEUE_BYTES, 2 * self._queued_bytes)
@@ -245,8 +247,8 @@ class Shard:
             await self._loop.run_in_executor(self._executor, self.reader.load_stored, sealed.missing)
 
     def _take(self) -> list[_Waiting]:
-        """What a commit takes, one request at least; what stays in the queue can still be given up. A commit goes over
-        a link in one frame, which has a limit, so no request is added to what would become too large by it."""
+        """The requests that a commit takes, at least one; those left in the queue can still be given up. A commit goes
+        over a link in one frame, which has a limit, so no request is added that would make the commit too large."""
         taken: list[_Waiting] = []
         left_bytes = self._log.settings.commit_bytes_max
         while self._queue and len(taken) < COMMIT_ROWS_MAX and (not taken or self._queue[0].size_bytes <= left_bytes):
@@ -255,8 +257,8 @@ class Shard:
         return taken
 
     async def _seal_and_write(self, requests: list[DraftRequest[Any]]) -> tuple[Sealed, Exception | None]:
-        """Evaluate on the loop what is quickly done, and large frames on the thread that writes them: sealing only
-        reads the state. Answers the commit and, if it could not be written, why. What `seal` raises, it raises."""
+        """Evaluate small commits on the loop, and large ones on the thread that writes them: sealing only reads the
+        state. Returns the commit and, if it could not be written, the reason. Raises what `seal` raises."""
         if self._queued_bytes >= SEAL_ON_THREAD_BYTES:
             await self._evaluating.acquire()
             return await self._loop.run_in_executor(self._executor, self._sealed_and_written, requests)
@@ -332,19 +334,19 @@ class Shard:
         while self.stopped is None:
             await asyncio.sleep(self._log.settings.merge_interval_seconds)
             try:
-                # Between jobs too: under load one follows the other, and a job that needs room may not find it.
+                # Sweep between jobs too: under load one follows the other, and a job may lack the room it needs.
                 await turns.sweep()
                 while self.stopped is None and await turns.merge(merger):
                     await turns.sweep()
             except (Fenced, Damaged) as error:
                 self._stop(error)
             except Exception as error:
-                # Merging only rearranges what is durable: what failed is shown, and planned again at the next interval.
+                # Merging only rearranges what is durable: a failure is shown, and the job is planned again later.
                 self.upkeep_failures += 1
                 self.upkeep_error = error
 
     async def close(self, *, checkpoint: bool = False) -> None:
-        """Finish what is queued, then stop; with `checkpoint` leave one, where a start would be slow without."""
+        """Finish what is queued, then stop; with `checkpoint`, leave one if a start would be slow without it."""
         self._closed = True
         self._watches.wake_all()
         if self._upkeep is not None:
@@ -363,7 +365,7 @@ class Shard:
         try:
             await self._loop.run_in_executor(self._executor, self._log.upkeep.checkpoint)
         except FairleadError as error:
-            # Only a shortcut of the next start is lost.
+            # Only a shortcut for the next start is lost.
             self.upkeep_error = error
 
 

@@ -1,4 +1,4 @@
-"""Topics are made, changed and deleted by rows; only their owner does so."""
+"""Topics are made, changed and deleted by rows, and only by their owner."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def create_topic(
     *,
     incarnation: bytes | None = None,
 ) -> Topic:
-    """Make a topic that this stream owns. `incarnation` is 16 random bytes, the draft's own if not given.
+    """Make a topic that this stream owns. `incarnation` is 16 random bytes, made by the draft if not given.
 
     Raises:
-        InvalidName: Kafka's rule for topic names.
-        InvalidValue: not from 1 to 4,096 partitions.
+        InvalidName: the name breaks Kafka's rule for topic names.
+        InvalidValue: the number of partitions is not from 1 to 4,096.
         AlreadyExists: a topic has that name.
     """
     check_topic_name(name)
@@ -80,7 +80,7 @@ def bury(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None, *,
 
 
 def release_waiting(draft: Draft, name: str) -> None:
-    """A name is free: the incarnation that waited for it on some link is made, and brought from its beginning."""
+    """A name has become free: make the incarnation that waited for it on some link, to be brought from its start."""
     waiting = [
         (key, note) for key, note in draft.state.every_note().items() if note.create and note.create.name == name
     ]
@@ -102,7 +102,7 @@ def set_partitions(draft: Draft, name: str, partitions: int) -> Topic:
 
     Raises:
         UnknownTopic, NotOwner
-        InvalidValue: fewer than it has, as many, or too many.
+        InvalidValue: the topic has as many or more, or these are too many.
     """
     topic = owned_topic(draft, name)
     _check_partitions(partitions)
@@ -112,7 +112,7 @@ def set_partitions(draft: Draft, name: str, partitions: int) -> Topic:
 
 
 def set_configs(draft: Draft, name: str, changes: Mapping[str, str | None]) -> Topic:
-    """Set topic settings, or take those back whose value is None; writes nothing if nothing changes.
+    """Set topic settings, or unset those whose value is None; writes nothing if nothing changes.
 
     Raises:
         UnknownTopic, NotOwner

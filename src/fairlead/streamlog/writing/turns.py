@@ -1,5 +1,5 @@
-"""Upkeep in turns with the requests of a shard: what changes the state waits until nothing is evaluated on a thread,
-and what takes long is done in steps, with others' turns in between."""
+"""Upkeep that takes turns with the requests of a shard: changes of the state wait until nothing is evaluated on a
+thread, and long work is done in steps, with the turns of others in between."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class UpkeepTurns:
             await asyncio.sleep(0)
 
     async def sweep(self) -> None:
-        """Forget silent producers, and delete what was replaced long enough ago. Raises what `Upkeep.sweep` raises."""
+        """Forget silent producers, and delete objects whose grace is over. Raises what `Upkeep.sweep` raises."""
         async with self._evaluating:
             self._upkeep.expire_producers()
         due = self._upkeep.take_due()

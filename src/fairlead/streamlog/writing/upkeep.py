@@ -1,4 +1,4 @@
-"""Merging and deleting, as far as they are the writer's: it plans jobs, puts manifests and removes what they replace.
+"""The writer's part of merging and deleting: it plans jobs, puts manifests and removes what they replace.
 
 plan      what to merge next; CPU only
 (the merging process does the job)
@@ -39,10 +39,11 @@ from fairlead.streamlog.writing.reserve import Reserve
 from fairlead.streamlog.writing.retention import ExpiryGuard
 
 CHECKPOINT_ROWS_MIN = 20_000
-"""With fewer rows to replay, a third of a second, a clean stop leaves no checkpoint."""
+"""A clean stop leaves no checkpoint if fewer rows than this must be replayed, which takes a third of a second."""
 PRODUCER_EXPIRY_MS = 7 * 86_400_000
+"""A producer that is silent for longer is forgotten, unless the shard's setting says otherwise."""
 STARTS_AT_ONCE = 500
-"""Partitions whose start is raised in one go."""
+"""Partitions whose start is raised in one step, so that a step takes some milliseconds."""
 
 
 class Prepared(NamedTuple):
@@ -85,12 +86,12 @@ class Upkeep:
         self._checkpoint_at_ms: int | None = None
         self._k = log.manifest.k
         self.links_passed: int | None = None
-        """Every link has sent the commits below; None where there is no link. Set by whoever keeps the links. A shard
-        whose links are not yet known must have 0: what a merge forgets is never sent."""
+        """Every link has sent the commits below this one; None if there is no link. Whoever keeps the links sets it. It
+        must be 0 while the shard's links are not yet known: what a merge forgets is never sent."""
         self._planned = False
         self._left_over = False
-        """A job was not finished, or a deletion failed: the next manifest looks for what is left of them. Never before
-        it is durable, since one of unknown outcome may name the objects."""
+        """A job was not finished, or a deletion failed: the next manifest looks for what they left. It does so only
+        once it is durable, since a manifest of unknown outcome may name the objects."""
 
     def plan(self) -> MergeJob | None:
         """The next merge job, if one is worth it."""
@@ -139,7 +140,7 @@ class Upkeep:
             ValueError: the result is of an older manifest.
         """
         log = self._log
-        # A number is never used twice, also where it is not known whether its manifest was written.
+        # A number is never used twice, even if it is not known whether its manifest was written.
         self._k = k = self._k + 1
         manifest = replace(merge_policy.new_manifest(log.manifest, result), k=k)
         starts = _starts(log.storage, result.control) if result.starts and result.control else []
@@ -152,8 +153,8 @@ class Upkeep:
         return Prepared(manifest, starts, replaced)
 
     def raise_starts(self, prepared: Prepared) -> Iterator[list[tuple[int, int]]]:
-        """Before `finish`: say of expired partitions where they start now, in steps of some milliseconds; the
-        partitions of each step. A reader on a thread that misses expired rows then finds that they lie below it."""
+        """Before `finish`, raise the starts of expired partitions in steps of some milliseconds; yields each step's
+        partitions. A reader on a thread that misses expired rows then finds that they lie below the start."""
         for at in range(0, len(prepared.starts), STARTS_AT_ONCE):
             step = prepared.starts[at : at + STARTS_AT_ONCE]
             for row in step:
@@ -170,15 +171,15 @@ class Upkeep:
         self.replace_later(prepared.replaced)
 
     def forget(self) -> Iterator[int]:
-        """Drop merged commits from the index, in steps; all of them before inputs are deleted."""
+        """Drop merged commits from the index, in steps; all must be dropped before inputs are deleted."""
         return self._log.tail.forget(self._log.manifest.merged_end)
 
     def checkpoint(self) -> None:
         """Put a checkpoint of the state at the log's end if a start would have to replay many rows. Blocking; nothing
         may be written meanwhile.
 
-        Always true: its commit is the log's end, above all that is merged; no job makes one of an earlier commit from
-        it (`merge_policy`).
+        Always true: its commit is the log's end, above everything merged, and no job makes a checkpoint of an earlier
+        commit from it (`merging.policy`).
 
         Raises:
             Fenced, StorageFull, StorageUnavailable
@@ -201,7 +202,7 @@ class Upkeep:
         return merged + sum(stats.rows for stats in log.tail.commits if stats.commit >= from_commit)
 
     def replace_later(self, replaced: Replaced) -> None:
-        """Objects that nobody reads once the grace is over."""
+        """Have these objects deleted once the grace is over, when nobody reads them any more."""
         grace_ms = int(self._settings.delete_grace_seconds * 1000)
         self._due.append(_Due(self._clock.monotonic_ms() + grace_ms, replaced))
 
@@ -238,7 +239,7 @@ class Upkeep:
 
 
 def _starts(storage: Storage, name: str) -> list[Row]:
-    """`start` rows below which everything is gone, of a segment of control rows."""
+    """The `start` rows of a segment of control rows below which everything is gone."""
     rows = format.read_whole(storage.get(name), name).rows()
     return [row for row in rows if row.kind == Kind.START and decode_start(row.batch).gap_from is None]
 
@@ -250,7 +251,7 @@ def _compacted(state: ShardState) -> frozenset[int]:
 
 
 def histories(state: ShardState) -> dict[tuple[int, int], History]:
-    """Epoch histories that are another than epoch 0 from offset 0 on, by (topic number, partition)."""
+    """Epoch histories that are more than epoch 0 from offset 0 on, by (topic number, partition)."""
     table = state.partition_table
     epoch, first = np.array(table.epoch, np.int32), np.array(table.epoch_first, np.int64)
     wanted = set(np.flatnonzero((epoch > 0) | ((epoch == 0) & (first != 0))).tolist()) | set(table.older)

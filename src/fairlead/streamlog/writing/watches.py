@@ -46,13 +46,13 @@ class Watch:
 
 
 class Watches:
-    """Of one shard, by partition."""
+    """The watches of one shard, by partition."""
 
     def __init__(self) -> None:
         self._of: dict[PartitionKey, set[Watch]] = {}
 
     def add(self, key: PartitionKey, callback: Callable[[], None] | None) -> Watch:
-        """One more; `close` it afterwards."""
+        """Add a watch; `close` it afterwards."""
         watch = Watch(self, key, callback)
         self._of.setdefault(key, set()).add(watch)
         return watch
@@ -61,7 +61,7 @@ class Watches:
         return sum(map(len, self._of.values()))
 
     def remove(self, key: PartitionKey, watch: Watch) -> None:
-        """One less; nothing if it was removed before."""
+        """Remove a watch; nothing happens if it was removed before."""
         watches = self._of.get(key)
         if watches is not None:
             watches.discard(watch)

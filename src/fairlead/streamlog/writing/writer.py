@@ -1,4 +1,4 @@
-"""The log of one shard: its state, its end, and the one way by which it grows.
+"""The log of one shard: its state, its end, and the one way in which it grows.
 
     seal      evaluate requests in order against the state; CPU only
     write     put the commit, check the fence; blocking, on a thread
@@ -6,8 +6,8 @@
     abandon   the put failed: nothing has changed
 
 One commit is under way at a time, so each is evaluated after the outcome of the one before is known. A commit that
-failed for want of space certainly wrote nothing, and its number is given to the next; after any other failure the log
-is stopped and answers every call with that error.
+failed for lack of space certainly wrote nothing, and the next one gets its number. After any other failure the log is
+stopped and answers every call with that error.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from fairlead.streamlog.writing.upkeep import Upkeep
 __all__ = ["Announcement", "RequestAnswer", "Sealed", "ShardLog"]
 
 COMMIT_ROWS_MAX = 2000
-"""A commit is closed at so many rows: evaluating it holds the loop, which serves everybody else."""
+"""A commit is closed at this many rows: evaluating it holds the loop, which serves everybody else."""
 
 
 class ShardLog:
-    """The log of one shard; made by `open`. `seal`, `write` and `fetch` may run on threads, all else on the owner's;
-    nothing changes the state during a `seal`."""
+    """The log of one shard; made by `open`. `seal`, `write` and `fetch` may run on any thread, everything else on the
+    owner's; nothing changes the state during a `seal`."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class ShardLog:
         )
 
     def write(self, sealed: Sealed) -> None:
-        """Make the commit durable and check that it is ours to make. Blocking; nothing to do for one without rows.
+        """Make the commit durable and check that it is ours to make. Blocking; does nothing for one without rows.
 
         Raises:
             StorageFull: certainly nothing was written; `abandon` it and go on.
@@ -178,7 +178,7 @@ class ShardLog:
         return Announcement(sealed.commit, log.end, (*stats.keys, *controlled), non_local)
 
     def abandon(self, sealed: Sealed, error: Exception) -> None:
-        """The commit failed and changes nothing; unless it failed for want of space, the log stops."""
+        """The commit failed and changes nothing; unless it failed for lack of space, the log stops."""
         self._sealed = None
         if not isinstance(error, StorageFull):
             self.health.stop(error)
