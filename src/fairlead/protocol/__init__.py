@@ -8,5 +8,5 @@
     produce.py, fetch.py, metadata.py   hot answers and requests, packed by hand
 
 Always true: record bytes are carried, never rewritten, except for the fields outside the CRC (base offset, leader
-epoch) and the two that `LogAppendTime` asks for.
+epoch) and the two that `LogAppendTime` changes.
 """

@@ -47,7 +47,7 @@ class BatchHeader(NamedTuple):
 
     base_offset: int
     length: int
-    """Bytes after the length field: the batch has 12 more."""
+    """Bytes after the length field; the whole batch has 12 more."""
     leader_epoch: int
     magic: int
     crc: int
@@ -77,7 +77,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def log_append_time(self) -> bool:
-        """Records have the batch's max timestamp as theirs."""
+        """Whether all records have the batch's max timestamp."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
 
@@ -91,7 +91,7 @@ _PRODUCER = struct.Struct(">qhi")
 
 HEADER_BYTES = _HEADER.size
 HEADER_DTYPE = np.dtype([(name, f">{form}") for name, form in zip(BatchHeader._fields, _FORMS, strict=True)])
-"""A header for numpy: its fields have the names of `BatchHeader`'s."""
+"""A header for numpy, with the field names of `BatchHeader`."""
 LENGTH_END = _place("leader_epoch")
 """Bytes of a batch that its length field does not count."""
 MAGIC_AT = _place("magic")
@@ -105,14 +105,14 @@ PRODUCER_END = _place("record_count")
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """A batch that keeps what a producer must keep (`check_produced`): its header, read once, and its bytes."""
+    """A batch that follows the rules for producers (`check_produced`): its header, read once, and its bytes."""
 
     header: BatchHeader
     data: bytes | memoryview
 
 
 def read_header(batch: bytes | bytearray | memoryview) -> BatchHeader:
-    """The header of the batch that the buffer begins with; nothing is checked but that its bytes are there.
+    """The header of the batch that the buffer begins with; only checks that all bytes of the header are there.
 
     Raises:
         CorruptBatch: fewer bytes are there.
@@ -129,7 +129,7 @@ def magic_of(buffer: bytes | memoryview) -> int | None:
 
 
 def crc_of(batch: bytes | memoryview) -> bytes:
-    """The CRC that the header has, as its four bytes."""
+    """The CRC in the header, as four bytes."""
     return bytes(batch[CRC_AT:CRC_FROM])
 
 
@@ -147,7 +147,7 @@ def producer_ids(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[
 
 
 def check_produced(batch: bytes | memoryview) -> CheckedBatch:
-    """Exactly one batch of a producer, once all that can be checked without opening it holds.
+    """Exactly one batch of a producer, once everything that can be checked without opening it has been checked.
 
     Checked: magic 2, length, CRC-32C, at least one record, as many records as offsets, a known codec, neither
     transactional nor control.
@@ -163,10 +163,11 @@ def check_produced(batch: bytes | memoryview) -> CheckedBatch:
 
 
 def check_stored(batch: bytes | memoryview, base_offset: int, last_offset: int) -> BatchHeader:
-    """The header of exactly one batch of a log, once it holds together and has these offsets (inclusive).
+    """The header of exactly one batch of a log, once it proves consistent and has these offsets (inclusive).
 
     Checked: magic 2, length, CRC-32C, a known codec, no more records than offsets. A log may hold what no producer may
-    send here: control batches, those of transactions, and such as compaction has left with fewer records than offsets.
+    send here: control batches, batches of transactions, and batches that compaction left with fewer records than
+    offsets.
 
     Raises:
         CorruptBatch: one of these does not hold; the message says which.
@@ -221,7 +222,7 @@ def _fault_of_content(header: BatchHeader, batch: bytes | memoryview) -> str | N
 def set_offset(batch: bytes | bytearray | memoryview, base_offset: int, leader_epoch: int) -> bytes | memoryview:
     """The batch at its offset; both fields lie outside the CRC.
 
-    The same memory, if it is a memoryview that may be written, else a copy; in both cases none that can be written.
+    Returns the same memory if it is a writable memoryview, else a copy; the result is read-only in both cases.
     """
     prefix = _PREFIX.pack(base_offset, len(batch) - LENGTH_END, leader_epoch)
     if isinstance(batch, memoryview) and not batch.readonly:
@@ -247,7 +248,7 @@ def with_crc(header: BatchHeader, body: bytes | memoryview) -> tuple[BatchHeader
 def empty_batch(base_offset: int, last_offset: int, leader_epoch: int) -> bytes:
     """A batch without records that covers [base_offset, last_offset], as compaction leaves them: served for a gap.
 
-    A gap of more than 2**31 offsets is covered by as many as one batch can; the reader asks again from there.
+    If the gap has more than 2**31 offsets, the batch covers as many as it can; the reader asks again from there.
     """
     delta = min(last_offset - base_offset, _DELTA_MAX)
     times, producer = (NO_TIMESTAMP, NO_TIMESTAMP), (NO_PRODUCER, -1, NO_SEQUENCE)
@@ -290,10 +291,10 @@ def build_batch(
     base_sequence: int = NO_SEQUENCE,
     attributes: int = 0,
 ) -> bytes:
-    """A batch of records, or of (key, value) pairs which get offsets from `base_offset` and the time `timestamp_ms`.
+    """A batch of records, or of (key, value) pairs, which get offsets from `base_offset` and the time `timestamp_ms`.
 
-    Kafka's offsets inside a batch that is produced count from 0. For tests, tools and the look of things; the
-    broker never builds a batch of a client's records.
+    In a batch that is produced, Kafka's offsets count from 0. For tests and tools; the broker never builds a batch of a
+    client's records.
     """
     whole = [_as_record(item, base_offset + i, timestamp_ms) for i, item in enumerate(records)]
     base_timestamp = whole[0].timestamp

@@ -1,7 +1,7 @@
 """The answer to CreateTopics, packed here: kio would build and pack some thirty settings anew for each topic.
 
-Layout: Kafka's CreateTopicsResponse.json, versions 2 to 7. The settings of topics that were made alike are the same
-bytes, packed once.
+Layout: Kafka's CreateTopicsResponse.json, versions 2 to 7. Topics that were made alike share the bytes of their
+settings, which are packed once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from fairlead.protocol.wire import ZERO_UUID, array_length, no_tags, string
 
 FLEXIBLE_FROM = 5
-"""Also the first version that says partitions, replication factor and settings."""
+"""This is also the first version with partitions, replication factor and settings."""
 TOPIC_IDS_FROM = 7
 _I16 = struct.Struct(">h")
 _COUNTS = struct.Struct(">ih")
@@ -21,13 +21,14 @@ _NOT_THROTTLED = bytes(4)
 
 
 def answer(version: int, topics: Sequence[bytes]) -> list[bytes]:
-    """The whole answer in pieces, out of those of its topics."""
+    """The whole answer in pieces, made of the pieces of its topics."""
     flexible = version >= FLEXIBLE_FROM
     return [_NOT_THROTTLED, array_length(len(topics), flexible), *topics, no_tags(flexible)]
 
 
 def settings(version: int, values: Iterable[tuple[str, str, int]]) -> bytes:
-    """The settings of a topic as (name, value, Kafka's number of the source); all can be changed, none is secret."""
+    """The settings of a topic, given as (name, value, Kafka's number of the source); all can be changed, none is
+    secret."""
     if version < FLEXIBLE_FROM:
         return b""
     packed = [

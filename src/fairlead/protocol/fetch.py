@@ -57,8 +57,8 @@ class FetchRequest:
     session_id: int
     session_epoch: int
     topics: list[bytes]
-    """Each topic's part as it came: a client says nearly the same thing again and again, and what it has said before
-    need not be read twice. `read_topic` reads one."""
+    """Each topic's part as it came: a client asks nearly the same again and again, and a part that came before need not
+    be read twice. `read_topic` reads one."""
 
 
 class FetchPartitionResponse(NamedTuple):
@@ -91,12 +91,12 @@ def read_request(body: memoryview | bytes, version: int) -> FetchRequest:
     max_wait_ms, min_bytes, max_bytes, isolation = reader.int32(), reader.int32(), reader.int32(), reader.int8()
     session_id, session_epoch = (reader.int32(), reader.int32()) if version >= _SESSIONS_FROM else (0, -1)
     topics = [_take_topic(reader, version) for _ in reader.items()]
-    # Forgotten topics, the rack and tagged fields follow: they speak of sessions and followers, which are not kept.
+    # Forgotten topics, the rack and tagged fields follow: they are about sessions and followers, which are not kept.
     return FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics)
 
 
 def _take_topic(reader: Reader, version: int) -> bytes:
-    """The bytes of one topic, found by its lengths alone."""
+    """The bytes of one topic, found only by its lengths."""
     start = reader.position
     if version >= TOPIC_IDS_FROM:
         reader.take(16)
@@ -118,7 +118,7 @@ def read_topic(data: bytes, version: int) -> FetchTopic:
     """One of a request's topics.
 
     Raises:
-        Malformed: its name is no text.
+        Malformed: the topic's name is no text.
     """
     reader = Reader(data, version >= FLEXIBLE_FROM)
     by_id = version >= TOPIC_IDS_FROM
@@ -169,7 +169,7 @@ _NO_READ_REPLICA = b"\xff\xff\xff\xff"
 def write_response(
     topics: Sequence[FetchTopicResponse | bytes], version: int, isolation: int = 0, error: int = 0
 ) -> list[Part]:
-    """The answer's body in pieces; the batches among them are the objects that were given.
+    """The answer's body in pieces; the batches among them are the given objects, not copies.
 
     Topics given as bytes were packed before, by `pack_topic` for the same version and isolation.
     """
@@ -230,7 +230,7 @@ def _topic_key(topic: FetchTopicResponse, version: int) -> bytes:
 
 
 class _Pieces:
-    """Small bytes are joined, batches are kept as they are."""
+    """Collects pieces: small bytes are joined, batches are kept as they are."""
 
     def __init__(self) -> None:
         self._small: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Requests cut out of a connection's bytes: a length of four bytes, then so many bytes (`model/length_prefixed.py`).
+"""Requests cut out of a connection's bytes: a length of four bytes, then that many bytes (`model/length_prefixed.py`).
 
 One scratch buffer serves all connections of a loop, so that an idle connection owns nothing.
 """
@@ -14,12 +14,12 @@ from fairlead.protocol.wire import Malformed
 SCRATCH_BYTES = 256 * 1024
 _LENGTH = struct.Struct(">i")
 _FRAME_BYTES_MIN = 8
-"""API key, version and correlation id."""
+"""API key, version and correlation id: no request is shorter."""
 
 
 def request_framing(scratch: memoryview, frame_bytes_max: int) -> LengthPrefixed:
-    """Cuts the requests of one connection; `filled` raises `Malformed` for a length that no request has, or above the
-    limit, and nothing of that request is kept."""
+    """Cuts the requests of one connection. `filled` raises `Malformed` for a length that no request has or that is
+    above the limit; nothing of that request is kept."""
     return LengthPrefixed(scratch, _LENGTH.size, _size_of(frame_bytes_max))
 
 

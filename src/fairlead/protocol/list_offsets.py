@@ -18,7 +18,7 @@ _I32 = struct.Struct(">i")
 
 
 def answer(version: int, topics: Sequence[bytes]) -> list[bytes]:
-    """The whole answer in pieces, out of those of its topics."""
+    """The whole answer in pieces, made of the pieces of its topics."""
     flexible = version >= _FLEXIBLE_FROM
     throttle = bytes(4) if version >= _THROTTLE_FROM else b""
     return [throttle + array_length(len(topics), flexible), *topics, no_tags(flexible)]

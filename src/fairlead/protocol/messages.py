@@ -1,12 +1,12 @@
 """The messages that are not hot, as kio's classes: read a request, build an answer from plain values.
 
-Requests are read here, field by field as kio's classes say, and not by kio's own reader: that one believes the lengths
-that it reads (kio 0.6.5: a few hostile bytes make it ask for more memory than there is, which ends the process). Here
-every length is held against the bytes that are there. Answers are ours, and kio writes them.
+Requests are read here, field by field as kio's classes say, and not by kio's own reader. That reader trusts the lengths
+that it reads (kio 0.6.5: a few hostile bytes make it ask for more memory than there is, which ends the process); here
+every length is checked against the bytes that are there. Answers are ours, so kio writes them.
 
-A handler answers with a mapping of field names (kio's: Kafka's in snake_case) to values, nested mappings and lists
-included. Fields that the version in use does not have are left out, fields that were not given take their default,
-so a handler is written once for all versions.
+A handler answers with a mapping of field names (kio's: Kafka's in snake_case) to values, which may be nested mappings
+and lists. Fields that the version in use lacks are left out, and fields that were not given take their default, so a
+handler is written once for all versions.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def api_name(api_key: int) -> str:
 
 @functools.cache
 def request_header_flexible(api_key: int, version: int) -> bool:
-    """The request's header ends in tagged fields (header version 2)."""
+    """Whether the request's header ends in tagged fields (header version 2)."""
     return _header_flexible(load_request_schema(api_key, version))
 
 
 @functools.cache
 def response_header_flexible(api_key: int, version: int) -> bool:
-    """The answer's header ends in tagged fields (header version 1); never for ApiVersions (KIP-511)."""
+    """Whether the answer's header ends in tagged fields (header version 1); never for ApiVersions (KIP-511)."""
     return _header_flexible(load_response_schema(api_key, version))
 
 

@@ -1,7 +1,7 @@
-"""Metadata, by hand: the answer about many topics is built topic by topic, so that its maker can pause between them.
+"""Metadata, by hand: the answer about many topics is built topic by topic, so that its builder can pause between them.
 
 Layout: Kafka `MetadataRequest.json`, `MetadataResponse.json`, versions 0 to 13. Version 9 is the first flexible one;
-topic ids come with version 10 (KIP-516), a topic asked for by id alone with version 12.
+version 10 brings topic ids (KIP-516), version 12 questions for a topic by its id alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AUTHORIZED_FROM = 8
 _CLUSTER_AUTHORIZED_LAST = 10
 _ERROR_FROM = 13
 NOT_ASKED = b"\x80\x00\x00\x00"
-"""Authorized operations of a client that did not ask, or of a cluster without users."""
+"""Authorized operations if the client did not ask for them, or in a cluster without users."""
 
 _I32 = struct.Struct(">i")
 _I16 = struct.Struct(">h")
@@ -38,12 +38,12 @@ class Asked(NamedTuple):
 
 
 class MetadataRequest:
-    """A request, read topic by topic: `topics()` may be left and taken up again."""
+    """A request, read topic by topic: `topics()` may be paused and continued."""
 
     def __init__(self, body: memoryview | bytes, version: int) -> None:
         """
         Raises:
-            Malformed: the beginning is not that of a Metadata request.
+            Malformed: the bytes do not begin as a Metadata request does.
         """
         self._reader = Reader(body, version >= FLEXIBLE_FROM)
         self._version = version
@@ -53,7 +53,7 @@ class MetadataRequest:
 
     @property
     def all_topics(self) -> bool:
-        """Every topic is asked for."""
+        """Whether every topic is asked for."""
         return self.count < 0
 
     def topics(self) -> Iterator[Asked]:
@@ -73,7 +73,7 @@ class MetadataRequest:
         return Asked(name, None if topic_id == ZERO_UUID else topic_id)
 
     def allow_auto_creation(self) -> bool:
-        """May topics that do not exist be made? Read after all topics were."""
+        """Whether missing topics may be made. Call it once all topics have been read."""
         return self._reader.boolean() if self._version >= _AUTO_CREATION_FROM else True
 
 
@@ -106,7 +106,7 @@ def topic(version: int, node: int, name: str, topic_id: bytes, partitions: int, 
 
 
 def missing(version: int, asked: Asked, error: int) -> bytes:
-    """One topic that cannot be answered, with the code why."""
+    """One topic that cannot be answered, with the error code that says why."""
     flexible = version >= FLEXIBLE_FROM
     # Before version 12 the name is not nullable: a client that asked by id gets its id and an empty name.
     name = asked.name if asked.name is not None or version >= 12 else ""
@@ -116,7 +116,7 @@ def missing(version: int, asked: Asked, error: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _rest(version: int, node: int, partitions: int, epoch: int) -> bytes:
-    """A topic after its name and id: the same for all topics of so many partitions and that epoch."""
+    """A topic after its name and id: the same for all topics with this number of partitions and this epoch."""
     flexible = version >= FLEXIBLE_FROM
     out = [b"\x00" if version >= 1 else b"", array_length(partitions, flexible)]
     out += [_partition(version, node, index, epoch) for index in range(partitions)]

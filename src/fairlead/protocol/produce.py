@@ -50,7 +50,7 @@ class ProduceRequest:
 
 
 class PartitionProduceResponse(NamedTuple):
-    """What became of one partition's records; offsets -1 with an error, `append_time_ms` -1 with CreateTime."""
+    """What became of one partition's records; offsets are -1 with an error, `append_time_ms` is -1 with CreateTime."""
 
     partition: int
     error: int

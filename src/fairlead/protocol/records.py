@@ -17,7 +17,7 @@ import pyarrow as pa
 from fairlead.model.errors import CorruptBatch
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""Records of one batch, decompressed: what is larger is refused, so that a few hostile bytes cannot fill memory."""
+"""Largest size of a batch's records, decompressed: more is refused, so that a few hostile bytes cannot fill memory."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Names by the number in the lowest three bits of a batch's attributes."""
@@ -118,7 +118,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """A zigzag varint of up to 64 bits and the position after it.
 
     Raises:
-        CorruptBatch: cut off, or longer than ten bytes.
+        CorruptBatch: the varint is cut off, or longer than ten bytes.
     """
     value = shift = 0
     try:

@@ -1,4 +1,4 @@
-"""Kio's message classes, looked at once: which fields they have and of what kind."""
+"""The fields of kio's message classes and their kinds, looked up once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FieldPlan(NamedTuple):
     nullable: bool
     tag: int | None
     default: Any
-    """The value where none is given; MISSING if one must be."""
+    """The value if none is given; MISSING if one must be given."""
 
 
 @cache

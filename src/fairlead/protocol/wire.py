@@ -1,6 +1,6 @@
-"""The primitive types of Kafka's messages, read from and written to bytes by hand where that pays.
+"""The primitive types of Kafka's messages, read from and written to bytes by hand where that pays off.
 
-Every read is bounded by the bytes that are there: a hostile length raises, it neither allocates nor loops.
+Every read is bounded by the bytes that are there: a hostile length raises an error and neither allocates nor loops.
 Types: https://kafka.apache.org/protocol#protocol_types; compact forms and tagged fields: KIP-482.
 """
 
@@ -92,7 +92,7 @@ class Reader:
         return None if length < 0 else self._text(length)
 
     def legacy_nullable_string(self) -> str | None:
-        """The old form whatever the message: the client id in a header of version 2."""
+        """A nullable string in the old form, whatever form the message has: the client id in a header of version 2."""
         length = self.int16()
         return None if length < 0 else self._text(length)
 
@@ -118,7 +118,7 @@ class Reader:
         return None if length < 0 else self.take(length)
 
     def array_length(self, item_bytes_min: int = 1) -> int:
-        """Number of items of an array, -1 for null; refused if they cannot fit the bytes that are left."""
+        """Number of items of an array, -1 for null; refused if that many cannot fit in the bytes that are left."""
         length = self.uvarint() - 1 if self.flexible else self.int32()
         if length < -1 or length * item_bytes_min > self.remaining:
             raise Malformed(f"an array of {length} items is longer than the message")
@@ -129,7 +129,7 @@ class Reader:
         return range(max(0, self.array_length(item_bytes_min)))
 
     def skip_tags(self) -> None:
-        """Pass over tagged fields; nothing in messages of the old form."""
+        """Pass over tagged fields; messages of the old form have none."""
         if not self.flexible:
             return
         if self.position < len(self.buffer) and self.buffer[self.position] == 0:  # none, as nearly always
@@ -171,5 +171,5 @@ def bytes_length(length: int, flexible: bool) -> bytes:
 
 
 def no_tags(flexible: bool) -> bytes:
-    """The end of a structure: no tagged fields, or nothing in messages of the old form."""
+    """The end of a structure: zero tagged fields, or no bytes in messages of the old form."""
     return b"\x00" if flexible else b""
