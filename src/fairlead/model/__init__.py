@@ -1,1 +1,1 @@
-"""Values, names, limits, errors, forms of JSON that every other room uses; imports nothing of ours and does no I/O."""
+"""Values, names, limits, errors and forms of JSON that all other rooms use; imports no other room and does no I/O."""

@@ -22,7 +22,7 @@ def parse_address(text: str, what: str) -> Address:
     """Read HOST:PORT or [IPv6]:PORT.
 
     Raises:
-        InvalidValue: it is something else; the message says `what` it was given for.
+        InvalidValue: the text is neither; the message says what it was given for (`what`).
     """
     host, colon, port = text.strip().rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")

@@ -36,7 +36,7 @@ _TABLE: tuple[tuple[type[FairleadError], int, int], ...] = (
     (kinds.Closed, 503, errno.ESHUTDOWN),
     (FairleadError, 500, errno.EIO),
 )
-"""Kind, HTTP status, errno; the first that fits counts."""
+"""Kind, HTTP status, errno; the first kind that fits counts."""
 
 
 def http_status(error: FairleadError) -> int:
@@ -62,7 +62,7 @@ def error_envelope(error: FairleadError, now_ms: int) -> dict[str, Any]:
 
 
 def to_error(answer: Mapping[str, Any]) -> FairleadError:
-    """The error in an envelope; something that is no envelope becomes an `InvalidValue` that shows it."""
+    """The error in an envelope; anything that is no envelope becomes an `InvalidValue` that shows it."""
     try:
         entry = answer["errors"][0]
         return _class_of(str(entry.get("code", "")))(str(entry["desc"]))
@@ -89,7 +89,7 @@ def _code(kind: type[FairleadError]) -> str:
 
 
 def _class_of(code: str) -> type[FairleadError]:
-    """The class of a code, or its nearest parent that is made of a message alone."""
+    """The class of a code, or its nearest parent that is built from only a message."""
     kind: type[FairleadError] = _classes().get(code, FairleadError)
     while kind.__init__ is not FairleadError.__init__:
         kind = kind.__mro__[1]

@@ -1,4 +1,4 @@
-"""The errors of Fairlead, a kind for each thing that a caller can do next.
+"""The errors of Fairlead, with one kind for each thing that a caller can do next.
 
     FairleadError
     ├─ TryAgain        the same call may work later
@@ -16,12 +16,12 @@
     │  └─ OutOfOrderSequence · StaleProducerEpoch
     ├─ Fenced          someone newer owns this; stop
     ├─ Damaged         stored bytes are not what was written; stop this shard, by name
-    │  └─ Missing              the object is not there; a reader asks again, what stands for it now has another name
+    │  └─ Missing              the object is not there; a reader asks again, since its rows may lie in another object
     └─ Closed          this process is stopping
 
-The numbers are attributes of the leaf. `broker/errors.py` maps the kinds to Kafka's codes, `model/envelope.py`
-to HTTP status and the REST envelope; nothing else maps them. Every message is one line, names the thing and says
-what to do.
+The values in brackets are attributes of the class. `broker/errors.py` maps the kinds to Kafka's codes,
+`model/envelope.py` to HTTP status and the REST envelope; nothing else maps them. Every message is one line, names the
+thing and says what to do.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ E = TypeVar("E", bound=FairleadError)
 
 
 def another(error: E) -> E:
-    """The same error for one more caller. One that is kept, or raised again and again, would keep the frames that it
-    passed through alive, with the requests in them."""
+    """A copy of the error for one more caller. An error that is kept, or raised again and again, would keep alive the
+    stack frames that it passed through, with the requests in them."""
     twin = type(error).__new__(type(error), *error.args)
     vars(twin).update(vars(error))
     return twin
 
 
 class TryAgain(FairleadError):
-    """The same call may succeed later; nothing of it was done or its outcome is known to be nothing."""
+    """The same call may succeed later; it is known to have done nothing."""
 
 
 class StorageUnavailable(TryAgain):

@@ -1,9 +1,9 @@
 """Payloads cut out of a connection's bytes: a header that says how long the payload is, then the payload, and so on.
 
-What was read is copied once, and payloads that are whole in it are views of that copy. A payload that has begun and is
-not yet whole has memory of its own, of its exact size and untouched until its bytes come, into which the socket then
-writes directly: a large payload is not copied on its way in. A header is held against the limits before that memory is
-taken. The buffer that is read into holds nothing between two reads, so that many connections may share one.
+Bytes that were read are copied once, and payloads that are whole in them are views of that copy. A payload that is not
+yet whole has memory of its own, of its exact size and untouched until its bytes come. The socket writes directly into
+it, so a large payload is not copied on its way in. A header is checked against the limits before that memory is taken.
+The buffer for reads holds nothing between two reads, so that many connections may share one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable
 import numpy as np
 
 SizeOf = Callable[[memoryview, int], int]
-"""The payload's size in bytes by the header at a place, which is there whole; raises what refuses it."""
+"""Gives the payload's size in bytes from the header at a place, which is complete; raises an error to refuse it."""
 
 
 class LengthPrefixed:
-    """The reading half of one connection, without the connection: ask for `space`, put bytes there, say how many by
-    `filled`."""
+    """The reading half of one connection, without the connection: ask for `space`, put bytes there, and say how many
+    with `filled`."""
 
     __slots__ = ("_filled", "_header_bytes", "_rest", "_scratch", "_size_of", "_target")
 
@@ -32,7 +32,7 @@ class LengthPrefixed:
 
     @property
     def idle(self) -> bool:
-        """Nothing has come of a payload that is not whole."""
+        """Whether no payload is partly read."""
         return self._target is None and not self._rest
 
     def space(self) -> memoryview:
@@ -41,9 +41,9 @@ class LengthPrefixed:
 
     def filled(self, count: int, whole: list[memoryview]) -> None:
         """Take note of `count` bytes at the beginning of `space`, and add the payloads that are now whole to the list.
-        They cannot be changed, and no later read changes them.
+        They are read-only, and no later read changes them.
 
-        Raises what `size_of` does. What came before that header is in the list; nothing can be read after it.
+        Raises what `size_of` raises. Payloads before the refused header are in the list; nothing can be read after it.
         """
         if self._target is None:
             self._cut(self._rest + bytes(self._scratch[:count]), whole)
@@ -67,7 +67,7 @@ class LengthPrefixed:
         self._rest = data[at:]
 
     def _begin(self, size: int, first: memoryview) -> None:
-        # Not a bytearray: that is filled with zeros first, a second walk through memory that the socket fills anyway.
+        # Not a bytearray: it would first be filled with zeros, a second pass over memory that the socket fills anyway.
         self._target = np.empty(size, np.uint8).data
         self._target[: len(first)] = first
         self._filled = len(first)

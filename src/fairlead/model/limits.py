@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FORMAT_VERSION = 1
-"""Version of the data directory; an unknown one is refused, naming both."""
+"""Version of the data directory; an unknown one is refused with a message that names both."""
 
 REPLICAS_PER_STREAM_MAX = 64
 UPSTREAMS_PER_STREAM_MAX = 64
@@ -11,7 +11,7 @@ PARTITIONS_PER_TOPIC_MAX = 4096
 SHARDS_PER_STREAM_MAX = 256
 
 PORT_MAX = 65_535
-"""TCP's."""
+"""TCP's largest port number."""
 LISTEN_BACKLOG = 1024
 """Connections to one listener that the kernel has opened and nobody has accepted yet."""
 
@@ -22,7 +22,7 @@ TTL_SECONDS_MAX = 100 * 365 * 86_400
 CONTROL_ROW_BYTES_MAX = 1024 * 1024
 
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""One frame of a link: it is cut near `frame_bytes`, but never within a commit."""
+"""Largest frame of a link: frames are cut near `frame_bytes`, but never within a commit."""
 COMMIT_BYTES_MAX = 48_000_000
-"""The most that `commit_bytes_max` and `message_bytes_max` can be set to, so that every commit fits into a frame, with
+"""Upper limit of the settings `commit_bytes_max` and `message_bytes_max`, so that every commit fits into a frame with
 its columns and the names of its topics."""

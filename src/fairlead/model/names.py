@@ -5,8 +5,8 @@
     newyork:/ships/log            short form of the same
     /ships/log:positions          topic `positions` of the stream /ships/log
 
-A path that comes in as text is parsed once, where it comes in; from there on a `StreamPath` goes, and text is made of
-it only where it is stored or shown. Within one cluster a stream is known by its local path alone (`StreamPath.path`).
+A path that comes in as text is parsed once, where it comes in. From there on it is a `StreamPath`, which becomes text
+only where it is stored or shown. Within one cluster a stream is known by its local path alone (`StreamPath.path`).
 
 Rules: the pages on MapR Streams, `docs.ezmeral.hpe.com … stream_create`, and Kafka's `Topic.validate`.
 """
@@ -45,7 +45,7 @@ def check_topic_name(name: str) -> str:
     """Return `name` if Kafka would accept it as a topic name.
 
     Raises:
-        InvalidName: it is empty, `.`, `..`, longer than 249, or has other signs than letters, digits, `.`, `_`, `-`.
+        InvalidName: it is empty, `.`, `..`, longer than 249, or has characters besides letters, digits, `.`, `_`, `-`.
     """
     if name in {".", ".."} or not _TOPIC.match(name):
         raise InvalidName(
@@ -59,7 +59,7 @@ def check_cluster_name(name: str) -> str:
     """Return `name` if it may name a cluster: letters, digits, `.`, `_`, `-`, at most 100.
 
     Raises:
-        InvalidName: it does not.
+        InvalidName: it may not.
     """
     if not _CLUSTER.match(name):
         raise InvalidName(f"cluster name {name!r}: use 1 to 100 of letters, digits, '.', '_' and '-'")
@@ -70,7 +70,7 @@ def parse_stream_path(text: str) -> StreamPath:
     """Read any of the three forms of a stream's path.
 
     Raises:
-        InvalidName: not absolute, an empty or dotted part, `:` in the last part, or too long.
+        InvalidName: it is not absolute or too long, or has an empty or dotted part, or a `:` in the last part.
     """
     cluster: str | None = None
     path = text
@@ -104,7 +104,7 @@ def _check_path(path: str, text: str) -> str:
 
 
 def split_topic(name: str) -> tuple[str | None, str]:
-    """Split `<stream path>:<topic>` into both parts; a bare topic name has None for its stream."""
+    """Split `<stream path>:<topic>` into both parts; for a bare topic name the stream is None."""
     if not name.startswith("/") and ":" not in name:
         return None, name
     stream, _, topic = name.rpartition(":")

@@ -1,7 +1,7 @@
-"""Settings: everything with a default that a site may change, with its unit in its name and its range.
+"""Settings: everything with a default that a site may change, each with its range, and its unit in its name.
 
 A settings file (TOML, `--settings FILE` or `FAIRLEAD_SETTINGS`) gives `name = value` lines; a variable
-`FAIRLEAD_<NAME>` stands above the file, an option of the command line above both. `docs/guides/settings.md` lists
+`FAIRLEAD_<NAME>` overrides the file, an option of the command line overrides both. `docs/guides/settings.md` lists
 them all. What belongs to one stream (time-to-live, compression …) is set with `fairlead stream create`, not here.
 """
 
@@ -18,7 +18,7 @@ from fairlead.model.limits import COMMIT_BYTES_MAX
 
 PREFIX = "FAIRLEAD_"
 OTHER_VARIABLES = frozenset({"FAIRLEAD_CLUSTERS", "FAIRLEAD_CLUSTER", "FAIRLEAD_SETTINGS"})
-"""Variables that are no settings; those that start with FAIRLEAD_TEST_ are none either."""
+"""Variables that are no settings; nor are those that start with FAIRLEAD_TEST_."""
 
 MB = 1_000_000
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -73,7 +73,7 @@ class Settings:
 
 
 def load(file: Path | None, variables: Mapping[str, str]) -> Settings:
-    """The settings of a file (else of the one that FAIRLEAD_SETTINGS names, if any) with the variables above it.
+    """The settings of a file (without `file`, the one that FAIRLEAD_SETTINGS names, if any), overridden by variables.
 
     Raises:
         InvalidValue: the file cannot be read, a name is unknown or a value is outside its range; the message names it.
@@ -118,7 +118,7 @@ def _from_variables(variables: Mapping[str, str]) -> dict[str, object]:
 
 
 def _parsed(variable: str, text: str) -> object:
-    """The text of a variable as the kind its setting has."""
+    """The text of a variable as a value of its setting's kind."""
     setting = _field(variable.removeprefix(PREFIX).lower(), variable)
     kind = _kind(setting)
     try:

@@ -10,14 +10,14 @@ The annotations of a dataclass are its format; pydantic reads and writes by them
     tuple[X, ...], frozenset  array
     Mapping[int, X]           object with decimal keys
     a dataclass               object of its fields; `from_` stands as `from`
-    Annotated[X, WHOLE]       the same, of which fields that have a default must be there too
+    Annotated[X, WHOLE]       the same, but fields with a default must be there too
     Annotated[X, AS_ARRAY]    array of the fields of the dataclass X
-    Words                     text for people; what is no UTF-8 in it becomes an escape, and stays one
-    FileName                  itself; hex digits behind a 0 if it is no UTF-8, as names of files may be
-    Annotated[X, AsText(f)]   text: `str` of the value, read by `f`; a key of an object may be one
+    Words                     text for people; bytes in it that are no UTF-8 become escapes, and stay so
+    FileName                  itself; a 0 and hex digits if it is no UTF-8, as names of files may be
+    Annotated[X, AsText(f)]   text: `str` of the value, read by `f`; also for the keys of an object
     Any                       any JSON value
 
-Of a field that stands twice the last counts. Texts are UTF-8 and nest at most 200 deep. pydantic is imported when the
+If a field stands twice, the last one counts. Texts are UTF-8 and nest at most 200 deep. pydantic is imported when the
 first text is read or written: processes that read none do not pay for it.
 """
 
@@ -43,21 +43,21 @@ Id = Annotated[bytes, Len(16, 16)]
 
 
 class Unreadable(ValueError):
-    """Not the JSON of the kind that was expected."""
+    """The text is not JSON of the expected kind."""
 
     def __init__(self, place: str, why: str) -> None:
         super().__init__(f"{place}: {why}" if place else why)
         self.place = place
-        """Where it is wrong, as `source.urls.0`; empty: at the outermost object."""
+        """Place of the fault, such as `source.urls.0`; empty: the outermost object."""
         self.why = why
 
 
 class NotAnObject(Unreadable):
-    """Not JSON at all, or another value than an object."""
+    """The text is not JSON, or is a value other than an object."""
 
 
 class OtherVersion(Unreadable):
-    """The head says another version than this program knows, so nothing is said of the other fields."""
+    """The head has a version that this program does not know, so the other fields are not judged."""
 
     def __init__(self, version: object) -> None:
         super().__init__("", f"is of version {version}")
@@ -65,15 +65,15 @@ class OtherVersion(Unreadable):
 
 
 class JsonForm(Generic[T]):
-    """How the values of one kind stand in JSON.
+    """How the values of one kind are written in JSON.
 
     Args:
-        kind: of the values, most often a dataclass.
-        head: fields that stand first and say what the object is, as `{"v": 1}`; they are no part of the value. A kind
-            with a head has no `__post_init__`, which would be given them.
+        kind: type of the values, most often a dataclass.
+        head: fields that come first and say what the object is, such as `{"v": 1}`; they are no part of the value. A
+            kind with a head has no `__post_init__`, since that would be given them.
         unknown: a field that the kind does not have is passed over (`ignore`) or refused (`forbid`), however deep.
         whole: fields of the kind that have a default must be there too.
-        ascii: every other character is written as an escape.
+        ascii: characters outside ASCII are written as escapes.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class JsonForm(Generic[T]):
         return TypeAdapter(kind)
 
     def prepare(self) -> None:
-        """Do now what the first reading or writing would do (some milliseconds)."""
+        """Do now the work that the first reading or writing would do (some milliseconds)."""
         assert self._adapter
 
     def write(self, value: T) -> bytes:
@@ -115,7 +115,7 @@ class JsonForm(Generic[T]):
         """The value in a text.
 
         Raises:
-            Unreadable: it is not there.
+            Unreadable: the text holds no such value.
         """
         try:
             return self._adapter.validate_json(text, strict=True, extra=self._unknown)
@@ -132,7 +132,7 @@ class JsonForm(Generic[T]):
 
 
 class _Object:
-    """Marks a dataclass: pydantic's schema of it is completed by a head, and by what must be there."""
+    """Marks a dataclass whose pydantic schema gets a head, and the fields that must be there."""
 
     def __init__(self, head: Mapping[str, str | int], whole: bool) -> None:
         self._head = head
@@ -170,8 +170,8 @@ class _AsArray:
 
 
 class AsText:
-    """Marks what stands as text: written by `show`, read by `parse`, of whose errors a ValueError makes it Unreadable
-    and any other goes through."""
+    """Marks a value that is written as text by `show` and read by `parse`. A ValueError of `parse` becomes Unreadable;
+    other errors pass through."""
 
     def __init__(self, parse: Callable[[str], object], show: Callable[[Any], str] = str) -> None:
         self._parse = parse

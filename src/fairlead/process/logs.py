@@ -9,7 +9,7 @@ import structlog
 
 
 def configure_logs(level: str) -> None:
-    """Write events of `level` (debug, info, warning, error) and above to standard error; other libraries' too."""
+    """Write events of `level` (debug, info, warning, error) and above to standard error, also those of libraries."""
     number = logging.getLevelNamesMapping()[level.upper()]
     coloured = sys.stderr.isatty()
     structlog.configure(

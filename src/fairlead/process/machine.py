@@ -12,7 +12,7 @@ MEMBERSHIP: Final = Path("/proc/self/cgroup")
 
 
 def memory_bytes(membership: Path = MEMBERSHIP, cgroups: Path = CGROUPS) -> int:
-    """Memory that this process may use: the machine's, or the least that a control group around it allows."""
+    """Memory that this process may use: the machine's, or the smallest limit of the control groups around it."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_limits(membership, cgroups)])
 

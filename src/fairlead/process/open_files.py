@@ -1,7 +1,7 @@
 """How many files and connections this process may have open.
 
-With none left, no commit can be written, and a shard whose commit cannot be written stops. So connections are refused
-before that: clients alone can stop nothing.
+With no open file left, no commit can be written, and a shard whose commit cannot be written stops. So connections are
+refused before that: clients alone can stop nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import structlog
 from fairlead.model.settings import Settings
 
 KEPT = 500
-"""Open files for storage, HTTP and links, at most half of what there is."""
+"""Open files that are kept for storage, HTTP and links, but at most half of the limit."""
 
 log = structlog.get_logger()
 
 
 def leave_room(settings: Settings) -> Settings:
-    """Raise this process's limit of open files as far as it may; the settings with as many connections as fit it."""
+    """Raise this process's limit of open files as far as allowed; returns the settings with connections to fit it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
