@@ -1,9 +1,9 @@
 """Records for Spark users: the stream log, read where it lies and decoded into Arrow.
 
 In: a stream's path, log positions and the objects that its server names. Out: Arrow record batches with the columns of
-Spark's Kafka source and `origin`. Always true: nothing past the announced end is read, readers never list, bytes that
-do not hold together raise `CorruptBatch` and are never followed outside their batch, no Python loop runs per record.
-Never: this room writes nothing and starts no Spark; Spark finds it through `pyspark_fairlead`.
+Spark's Kafka source and `origin`. Always true: nothing past the announced end is read, readers never list, inconsistent
+bytes raise `CorruptBatch` and are never followed outside their batch, no Python loop runs per record. It never writes
+and never starts Spark; Spark finds it through `pyspark_fairlead`.
 
     options.py    what the user chose
     client.py     questions to the stream's server: plan, topics

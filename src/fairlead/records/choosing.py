@@ -1,4 +1,4 @@
-"""Which rows of an object a task reads: by commit, topic, partition, share and offset, without a loop over rows."""
+"""Chooses the rows of an object that a task reads, by commit, topic, partition, share and offset, without row loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead.streamlog.rows import Kind
 Places = npt.NDArray[np.intp]
 _NO_LIMIT = np.iinfo(np.int64).max
 _SPREAD = 2_654_435_761
-"""Knuth's multiplier: neighbouring topic numbers fall to different tasks."""
+"""Knuth's multiplier: it deals neighbouring topic numbers to different tasks."""
 
 
 class Chooser:
@@ -35,7 +35,7 @@ class Chooser:
             self._learn_wanted(number, name)
 
     def topics(self) -> pa.StringArray:
-        """Names that the answers of `topic_index` point into."""
+        """The names that `topic_index` gives indices of."""
         return pa.array(self._names, pa.string())
 
     def batches(self, columns: Columns) -> Places:
@@ -49,7 +49,7 @@ class Chooser:
         return self._places(columns, Kind.START)
 
     def bounds(self, columns: Columns, places: Places) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The offsets [low, high) that are wanted of each row's partition."""
+        """The offsets [low, high) that are wanted from each row's partition."""
         keys = partition_keys(columns.topic[places], columns.partition[places])
         return self._low.of(keys), self._high.of(keys)
 
@@ -93,7 +93,7 @@ class Chooser:
 
 
 class _Bound:
-    """Offsets by partition as sorted arrays."""
+    """Offsets by partition, as sorted arrays."""
 
     def __init__(self, bounds: Bounds, otherwise: int) -> None:
         ordered = sorted((number << 32 | partition, offset) for (number, partition), offset in bounds.items())

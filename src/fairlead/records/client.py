@@ -1,4 +1,4 @@
-"""Questions of a reader to the server of its stream; see `gateway/records_routes.py`. Blocking: Spark calls us so."""
+"""Questions of a reader to its stream's server; see `gateway/records_routes.py`. Blocking, since Spark calls it so."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairlead.wire.waits import CONNECT_SECONDS, RECORDS_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """One shard: commits [begin, end) exist, and these objects hold those that were asked for."""
+    """One shard: commits [begin, end) exist, and these objects hold the commits that were asked for."""
 
     shard: int
     begin: int
@@ -31,7 +31,7 @@ class ShardPlan:
         return epoch_before(self.epochs, commit).id.hex()
 
     def knows(self, epoch_id: str, commit: int) -> bool:
-        """Whether commit - 1 was written in that epoch, so that the log is the one that was read before."""
+        """Whether commit - 1 was written in that epoch: if so, this is the log that was read before."""
         return commit <= self.end and self.epoch_id(commit) == epoch_id
 
 
@@ -70,7 +70,7 @@ class _TopicOffsets:
     shard: int
     number: int
     offsets: list[int]
-    """One a partition."""
+    """One for each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ T = TypeVar("T")
 
 
 class RecordsClient:
-    """Asks about one stream. Raises `Unreachable` where no address answers, else the error that the server answered."""
+    """Asks about one stream. Raises `Unreachable` if no address answers, or the error that the server answered."""
 
     def __init__(self, servers: Sequence[str], path: str) -> None:
         self.servers = tuple(servers)
@@ -97,7 +97,7 @@ class RecordsClient:
         return self._plan({})
 
     def objects(self, first: Mapping[int, int], end: Mapping[int, int]) -> StreamPlan:
-        """The same with the objects of commits [first, end) of each shard."""
+        """As `ends`, with the objects of commits [first, end) of each shard."""
         return self._plan({"from": _commits(first), "to": _commits(end)})
 
     def topics(self, names: Sequence[str]) -> list[TopicPlan]:
@@ -111,7 +111,7 @@ class RecordsClient:
         return dict(self._ask(_NAMES, "POST", "/records/names", json=body).names)
 
     def offsets_at(self, topics: Sequence[str] | None, time_ms: int) -> dict[tuple[int, int], list[int]]:
-        """Offset of each partition's first record with at least that time (or its end), by shard and topic number."""
+        """Offset of each partition's first record with at least that time, else its end, by shard and topic number."""
         body = {"path": self.path, "topics": None if topics is None else list(topics), "time_ms": time_ms}
         found = self._ask(_OFFSETS, "POST", "/records/times", json=body)
         return {(topic.shard, topic.number): topic.offsets for topic in found.topics}
@@ -120,7 +120,7 @@ class RecordsClient:
         return self._ask(_PLAN, "GET", "/records/plan", params={"path": self.path, **query})
 
     def _ask(self, form: JsonForm[T], method: str, route: str, **how: Any) -> T:
-        # Asking twice changes nothing, so the next server is tried whatever became of the call.
+        # Asking twice changes nothing, so the next server is tried even if the first one may have handled the call.
         attempts = Attempts(self.servers, httpx.TransportError)
         timeout = httpx.Timeout(RECORDS_SECONDS, connect=CONNECT_SECONDS)
         with httpx.Client(timeout=timeout, trust_env=False) as http:

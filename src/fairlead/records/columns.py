@@ -24,16 +24,15 @@ _TYPES: dict[str, tuple[pa.DataType, str]] = {
 }
 
 ALL = tuple(_TYPES)
-"""Every column, in order. `origin` is the id of the stream where the record was first written, 32 hex digits: a
-record that came by replication keeps the id of the stream that first had it, which is this stream's own id
-otherwise."""
+"""Every column, in order. `origin` is the id of the stream where the record was first written, 32 hex digits: this
+stream's own id, unless the record came by replication."""
 
 
 def check_columns(names: Sequence[str]) -> tuple[str, ...]:
     """The chosen columns, in the order in which they were named.
 
     Raises:
-        InvalidValue: none, one twice, or one that does not exist.
+        InvalidValue: no column is named, one is named twice, or one does not exist.
     """
     by_lower = {name.lower(): name for name in ALL}
     unknown = [name for name in names if name.lower() not in by_lower]
@@ -51,5 +50,5 @@ def arrow_schema(columns: Sequence[str] = ALL) -> pa.Schema:
 
 
 def spark_schema(columns: Sequence[str] = ALL) -> str:
-    """The same as the text that Spark's `DataSource.schema` returns."""
+    """The same schema, as the text that Spark's `DataSource.schema` returns."""
     return ", ".join(f"`{name}` {_TYPES[name][1]}" for name in columns)

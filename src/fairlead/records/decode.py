@@ -1,7 +1,7 @@
-"""Kafka record batches to Arrow: the work per record is in `kernels.py`, what is done here is done per batch.
+"""Kafka record batches to Arrow: `kernels.py` does the work per record, this module the work per batch.
 
-`BatchesInBuffer` names batches where they lie, in one buffer. The headers of all are read at once by numpy; the CRC-32C
-of each is checked (by the crc32c library, some GB/s); compressed ones are inflated; then the kernels run over as many
+`BatchesInBuffer` names batches where they lie, in one buffer. numpy reads all headers at once; the CRC-32C of each
+batch is checked (by the crc32c library, some GB/s); compressed batches are inflated. Then the kernels run over as many
 batches as make about `GROUP_BYTES`, and give one Arrow record batch. Uncompressed records are copied once, from the
 object's bytes into the Arrow columns.
 """
@@ -33,9 +33,9 @@ from fairlead.records import kernels
 from fairlead.records.columns import ALL, arrow_schema
 
 GROUP_BYTES = 8 * 1024 * 1024
-"""Records of about so many bytes (inflated) become one Arrow record batch."""
+"""About how many bytes of records (inflated) become one Arrow record batch."""
 RECORD_BYTES_MIN = 7
-"""No record is shorter; so a hostile count cannot ask for more memory than its batch has bytes."""
+"""No record is shorter. A batch with a higher count is refused, so a hostile count cannot ask for too much memory."""
 _MICROSECONDS_LIMIT = 2**63 // 1000 - 1
 _BEYOND = 2**62
 """An address above all others."""
@@ -47,7 +47,7 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class BatchesInBuffer:
-    """Record batches in one buffer, and what the log's rows say of each; arrays are as long as there are batches."""
+    """Record batches in one buffer, and what the log's rows say of each; arrays have one value per batch."""
 
     data: Bytes
     start: Longs
@@ -92,7 +92,7 @@ def decode(
     """The records of the batches, in order, as Arrow record batches of `columns`.
 
     Raises:
-        CorruptBatch: a batch does not hold together; names topic, partition and offset.
+        CorruptBatch: a batch does not hold together; the message names topic, partition and offset.
     """
     headers = _headers(stored, check_crc)
     sizes = stored.end - stored.start - HEADER_BYTES
@@ -111,7 +111,7 @@ def _fail(stored: BatchesInBuffer, index: int, why: str) -> CorruptBatch:
 
 
 def _headers(stored: BatchesInBuffer, check_crc: bool) -> Any:
-    """The 61-byte headers of all batches as one structured array, once they hold together."""
+    """The 61-byte headers of all batches as one structured array, checked for consistency."""
     inside = (stored.start >= 0) & (stored.end <= len(stored.data)) & (stored.end - stored.start >= HEADER_BYTES)
     _all_or_fail(stored, inside, "shorter than the header of a record batch")
     at = stored.start[:, None] + np.arange(HEADER_BYTES)
@@ -231,7 +231,7 @@ def _decode_group(
 
 
 def _within(batch: pa.RecordBatch, stored: BatchesInBuffer, counts: Longs, offset: Longs) -> pa.RecordBatch:
-    """Without the records below `low` and from `high` on."""
+    """The record batch without the records below `low` and from `high` on."""
     keep = np.ones(len(offset), np.bool_)
     if stored.low is not None:
         keep &= offset >= np.repeat(stored.low, counts)
@@ -304,7 +304,7 @@ def _binary_array(ends: Ints, data: Bytes, there: Bytes | None) -> pa.Array:
 
 
 def _text(names: pa.Array) -> pa.Array:
-    """Header keys as text; where one is not UTF-8 (no client writes that) the bad bytes become U+FFFD."""
+    """Header keys as text; bytes that are no UTF-8 (no client writes them) become U+FFFD."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

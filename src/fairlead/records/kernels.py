@@ -1,13 +1,13 @@
 """The loops over records, compiled by numba: walk the varints of a batch, then copy keys, values and headers.
 
-Two passes. `scan` checks every length against its record and its batch, and notes where things are; `copy_bytes` and
-`copy_headers` then copy what `scan` has checked, so they check nothing. Places are addresses in memory, which the
-caller keeps alive: batches lie in several buffers (the object's bytes, and one for each that was compressed), and
-numba counts references at every use of an array, which costs ten times what reading a varint does. No byte is read
-at or beyond the `end` that is handed down.
+There are two passes. `scan` checks every length against its record and its batch, and notes where things are. Then
+`copy_bytes` and `copy_headers` copy what `scan` has checked, so they check nothing. Places are addresses in memory that
+the caller keeps alive: batches lie in several buffers (the object's bytes, and one for each compressed batch), and
+numba counts references at every use of an array, which costs ten times as much as reading a varint. No byte is read at
+or beyond the `end` that is handed down.
 
-Compiled code is kept beside this file or in the user's cache folder; where neither can be written (a read-only
-installation without a home) it is compiled again in each process, about two seconds.
+Compiled code is kept beside this file or in the user's cache folder; if neither can be written (a read-only
+installation without a home), each process compiles it again, which takes about two seconds.
 """
 
 # numba says of its decorators' results neither what they take nor what they give
@@ -60,7 +60,7 @@ def _byte(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def _memcpy(typing_context: Any, to: Any, source: Any, length: Any) -> Any:
-    """memcpy between addresses: slices cost as much as the copying of a hundred bytes."""
+    """memcpy between addresses: making slices would cost as much as copying a hundred bytes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
@@ -73,7 +73,7 @@ def _memcpy(typing_context: Any, to: Any, source: Any, length: Any) -> Any:
 
 @njit(inline="always")
 def _varint(position: Any, end: Any) -> Any:
-    """A zigzag varint and the position after it; position -1 where it is cut or longer than 64 bits."""
+    """A zigzag varint and the position after it; the position is -1 if the varint is cut or longer than 64 bits."""
     if position >= end:
         return 0, -1
     byte = _byte(position)
@@ -94,7 +94,7 @@ def _varint(position: Any, end: Any) -> Any:
 
 @njit(inline="always")
 def _field(position: Any, end: Any) -> Any:
-    """Length (-1 for null) and position of a field's bytes; position -1 where it does not fit before `end`."""
+    """Length (-1 for null) and position of a field's bytes; the position is -1 if they do not fit before `end`."""
     length, position = _varint(position, end)
     if position < 0:
         return 0, -1
@@ -107,7 +107,7 @@ def _field(position: Any, end: Any) -> Any:
 
 @compiled(types.UniTuple(types.int64, 3)(types.int64, types.int64, types.int64))
 def _skip_headers(position: Any, end: Any, count: Any) -> Any:
-    """Bytes of the headers' keys and of their values; -1 where they do not end at `end`."""
+    """Bytes of the headers' keys and of their values; -1 if the headers do not end at `end`."""
     key_bytes = value_bytes = np.int64(0)
     for _ in range(count):
         length, position = _field(position, end)
@@ -149,11 +149,11 @@ def scan(
 ) -> Any:
     """Walk every record of every batch.
 
-    `batches` has a row per batch: addresses of its records' start and end, how many, base offset, last offset delta,
+    `batches` has a row per batch: addresses of its records' start and end, their count, base offset, last offset delta,
     base timestamp, and 1 with the append time if that is the records' time. `*_at` are addresses, `*_ends` Arrow
     offsets (one more than records). `totals` gets the bytes of header keys and of header values.
 
-    Answers the first batch that does not hold together, or OK. One long function, since it is one walk over one format.
+    Returns the first inconsistent batch, or OK. It is one long function, since it is one walk over one format.
     """
     n = np.int64(0)
     key_end = value_end = header_end = np.int64(0)
@@ -214,7 +214,7 @@ def scan(
 
 @compiled(types.void(_LONGS, _INTS, types.int64))
 def copy_bytes(at: Any, ends: Any, out: Any) -> Any:
-    """Copy the keys or the values that `scan` found to the address `out`, one behind the other."""
+    """Copy the keys, or the values, that `scan` found to the address `out`, one after the other."""
     for n in range(len(at)):
         start = np.int64(ends[n])
         length = np.int64(ends[n + 1]) - start
@@ -228,7 +228,7 @@ def copy_headers(
 ) -> Any:
     """Copy the keys and values of all headers that `scan` has checked to the addresses `keys` and `values`.
 
-    A null key becomes an empty one. `batch_end` is any address beyond them all: `scan` has seen the true ends.
+    A null key becomes an empty one. `batch_end` is any address beyond all of them: `scan` has checked the true ends.
     """
     h = np.int64(0)
     for n in range(len(at)):

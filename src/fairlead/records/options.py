@@ -1,7 +1,7 @@
 """What a Spark user chose: the options of `format("fairlead")`, read once and checked.
 
 Names and meanings are those of Spark's Kafka source (Structured Streaming + Kafka Integration Guide) where it has
-them. An option that is not known is refused, so that a misspelt one is not taken for its default.
+them. An unknown option is refused, so that a misspelt one does not silently keep its default.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES = (
 )
 
 PerPartition = dict[str, dict[int, Annotated[int, Ge(OFFSET_EARLIEST)]]]
-"""Offset by topic and partition; -1 latest, -2 earliest."""
+"""Offset by topic and partition; -1 means latest, -2 earliest."""
 _PER_PARTITION = JsonForm(PerPartition)
 Bound = Literal["earliest", "latest"] | PerPartition
 
@@ -63,8 +63,8 @@ class Options:
         """Read Spark's case-insensitive map of options.
 
         Raises:
-            InvalidValue: an option is unknown, missing, or has a value outside its range; the message names it.
-            UnknownCluster: the path names a cluster that `clusters.toml` does not know, and there is no `server`.
+            InvalidValue: an option is unknown or missing, or has a value outside its range; the message names it.
+            UnknownCluster: the path names a cluster that is not in `clusters.toml`, and there is no `server`.
         """
         values = _Values(given)
         path, servers = _place(values, os.environ if variables is None else variables)
@@ -86,7 +86,7 @@ class Options:
 
 
 class _Values:
-    """The options as they were given, by name in any case."""
+    """The options as they were given, by name in upper or lower case."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}

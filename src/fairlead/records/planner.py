@@ -1,4 +1,4 @@
-"""From options and positions to tasks. Runs on Spark's driver; asks the server, reads columns only to count records."""
+"""From options and positions to tasks. Runs on Spark's driver; asks the server, and reads columns only to count."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.values import LogObject
 
 TASK_BYTES = 32 * 1024 * 1024
-"""A shard is read by one more task for so much."""
+"""A shard gets one more task for this many bytes."""
 TASKS_MAX = 64
-"""Tasks for one shard, whatever its size: each reads the columns of all objects for its share of the partitions."""
+"""Most tasks for one shard, whatever its size: each reads the columns of all objects for its share of partitions."""
 _NOTHING_IS_LOST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What filters that Spark handed down leave to be read; None: everything."""
+    """What the filters that Spark handed down leave to be read; None: everything."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -51,10 +51,11 @@ class Planner:
         self.client = client or RecordsClient(options.servers, options.path)
 
     def batch(self, pushed: Pushed = Pushed()) -> list[Task]:
-        """Tasks that read the stream once, up to where it ends now.
+        """Tasks that read the stream once, up to its present end.
 
         Raises:
-            InvalidValue, UnknownTopic, UnknownStream, Unreachable; RecordsLost: an offset asked for has expired.
+            InvalidValue, UnknownTopic, UnknownStream, Unreachable
+            RecordsLost: an offset that was asked for has expired.
         """
         if self.options.starting == LATEST:
             raise InvalidValue("option startingOffsets = latest: there is nothing behind it for a batch")
@@ -82,7 +83,8 @@ class Planner:
     def latest(
         self, start: RecordsPosition, max_records: int | None = None, until: Mapping[int, int] | None = None
     ) -> RecordsPosition:
-        """The end of the log now (or `until`), or where `max_records` more are read (at least one commit)."""
+        """The end of the log now (or `until`), or an earlier place, so that at most `max_records` more are read (but at
+        least one commit)."""
         plan = self._checked(self.client.ends(), start)
         ends = {
             s.shard: _position(s, min(s.end, (until or {}).get(s.shard, s.end)), start.shards[s.shard].began)
@@ -95,8 +97,8 @@ class Planner:
         """Tasks for the commits between two positions.
 
         Raises:
-            RecordsLost: something in between has expired, or the log was rolled back.
-            InvalidValue: the stream at the path is another one than the checkpoint's.
+            RecordsLost: records in between have expired, or the log was rolled back.
+            InvalidValue: the stream at the path is not the checkpoint's.
         """
         plan = self._checked(self.client.objects(start.commits(), end.commits()), start)
         return self._tasks(plan, start.shards, end.commits(), _Limits(start.starting, {}), Pushed())
@@ -106,7 +108,7 @@ class Planner:
         return self.options.starting_time_ms is not None
 
     def _starting_offsets(self, *, loss_counts: bool) -> Offsets:
-        """The offsets at which partitions begin, where the options name any."""
+        """The offsets at which partitions begin, if the options name any."""
         if self.options.starting_time_ms is not None:
             found = self.client.offsets_at(self.options.topics, self.options.starting_time_ms)
             return {place: dict(enumerate(offsets)) for place, offsets in found.items()}
@@ -149,7 +151,7 @@ class Planner:
                 raise UnknownTopic(f"topic {', '.join(missing)} does not exist in {self.options.path}")
 
     def _checked(self, plan: StreamPlan, start: RecordsPosition) -> StreamPlan:
-        """The plan, once it is of the log that `start` was in."""
+        """The plan, once it proves to be of the log that `start` was in."""
         if plan.stream != start.stream:
             raise InvalidValue(
                 f"the checkpoint is of another stream that was at {plan.path} before; begin with a new checkpoint"
@@ -183,7 +185,7 @@ class Planner:
         return replace(end, shards=shards)
 
     def _topics_of(self, pushed: Pushed) -> list[TopicPlan] | None:
-        """The topics that are to be read, where that is a list: Kafka's `endingOffsets` name all that are read."""
+        """The topics to be read, if there is a list of them: Kafka's `endingOffsets` name all topics that are read."""
         lists = [set(names) for names in (self.options.topics, pushed.topics) if names is not None]
         if isinstance(self.options.ending, dict):
             lists.append(set(self.options.ending))
@@ -249,7 +251,7 @@ def _by_partition(offsets: Offsets, shard: int) -> dict[tuple[int, int], int]:
 
 
 def _runs(objects: Sequence[LogObject]) -> Iterator[list[LogObject]]:
-    """Objects in order, those that share commits together."""
+    """Groups of objects, in order; objects that share commits are in one group."""
     run: list[LogObject] = []
     for found in sorted(objects, key=lambda each: each.first):
         if run and found.first >= max(each.end for each in run):
@@ -261,7 +263,7 @@ def _runs(objects: Sequence[LogObject]) -> Iterator[list[LogObject]]:
 
 
 def _count(files: Storage, objects: Sequence[LogObject], chooser: Chooser, max_records: int) -> tuple[int, int]:
-    """The commit before which at most `max_records` lie (but one commit at least), and how many they are."""
+    """The commit before which at most `max_records` lie (but at least one commit), and their number."""
     counted = 0
     for run in _runs(objects):
         commits, records = _records_of(files, [found.name for found in run], chooser)
@@ -273,7 +275,7 @@ def _count(files: Storage, objects: Sequence[LogObject], chooser: Chooser, max_r
 
 
 def _records_of(files: Storage, names: Sequence[str], chooser: Chooser) -> tuple[list[int], list[int]]:
-    """The commits that hold chosen records, in order, and how many each."""
+    """The commits that hold chosen records, in order, and how many each holds."""
     commits, records = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for name in names:
         try:

@@ -5,10 +5,10 @@ Its size does not grow with topics. Spark keeps it as JSON in its checkpoint:
     {"version": 1, "stream": "<id>", "shards": {"0": {"commit": 812, "epoch": "<id>", "began": 500}},
      "starting": {"0/16": {"0": 23}}}
 
-`epoch` is the random id of the writer epoch in which commit - 1 lies: a log that does not know it was rolled back
-(restored from a copy). `began` is the log's end when the query first started: what had expired before that is no loss.
-`starting` holds the offsets that the query was told to begin at, by shard/topic number and partition, since a position
-in the log cannot say them; it is empty where no such offsets were given.
+`epoch` is the random id of the writer epoch in which commit - 1 lies: a log without that epoch was rolled back
+(restored from a copy). `began` is the log's end when the query first started: records expired before that are no loss.
+`starting` holds the offsets at which the query was told to begin, by shard/topic number and partition, since a position
+in the log cannot express them; it is empty if no such offsets were given.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _topic(text: str) -> tuple[int, int]:
 TopicKey = Annotated[tuple[int, int], AsText(_topic, "{0[0]}/{0[1]}".format)]
 """(shard, topic number)."""
 Offsets = Mapping[TopicKey, Mapping[int, int]]
-"""Offset by topic and partition. A topic that is made anew under its name has another number."""
+"""Offset by topic and partition. A topic that is made again under the same name has another number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def from_json(found: Mapping[str, Any]) -> RecordsPosition:
     """The inverse of `RecordsPosition.to_json`.
 
     Raises:
-        InvalidValue: not a position, or of a version that this program does not know.
+        InvalidValue: this is no position, or has a version that this program does not know.
     """
     try:
         return _FORM.from_plain(found)

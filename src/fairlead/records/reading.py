@@ -1,8 +1,8 @@
 """What a Spark task does: opens the objects it was told of, takes its rows' bytes, gives Arrow record batches.
 
-An object that is missing was merged or expired since it was named (they stay ten minutes after that): the task asks
-the server again and goes on behind what it has taken already. Per partition that is one offset, since a partition's
-rows come in the order of their offsets whatever object holds them.
+If an object is missing, it was merged or expired since it was named (objects stay ten minutes after that): the task
+asks the server again and goes on after what it has taken already. For each partition that is one offset, since a
+partition's rows come in the order of their offsets, whichever object holds them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from fairlead.streamlog.reading.located import read_bytes
 from fairlead.streamlog.values import LogObject
 
 PIECE_BYTES = 16 * 1024 * 1024
-"""At most so much of an object is read at one time (a single batch may be larger)."""
+"""Most bytes of an object that are read at one time (a single batch may be larger)."""
 SKIP_BYTES = 64 * 1024
-"""Bytes that are not wanted are read all the same where they are no more than this, between others that are."""
+"""Unwanted bytes between wanted ones are read along if there are no more of them than this."""
 ASK_AGAIN_MAX = 10
-"""Times that a task asks for the objects anew where one was merged away before it was read."""
+"""How often a task asks for the objects again when one was merged away before it was read."""
 LINK_START = "link"
 """Reason of a `start` row by which a replica's partition begins: nothing was lost here."""
 
@@ -66,7 +66,7 @@ def read(task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(pieces: Iterator[_NearRows]) -> Iterator[list[_NearRows]]:
-    """Small pieces together: one Arrow batch for each commit of one record would cost Spark more than the reading."""
+    """Groups of small pieces: an Arrow batch for each commit of one record would cost Spark more than the reading."""
     group: list[_NearRows] = []
     size_bytes = 0
     for piece in pieces:
@@ -161,7 +161,7 @@ class _TaskReader:
         )
 
     def _origin_index(self, piece: _NearRows) -> npt.NDArray[np.int32]:
-        """Index of each row's origin among those met; a handful in all, and mostly one in a piece."""
+        """Index of each row's origin among those met so far; these are few, and a piece mostly has one."""
         if "origin" not in self._task.columns:
             self._origins.setdefault(None, 0)
             return np.zeros(len(piece.places), np.int32)
@@ -186,7 +186,7 @@ def report_loss(what: str, fail: bool) -> None:
 
 
 class _Taken:
-    """Up to which offset each partition has been taken; looked at only after an object was missing."""
+    """The offset up to which each partition has been taken; it is used only after an object was missing."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]] = []
@@ -217,7 +217,7 @@ def _joined(pieces: Sequence[_NearRows], column: str) -> npt.NDArray[Any]:
 
 
 def _close_together(columns: Columns, places: Places) -> Iterator[Places]:
-    """The places in runs that are worth one read each."""
+    """The places in runs, each worth one read."""
     if not len(places):
         return
     start = columns.position[places]

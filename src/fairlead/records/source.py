@@ -1,6 +1,6 @@
 """The shell that Spark calls: `spark.read.format("fairlead")` and `spark.readStream.format("fairlead")`.
 
-Spark imports this in a process of its own for each question, so it imports little; planning and decoding are loaded
+Spark imports this in a separate process for each question, so it imports little; planning and decoding are loaded
 where they are used. PySpark's contract: `pyspark/sql/datasource.py`.
 """
 
@@ -77,8 +77,8 @@ class RecordsReader(DataSourceReader):
 
 
 class FilteringReader(RecordsReader):
-    """The same for `pushFilters`: Spark refuses a reader that has this method while its own setting
-    `spark.sql.python.filterPushdown.enabled` is off, so it is a class of its own."""
+    """The same reader with `pushFilters`. It is a class of its own, since Spark refuses a reader with this method while
+    Spark's setting `spark.sql.python.filterPushdown.enabled` is off."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
         """Takes equality and IN on topic and partition; Spark keeps the others."""
@@ -101,7 +101,7 @@ def _both(left: frozenset[Any] | None, right: frozenset[Any]) -> frozenset[Any]:
 
 
 class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream on and on. Its offset is a position in the log: `records/position.py`."""
+    """Reads a stream continuously. Its offset is a position in the log: `records/position.py`."""
 
     def __init__(self, options: Options) -> None:
         from fairlead.records.planner import Planner

@@ -13,7 +13,7 @@ Bounds = Mapping[tuple[int, int], int]
 
 
 class RecordsLost(FairleadError):
-    """Records that a query had not read yet are gone; with failOnDataLoss=false it logs that and goes on."""
+    """Records that a query had not read yet are gone; with failOnDataLoss=false the query logs that and goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Choice:
     end: int
     """Commits [first, end)."""
     topics: Mapping[int, str] | None = None
-    """Name by number, where topics were named; None: all, or those of the pattern."""
+    """Name by number, if topics were named; None: all topics, or those of the pattern."""
     pattern: str | None = None
     low: Bounds = field(default_factory=dict)
     high: Bounds = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Choice:
     """Only these partitions of each topic (a filter that Spark handed down)."""
     share: int = 0
     shares: int = 1
-    """Partitions of topics are dealt to `shares` tasks, so that each is read in order by one."""
+    """Partitions are dealt to `shares` tasks, so that each partition is read in order by one task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,6 @@ class Task:
     choice: Choice
     columns: tuple[str, ...]
     began: int
-    """`start` rows below this commit tell of nothing that the query could have read."""
+    """`start` rows below this commit report no loss of records that the query could have read."""
     fail_on_data_loss: bool = True
     check_crcs: bool = True
