@@ -65,7 +65,7 @@ class Control:
         """The next message.
 
         Raises:
-            InvalidValue: it is none that this side knows.
+            InvalidValue: this side does not know such a message.
         """
         return from_json(await self._socket.recv(), self._hears)
 

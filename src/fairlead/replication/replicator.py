@@ -1,8 +1,8 @@
 """The replicator process: `python -m fairlead.replication.replicator --server URL`.
 
-It waits on /control/replicator without a JVM until the source server has links with work, then starts Spark and runs
-the one query of all links, round after round; when no link has been left for a while it ends Spark and waits again. A
-query that dies is started again, with its reason in the log. SIGTERM or SIGINT end everything within seconds.
+It waits on /control/replicator without a JVM until the source server has links with work. Then it starts Spark and runs
+one query for all links, round after round. Once there has been no link for a while, it ends Spark and waits again. A
+query that dies is started again, and the reason is logged. SIGTERM or SIGINT end everything within seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ IDLE_SECONDS = 60.0
 """Spark is kept this long after the last link went: pausing and resuming a link must not cost a start."""
 RESTART_SECONDS_MIN = 1.0
 RESTART_SECONDS_MAX = 30.0
-"""The longest pause before a query is started again; one that ran longer than this had worked."""
+"""The longest pause before a query is started again; a query that ran longer than this counts as one that worked."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = structlog.get_logger("fairlead.replication")
@@ -71,7 +71,7 @@ class Wanted:
         self._changed = asyncio.Condition()
 
     async def set(self, links: int) -> None:
-        """Note what the server said."""
+        """Note how many links the server named."""
         async with self._changed:
             self.links = links
             self._changed.notify_all()
@@ -82,7 +82,7 @@ class Wanted:
             await self._changed.wait_for(lambda: self.links > 0)
 
     async def until_none_for(self, seconds: float) -> None:
-        """Wait until there has been no such link for so long."""
+        """Wait until there has been no such link for this long."""
         while True:
             async with self._changed:
                 await self._changed.wait_for(lambda: self.links == 0)
@@ -124,7 +124,7 @@ class Replicator:
                     told = False
                     await self._listen(control)
             except (Unreachable, InvalidValue) as error:
-                # The links of a server that is away are left as they were: it may only be restarting.
+                # While the server is away its links are left as they were: it may only be restarting.
                 if not told:
                     log.info("waiting for the server", server=server, error=str(error))
                 told = True
@@ -155,7 +155,7 @@ class Replicator:
             await asyncio.shield(spark.stop())
 
     async def _query(self, spark: SparkProcess) -> None:
-        """Run the query, and again when it dies; ends when Spark itself is gone."""
+        """Run the query, and start it again when it dies; ends when Spark itself is gone."""
         pause = RESTART_SECONDS_MIN
         clock = asyncio.get_running_loop().time
         while spark.alive:
@@ -176,7 +176,7 @@ class SparkProcess:
         self._environment = environment
         self._folder = new_folder()
         self._queries = 0
-        # Spark finds our source by the session of the thread that asks, so one thread makes the session and uses it.
+        # Spark finds our source by the session of the calling thread, so one thread makes the session and uses it.
         self._thread = ThreadPoolExecutor(1, "spark")
         self._session: SparkSession | None = None
 
@@ -195,7 +195,7 @@ class SparkProcess:
 
     @property
     def alive(self) -> bool:
-        """The JVM runs."""
+        """Whether the JVM runs."""
         jvm = self._session.sparkContext._gateway.proc if self._session else None  # type: ignore[union-attr]
         return jvm is not None and jvm.poll() is None
 
@@ -203,7 +203,7 @@ class SparkProcess:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def rounds(self) -> str:
-        """Run the query until it ends; answers why it did."""
+        """Run the query until it ends; returns why it did."""
         return await self._in_thread(self._rounds)
 
     def _rounds(self) -> str:
@@ -220,7 +220,7 @@ class SparkProcess:
         return "stopped"
 
     async def once(self) -> None:
-        """Carry what is there, until it was applied.
+        """Carry what is there, and wait until it has been applied.
 
         Raises:
             ReplicationFailed: Spark says why.
@@ -245,10 +245,10 @@ class SparkProcess:
 
 
 def new_folder() -> Path:
-    """For Spark's temporary files; in /tmp where the usual place has too long a name for the sockets among them.
+    """A folder for Spark's temporary files; in /tmp if the usual place's name is too long for the sockets in it.
 
     Raises:
-        StorageUnavailable: neither can be written to.
+        StorageUnavailable: neither place can be written to.
     """
     try:
         folder = Path(tempfile.mkdtemp(prefix="fairlead-replicator-"))
@@ -261,7 +261,7 @@ def new_folder() -> Path:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of Spark says before its stack."""
+    """What an error of Spark says before its stack trace."""
     lines = str(error).strip().splitlines()
     causes = [line.strip() for line in lines if line.strip().startswith("Caused by:")]
     return " · ".join([*lines[:1], *causes[-1:]]) or type(error).__name__
@@ -272,7 +272,7 @@ async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -
 
     Raises:
         JavaUnusable: Java is missing or too old.
-        Unreachable: no server answers; that is known before Spark starts.
+        Unreachable: no server answers; this is found out before Spark starts.
         ReplicationFailed: Spark says why.
     """
     async with open_control(options.link.server, CONTROL_PATH, REPLICATOR_HEARS):
@@ -301,7 +301,7 @@ def options_from(server: str, settings: Settings) -> ReplicatorOptions:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; answers the exit code: 0 when it was told to end (or `--once` is done), 1 with one line of error."""
+    """Entry point; returns the exit code: 0 when it was told to end (or `--once` is done), 1 with one line of error."""
     parser = argparse.ArgumentParser(prog="fairlead replicator", description="Carries the links of one cluster.")
     parser.add_argument("--server", required=True, help="HTTP address of the cluster's server, http://HOST:PORT")
     parser.add_argument("--once", action="store_true", help="carry what is there now, then end")

@@ -1,12 +1,13 @@
 """How much Spark's processes hold back, and what pushes a row through: see `rows`.
 
-Apart from `rows`, since the process that only waits for links sets Spark's buffer too, and loads no Arrow for it.
+This is separate from `rows`, since the process that only waits for links needs the buffer's size but no Arrow.
 """
 
 from __future__ import annotations
 
 SPARK_BUFFER_BYTES = 512
-"""Of every process of a task: rows that are smaller wait in it."""
+"""The buffer of each process of a task: smaller rows wait in it."""
 ALIGNMENT_BYTES = 64
-"""The bytes of a column are a multiple of it: Arrow writes nothing behind them that would stay in the buffer."""
+"""A column's bytes are a multiple of this, so that Arrow writes no padding after them that would stay in the buffer."""
 FILLER_BYTES_MIN = 2 * SPARK_BUFFER_BYTES
+"""Filler is larger than the buffer, so it is written at once, with all that lies before it."""

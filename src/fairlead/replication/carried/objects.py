@@ -1,6 +1,6 @@
 """Access to the objects that the source server names.
 
-Now: a directory of the same host. A reader far from the storage will get the same two calls over HTTP.
+Today this is a directory of the same host. A reader far from the storage will get the same two calls over HTTP.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ OpenObjects = Callable[[str], Storage]
 
 @lru_cache(maxsize=16)
 def open_directory(data_root: str) -> Storage:
-    """Objects below this directory; the same for all who ask, since it remembers what lies in packs."""
+    """Objects below this directory; all callers share one storage, since it remembers what lies in packs."""
     return ReadOnlyLocalStorage(Path(data_root))

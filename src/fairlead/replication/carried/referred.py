@@ -1,9 +1,9 @@
 """A large frame on its way through Spark: its columns, and where its batches lie. The sink reads them as it sends.
 
 The reader and the sink of a task run on one machine and read the same objects. Bytes that pass through Spark cross
-four process borders and are copied a dozen times; so Spark carries what is to be sent, and the sink reads the
+four process borders and are copied a dozen times. So Spark carries only what is to be sent, and the sink reads the
 bytes where they lie (`docs/decisions/0011-frames-by-reference.md`). Objects outlive such a reference: merged inputs are
-kept for `delete_grace_seconds`. If one is gone all the same, the run fails and is granted anew.
+kept for `delete_grace_seconds`. If one is gone nevertheless, the run fails and is granted anew.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from fairlead.streamlog.objects.side_by_side import runs
 from fairlead.streamlog.reading.located import LocatedRows, stretches
 
 REFER_BYTES: Final = 256 * 1024
-"""A frame with so much in it is referred to; smaller ones are carried whole, for their latency."""
+"""Frames of at least this size are referred to; smaller ones are carried whole, for lower latency."""
 _LENGTHS: Final = struct.Struct("<III")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferredFrame:
-    """One frame; the arrays have a value a row."""
+    """One frame; the arrays have one value per row."""
 
     root: str
     """Directory of the objects."""
@@ -63,7 +63,7 @@ class ReferredFrame:
         return sealed(self.header, self.region, self._batches(storage))
 
     def _batches(self, storage: Storage) -> list[Buffer]:
-        """The batches in order, neighbours as one piece. Each stretch of an object is read once."""
+        """The batches in order, neighbours as one piece; each stretch of an object is read once."""
         read, of_row, start = stretches(
             lambda place, low, high: storage.get_range(self.names[place], low, high - low),
             self.object,
@@ -102,7 +102,7 @@ def refer(root: str, frame: Frame, located: LocatedRows) -> ReferredFrame:
 
 
 async def pieces_of(frame: LinkFrame, open_objects: OpenObjects = open_directory) -> list[Buffer]:
-    """The bytes of a frame; read in a thread if it is referred to. Raises what `ReferredFrame.pieces` raises."""
+    """The bytes of a frame; read in a thread if the frame is referred to. Raises what `ReferredFrame.pieces` raises."""
     if not frame.referred:
         return [frame.data]
     referred = referred_frame(frame.data)

@@ -1,15 +1,15 @@
 """The rows that Spark carries from the reader to the sink: frames of one destination, or filler.
 
 `address` is the JSON of a `FrameAddress`: what the sink must know to reach the destination, the same text for all
-frames of a grant. `frames` are the bytes of some frames one after the other, which nobody opens on the way, a large one
-by itself; where one is `referred`, those of a `ReferredFrame`, for the sink to read. `contents` says of each frame in
-turn shard (int32), length of the frame as it is sent (int64), its bytes in this row (int64) and whether it is referred
-(uint8), little endian.
+frames of a grant. `frames` are the bytes of some frames one after the other, which nobody opens on the way; a large
+frame is alone. For a frame that is `referred` they are the bytes of a `ReferredFrame`, for the sink to read. `contents`
+gives for each frame in turn, little endian: shard (int32), length of the frame as sent (int64), its bytes in this row
+(int64) and whether it is referred (uint8).
 
-Spark hands a row on only when it has the next one, and its Python process writes only what its buffer does not hold
-(case F9). So a second row, filler, goes with the last ready frame, in the same batch: its address is empty,
-and it ends the batch with more bytes than the buffer holds, which are written at once, as is all that lies before. The
-JVM's buffer, of the same size, holds back no row either: an address alone is longer.
+Spark hands a row on only when it has the next one, and its Python process writes only what its buffer cannot hold
+(case F9). So a second row, filler, goes with the last ready frame, in the same batch. Its address is empty, and it ends
+the batch with more bytes than the buffer holds, which are written at once, with everything before them. The JVM's
+buffer has the same size and holds back no row either, since an address alone is longer.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ARROW_SCHEMA = pa.schema(
         pa.field("frames", pa.binary()),
     ]
 )
-"""What PySpark makes of `spark.format.SPARK_SCHEMA`; it compares them field by field."""
+"""What PySpark makes of `spark.format.SPARK_SCHEMA`; PySpark compares the two field by field."""
 
 COPIED_BYTES_MAX = 64 * 1024
-"""Below it copying is cheaper than wrapping; so many bytes of small frames share a row."""
+"""Up to this size copying is cheaper than wrapping; small frames share a row up to this many bytes."""
 _ENTRY = struct.Struct("<iqq?")
 
 
@@ -71,9 +71,9 @@ class LinkFrame:
     address: str
     shard: int
     data: Buffer
-    """The encoded frame, or with `referred` what says where it is."""
+    """The encoded frame, or, with `referred`, the bytes that say where it is."""
     size_bytes: int
-    """Of the encoded frame."""
+    """Size of the encoded frame."""
     referred: bool = False
 
 
@@ -84,7 +84,7 @@ def parse_address(text: str) -> FrameAddress:
 
 
 def to_batch(frames: Sequence[LinkFrame], *, last: bool) -> pa.RecordBatch:
-    """Frames of one address as an Arrow batch of one row; if it is the `last` before a wait, with filler behind it.
+    """Frames of one address as an Arrow batch of one row, with filler after it if it is the `last` before a wait.
     Otherwise the bytes of a large frame, which is alone, are not copied."""
     sizes = [memoryview(frame.data).nbytes for frame in frames]
     contents = b"".join(

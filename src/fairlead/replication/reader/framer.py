@@ -25,8 +25,8 @@ HandOn = Callable[[LinkFrame], Awaitable[None]]
 
 
 class Framer:
-    """Makes frames of one grant and hands them on: small ones that are made one after the other together, so that they
-    pass through Spark in one row and share a commit at the destination."""
+    """Makes frames of one grant and hands them on. Consecutive small frames go together, so that they pass through
+    Spark in one row and share a commit at the destination."""
 
     def __init__(self, grant: Grant | RepairGrant, view: LogView, credit: CreditWindow, hand_on: HandOn) -> None:
         self._grant = grant
@@ -46,8 +46,8 @@ class Framer:
         rows: Columns | LocatedRows | None,
         repair: Repair | None = None,
     ) -> None:
-        """Make a frame, when the destination has room, with these rows (None: no rows) or with where they lie. It is
-        handed on with the next `flush`, if not before."""
+        """Make a frame once the destination has room: of these rows (None: no rows), or of the places where they lie.
+        It is handed on with the next `flush`, if not before."""
         topics = {} if repair is None else await self._view.names([repair.number])
         if rows is not None:
             rows, named = await self._named(rows)
@@ -76,7 +76,7 @@ class Framer:
 
     async def _hand(self, data: bytes, size_bytes: int, *, referred: bool = False) -> None:
         if not self._credit.has_room(size_bytes):
-            # What the destination has not got it cannot answer.
+            # The destination cannot answer frames that it has not got.
             await self.flush()
         await self._credit.take(size_bytes)
         self._ready.append(LinkFrame(self._address, self._grant.shard, data, size_bytes, referred))
@@ -91,8 +91,8 @@ class Framer:
             await self._hand_on(frame)
 
     async def _named(self, rows: Columns | LocatedRows) -> tuple[Columns | LocatedRows, dict[int, FrameTopic]]:
-        """The topics of the rows. Rows of topics that are gone are left out: their tombstone, which names the topic
-        itself, is further on in the log."""
+        """The rows and their topics. Rows of topics that are gone are left out: the tombstone, which names the topic
+        itself, comes later in the log."""
         columns = rows.columns if isinstance(rows, LocatedRows) else rows
         self._view.learn(topics_told(columns, f"shard {self._grant.shard} of {self._grant.source.path}"))
         numbers = np.unique(columns.topic)
@@ -104,7 +104,7 @@ class Framer:
 
 
 def topics_told(columns: Columns, where: str) -> dict[int, FrameTopic]:
-    """Topics that the rows themselves name: those of TOPIC and TOPIC_DELETED rows.
+    """Topics that the rows themselves name: the topics of TOPIC and TOPIC_DELETED rows.
 
     Raises:
         Damaged: such a row cannot be read; `where` is the log that the message names.

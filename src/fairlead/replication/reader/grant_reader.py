@@ -27,14 +27,14 @@ from fairlead.streamlog.values import LogObject
 from fairlead.wire.messages import Done, Grant, ReadReport, RepairGrant
 
 MISSED_PAUSE_SECONDS_MAX = 5.0
-"""Damage is the server's to report and an operator's to mend; a reader looks again now and then."""
+"""Longest pause before an unreadable object is tried again: the server reports damage, and an operator mends it."""
 
 READ_INTERVAL_SECONDS_MAX = 0.02
-"""Between the beginnings of two reads of a busy log no more is waited for, so that commits gather."""
+"""A busy log is read at intervals of at most this, so that commits gather between two reads."""
 
 POSITION_COMMITS = 10_000
-"""A grant sends an empty frame for a slice whose recorded position lies so far behind where it is read from: so much is
-read again after a restart of the server."""
+"""If a slice's recorded position lies further behind the commit from which it is read than this, the grant sends an
+empty frame for it: a restart of the server would read all this again."""
 
 log = structlog.get_logger("fairlead.replication.reader")
 
@@ -45,15 +45,15 @@ class FrameLimits:
 
     frame_bytes: int = 4_000_000
     position_bytes: int = 64_000_000
-    """An empty frame is sent after so much of the log without a row of the slice."""
+    """An empty frame is sent after this much of the log without a row of the slice."""
     refer_bytes: int = REFER_BYTES
-    """A frame with so much in it is referred to; see `carried.referred`."""
+    """Frames of at least this size are referred to; see `carried.referred`."""
 
 
 class ReadPace:
-    """How often a busy log is read. Between two reads passes as much time as the first one took, so a log is read often
-    where that is cheap, and commits gather where it is not because the machine is busy; but a read never begins later
-    than `interval_max` after the one before on account of this. After a rest a lone commit is read at once.
+    """How often a busy log is read. After a read, the next one waits as long as that read took: a log is read often
+    if reading is cheap, and commits gather if it is not because the machine is busy. This never delays the beginning
+    of a read beyond `interval_max` after the one before. After a rest a lone commit is read at once.
     """
 
     def __init__(self, clock: Callable[[], float], interval_max: float = READ_INTERVAL_SECONDS_MAX) -> None:
@@ -62,15 +62,15 @@ class ReadPace:
         self._began = self._next = clock()
 
     def wait_seconds(self) -> float:
-        """Until a read may begin."""
+        """Seconds until a read may begin."""
         return max(self._next - self._clock(), 0)
 
     def begin(self) -> None:
-        """A read begins."""
+        """Note that a read begins."""
         self._began = self._clock()
 
     def end(self) -> None:
-        """It has ended."""
+        """Note that it has ended."""
         took = self._clock() - self._began
         self._next = self._began + min(2 * took, self._interval_max)
 
@@ -115,7 +115,7 @@ class GrantReader:
 
     @property
     def caught_up(self) -> bool:
-        """Everything that may be read was handed on and answered."""
+        """Whether everything that may be read was handed on and answered."""
         return self.scanned_to >= self._target() and self.credit.settled
 
     def report(self) -> ReadReport | None:
@@ -163,7 +163,7 @@ class GrantReader:
         await self._framer.flush()
 
     def _parts(self, objects: Sequence[LogObject]) -> Iterator[SlicePart]:
-        """Used in a thread."""
+        """The rows of these objects in parts; this runs in a thread."""
         yield from read_slices(
             self._storage,
             objects,
@@ -185,13 +185,14 @@ class GrantReader:
 
 
 class Misses:
-    """Objects that could not be read, one after the other without success in between."""
+    """Counts failed reads of objects in a row, without success in between."""
 
     def __init__(self) -> None:
         self._count = 0
 
     async def pause(self, error: Damaged) -> None:
-        """An object that is missing once was merged meanwhile: ask again at once. After that wait longer each time."""
+        """Do not wait the first time that an object is missing: it was merged meanwhile. After that wait longer each
+        time."""
         if self._count or not isinstance(error, Missing):
             log.error("object cannot be read", object=error.name, why=error.why, times=self._count + 1)
             await asyncio.sleep(min(0.05 * 2.0 ** min(self._count, 10), MISSED_PAUSE_SECONDS_MAX))

@@ -1,6 +1,7 @@
 """A queue between an asyncio program and a thread that blocks, bounded by bytes.
 
-The reader of a Spark task is such a program, in a thread of its own; the generator that Spark drains is the thread.
+The asyncio program is the reader of a Spark task, in a thread of its own; the thread that blocks is that of the
+generator that Spark drains.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ T = TypeVar("T")
 
 
 class Handover(Generic[T]):
-    """`put` and `close` are called on the loop, `take_some` in one other thread."""
+    """`put` and `close` are called on the loop, `take_some` from one other thread."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -26,7 +27,7 @@ class Handover(Generic[T]):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def put(self, item: T, size_bytes: int) -> None:
-        """Queue an item; waits while more than the bound is queued. After `close` it is dropped."""
+        """Queue an item; waits while more than the bound is queued. After `close` items are dropped."""
         while not self._try_put(item, size_bytes):
             assert self._room is not None
             await self._room.wait()
@@ -42,20 +43,20 @@ class Handover(Generic[T]):
                 return False
             self._items.append((item, size_bytes))
             self._bytes += size_bytes
-            if len(self._items) == 1:  # else whoever takes has been told and has not come yet
+            if len(self._items) == 1:  # else the taker has been told and has not come yet
                 self._changed.notify()
             return True
 
     def close(self) -> None:
-        """No more items come; those that are queued can still be taken."""
+        """End the queue: no more items come, and those in it can still be taken."""
         with self._changed:
             self._closed = True
             self._changed.notify()
             self._wake()
 
     def take_some(self, timeout_seconds: float, bytes_max: int) -> list[T]:
-        """The next item, and what waits behind it as long as all together are within `bytes_max`; empty if none came in
-        time, or none will come (see `ended`)."""
+        """The next item, and as many of those behind it as keep the total within `bytes_max`; empty if none came in
+        time, or if none will come (see `ended`)."""
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._closed, timeout_seconds)
             found: list[T] = []
@@ -71,13 +72,13 @@ class Handover(Generic[T]):
 
     @property
     def waiting(self) -> bool:
-        """Something can be taken at once."""
+        """Whether something can be taken at once."""
         with self._changed:
             return bool(self._items)
 
     @property
     def ended(self) -> bool:
-        """Closed and drained."""
+        """Whether it is closed and drained."""
         with self._changed:
             return self._closed and not self._items
 

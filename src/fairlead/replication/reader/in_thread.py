@@ -1,4 +1,4 @@
-"""An iterator that blocks, read in a thread and some of its items at a time."""
+"""An iterator that blocks, read in a thread, some items at a time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
 READ_AT_ONCE_BYTES = 256 * 1024
-"""Parts of a log that are fetched from the thread that reads them together, and their small frames handed on so."""
+"""Parts of a log are fetched from the reading thread together up to this size, and their small frames handed on
+together."""
 
 T = TypeVar("T")
 
 
 async def in_thread(items: Iterator[T], size_of: Callable[[T], int]) -> AsyncIterator[list[T]]:
-    """The items of an iterator that blocks, fetched in a thread: some `READ_AT_ONCE_BYTES` each time, for a change of
-    threads costs more than a small item. What came before an error is given before it is raised."""
+    """The items of an iterator that blocks, fetched in a thread: some `READ_AT_ONCE_BYTES` each time, since a change of
+    threads costs more than a small item. If there is an error, the items before it are given first."""
     ended = False
     while not ended:
         found, ended, error = await asyncio.to_thread(_some, items, size_of)
@@ -25,7 +26,7 @@ async def in_thread(items: Iterator[T], size_of: Callable[[T], int]) -> AsyncIte
 
 
 def _some(items: Iterator[T], size_of: Callable[[T], int]) -> tuple[list[T], bool, Exception | None]:
-    """The next items; whether there are no more; why."""
+    """The next items; whether they are the last; the error that ended them, if any."""
     found: list[T] = []
     size_bytes = 0
     try:

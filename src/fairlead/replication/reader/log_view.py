@@ -1,6 +1,6 @@
 """What the source server has said on one connection about one shard: its announced end, its objects, its topics.
 
-Nothing here is read from storage, and nothing is known that the server did not say.
+Nothing here is read from storage, and nothing is known except what the server said.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead.wire.messages import Announce, ListObjects, Locate, Located, Topic
 Send = Callable[[object], Awaitable[None]]
 _T = TypeVar("_T")
 LISTS_MAX = 3
-"""A list that was made for another grant may come first; a hole that stays after so many is the log's."""
+"""A list that was made for another grant may come first; a hole that remains after this many lists is the log's."""
 
 
 class LogView:
@@ -34,15 +34,15 @@ class LogView:
         self._asked_places: deque[asyncio.Future[Located]] = deque()
         self._news = asyncio.Event()
         self.end = 0
-        """Commits below it may be read, and all their objects are named."""
+        """Commits below this one may be read, and all their objects are named."""
         self._lists = 0
 
     # ------------------------------------------------------------ what the server says
 
     def announce(self, message: Announce) -> None:
-        """New objects, or with `reset` another list from its first object on.
+        """Take in new objects, or with `reset` a list that replaces the known one from its first object on.
 
-        New objects also replace known ones: commits that were announced may since have been merged with later ones.
+        New objects also replace known ones: announced commits may have been merged with later ones since.
         """
         if message.reset:
             self._lists += 1
@@ -53,8 +53,8 @@ class LogView:
         self._news.set()
 
     def _replace_from(self, first: LogObject, *, whole_run: bool) -> None:
-        """Drop what lies where the list that begins with `first` does; objects of its own run only with `whole_run`,
-        for a list may be cut within a run."""
+        """Drop the known objects that the list beginning with `first` replaces. Objects of that run are dropped only
+        with `whole_run`, since a list may be cut within a run."""
         if not self._objects or self._objects[-1].end <= first.first:
             return
         run = None if whole_run else (first.first, first.end)
@@ -63,11 +63,11 @@ class LogView:
         ]
 
     def topics(self, message: Topics) -> None:
-        """Answer to the oldest question about topics."""
+        """Take the answer to the oldest question about topics."""
         _answer(self._asked_topics, message)
 
     def located(self, message: Located) -> None:
-        """Answer to the oldest question for places."""
+        """Take the answer to the oldest question about places."""
         _answer(self._asked_places, message)
 
     # ------------------------------------------------------------ what grants ask
@@ -78,13 +78,13 @@ class LogView:
             await self._next_news()
 
     async def objects(self, first: int, end: int) -> list[LogObject]:
-        """The objects of commits [first, end), without a hole; the outer ones may hold more.
+        """The objects of commits [first, end), without a hole; the first and last may hold other commits too.
 
-        The view outlives a grant. One that comes later may begin below what is still known here: then the server is
-        asked, since rows left out by mistake would never be sent.
+        The view outlives a grant. A later grant may begin below what is still known here: then the server is asked,
+        since rows left out by mistake would never be sent.
 
         Raises:
-            Damaged: the server names none for some of them either.
+            Damaged: the server does not name objects for all of these commits either.
         """
         for _ in range(LISTS_MAX):
             if self._covers(first, end):
@@ -106,7 +106,7 @@ class LogView:
         return reached >= end
 
     def forget(self, before: int) -> None:
-        """Objects below this commit are read by nobody any more."""
+        """Forget the objects below this commit: nobody reads them any more."""
         self._objects = [known for known in self._objects if known.end > before]
 
     async def list_again(self, first: int) -> None:
@@ -117,11 +117,11 @@ class LogView:
             await self._next_news()
 
     def learn(self, topics: Mapping[int, FrameTopic]) -> None:
-        """What rows of the log say of their topics."""
+        """Note what rows of the log say of their topics."""
         self._topics.update(topics)
 
     async def names(self, numbers: Iterable[int]) -> dict[int, FrameTopic]:
-        """What these topic numbers mean; a number is asked for once. Those that no longer exist are left out."""
+        """What these topic numbers mean; each number is asked for once. Those that no longer exist are left out."""
         wanted = set(numbers)
         missing = tuple(sorted(wanted - self._topics.keys()))
         if missing:
@@ -143,7 +143,7 @@ class LogView:
 
 
 def _ask(asked: deque[asyncio.Future[_T]]) -> asyncio.Future[_T]:
-    """The server answers in the order of the questions."""
+    """Queue a question; the server answers in the order of the questions."""
     question: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
     asked.append(question)
     return question

@@ -1,7 +1,7 @@
 """Reads the partitions that a replica has noted behind, and hands them on as frames.
 
-In: a `RepairGrant` (which partitions, from which offsets). Out: frames that are a repair, the last of each partition
-marked so.
+In: a `RepairGrant` (which partitions, from which offsets). Out: frames that are marked as a repair, the last of each
+partition also as its last.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fairlead.wire.messages import Done, Located, RepairGrant, RepairPartition
 
 
 class RepairReader:
-    """Brings partitions that a replica has noted behind: found by the index, one by one, in frames of their own."""
+    """Brings partitions that a replica has noted behind: one by one, found by the index, in frames of their own."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class RepairReader:
 
     @property
     def caught_up(self) -> bool:
-        """Every partition was read, handed on and answered."""
+        """Whether every partition was read, handed on and answered."""
         return self._done and self.credit.settled
 
     def report(self) -> None:
-        """A repair moves no position."""
+        """Nothing: a repair moves no position."""
 
     async def run(self) -> None:
         """Read and hand on. Raises StorageUnavailable if the storage fails."""
@@ -62,7 +62,8 @@ class RepairReader:
         await self._send(Done(self.grant.grant))
 
     async def _repair(self, wanted: RepairPartition) -> None:
-        """The last frame says so; without a row it is empty, so that the note is cleared all the same."""
+        """Bring one partition. The last frame is marked as last; if there is no row it is empty, so that the note is
+        cleared nevertheless."""
         misses = Misses()
         while True:
             located = await self._view.locate(wanted.number, wanted.partition, wanted.end)
@@ -75,7 +76,7 @@ class RepairReader:
                 return
 
     async def _bring(self, wanted: RepairPartition, located: Located) -> int:
-        """Hand on every row from where the partition is behind; where its log ends with them."""
+        """Hand on every row from where the partition is behind; returns where its log ends with them."""
         end = wanted.end
         parts = read_partition(
             self._storage,

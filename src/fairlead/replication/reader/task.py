@@ -1,8 +1,8 @@
 """The reader of one task: turns the source server's grants into frames.
 
 In: grants, announcements and withdrawals on /control/reader. Out: encoded frames, into a bounded `Handover`; how far
-each grant has been scanned, to the server. When the control connection is lost every grant is dropped; the server, or
-the one that comes after it, grants anew. It remembers nothing from one round to the next.
+each grant has been scanned, to the server. When the control connection is lost, every grant is dropped; the server, or
+its successor, grants anew. It remembers nothing from one round to the next.
 """
 
 from __future__ import annotations
@@ -37,15 +37,18 @@ from fairlead.wire.messages import (
 
 CONTROL_PATH = "/control/reader"
 UNANSWERED_BYTES_MAX = 64_000_000
-"""Of one grant; twice the window of a connection, so that the next frame waits at the sink when an answer comes."""
+"""Limit of one grant: twice the window of a connection, so that the next frame waits at the sink when an answer
+comes."""
 UNANSWERED_BYTES_OF_WORKER = 256_000_000
-"""Of all grants of a worker, which share it: what may wait in its sink when every destination is slow."""
+"""Limit that all grants of a worker share: what may wait in its sink when every destination is slow."""
 UNANSWERED_FRAMES_MAX = 32
-"""Of one grant, two for each slice: where frames are small and many, what waits in a queue is latency, and rows that
+"""Limit of one grant, two frames for each slice. Where frames are small and many, a queue only adds latency; rows that
 wait in the log instead go out in fewer, larger frames."""
 
 _REPORT_SECONDS = 0.2
+"""How often the server is told what was read."""
 _ONCE_FIRST_SECONDS = 6.0
+"""With `once`, how long the task waits for its first grant before it takes the work as done."""
 
 log = structlog.get_logger("fairlead.replication.reader")
 
@@ -58,9 +61,9 @@ class ReaderSettings:
     frame_bytes: int = 4_000_000
     position_bytes: int = 64_000_000
     once: bool = False
-    """End when everything that was announced has been applied."""
+    """End when everything announced has been applied."""
     once_quiet_seconds: float = 1.5
-    """And nothing more was announced for so long."""
+    """With `once`, how long all must have been answered and no new grant come before the task ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class _RunningGrant:
 
 
 class ReaderTask:
-    """`run` until cancelled, or to the end with `once`; then the handover is closed."""
+    """Serves with `run` until cancelled, or with `once` until all is carried; then the handover is closed."""
 
     def __init__(
         self,
@@ -99,8 +102,8 @@ class ReaderTask:
             self._handover.close()
 
     async def _connect(self) -> bool:
-        """One conversation with the server; True if all is done (`once`). False if it broke, whichever end failed: the
-        task goes on, for other grants are in its care too."""
+        """Hold one conversation with the server. Returns True if all is done (`once`), False if it broke, whichever end
+        failed: the task goes on, since it serves other grants too."""
         try:
             async with open_control(self._server_url, CONTROL_PATH, READER_HEARS) as control:
                 self._lost = ""
@@ -197,7 +200,7 @@ class _Conversation:
             self._failed.set_exception(error)
 
     async def _fail(self) -> None:
-        """Raises what a reader raised. Without its reader a grant would stand still unseen, so all begin anew."""
+        """Raises what a reader raised. A grant without its reader would stand still unnoticed, so all begin anew."""
         try:
             await self._failed
         except FairleadError:
@@ -226,7 +229,7 @@ class _Conversation:
             self._forget()
 
     def _forget(self) -> None:
-        """Drop what no grant will read again, so that a log of years is not kept as a list of names."""
+        """Drop the objects that no grant will read again, so that a log of years is not kept as a list of names."""
         for view in self._views.values():
             scanned = [
                 running.reader.scanned_to

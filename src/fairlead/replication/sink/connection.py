@@ -1,9 +1,9 @@
 """One ordered connection to a replica's gateway: the frames of one run of one link.
 
 In: encoded frames, by `offer`, which never waits. Out: the gateway's answers, told to a `FrameListener` as they come.
-The gateway answers cumulatively and no frame waits for the answer to the one before it: as many bytes are in flight as
-the window allows, since one request per round trip fills 57 % of 10 Mb/s at 600 ms. A connection that fails drops what
-it holds; those frames are read again from the recorded position.
+The gateway answers cumulatively, and no frame waits for the answer to the one before it. As many bytes are in flight as
+the window allows: one request per round trip would fill only 57 % of 10 Mb/s at 600 ms. A connection that fails drops
+what it holds; those frames are read again from the recorded position.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from fairlead.wire.urls import Attempts, beginning_with
 from fairlead.wire.waits import CONNECT_SECONDS
 
 _WATCH_SECONDS = 0.5
-"""Between two looks at a connection for `stall_seconds`."""
+"""How often a connection is checked against `stall_seconds`."""
 TOGETHER_BYTES_MAX = 64 * 1024
-"""Frames that are handed to the socket together, so that they share a packet here and a commit there."""
+"""Small frames go to the socket together up to this size, to share packets here and a commit at the destination."""
 
 log = structlog.get_logger("fairlead.replication.sink")
 
@@ -46,11 +46,12 @@ class SinkSettings:
     """Bounds of a sink."""
 
     window_bytes: int = 32_000_000
-    """In flight to one destination; the gateway's own window stands if it is smaller."""
+    """Bytes in flight to one destination; the gateway's own window counts if it is smaller."""
     queue_bytes_max: int = 160_000_000
-    """Held for one run, in flight included. The credit of readers keeps below it; beyond it the run fails as slow."""
+    """Bytes held for one run, including those in flight. The credit of readers stays below it; above it the run fails
+    as slow."""
     stall_seconds: float = 15.0
-    """A connection on which no byte moves for this long, with frames in flight, is dead."""
+    """A connection is dead if frames are in flight and no byte moves for this long."""
     open_seconds: float = CONNECT_SECONDS
     report_seconds: float = 0.02
     """Answers are told to the source server at most this often."""
@@ -96,12 +97,12 @@ class ApplyConnection:
 
     @property
     def idle(self) -> bool:
-        """Nothing waits and nothing is in flight."""
+        """Whether nothing waits and nothing is in flight."""
         return self._held_bytes == 0
 
     @property
     def ended(self) -> bool:
-        """It has failed; frames that are offered are dropped."""
+        """Whether it has failed; frames that are offered are dropped then."""
         return self._failure is not None
 
     def offer(self, frame: LinkFrame) -> None:
@@ -116,7 +117,7 @@ class ApplyConnection:
         self._changed.set()
 
     async def run(self) -> None:
-        """Connect and post until cancelled or failed; whatever goes wrong is told to the listener, and never raised."""
+        """Connect and post until cancelled or failed; tells the listener whatever goes wrong, and never raises it."""
         try:
             await self._run()
         except GatewayRefused as error:
@@ -124,7 +125,7 @@ class ApplyConnection:
         except (Unreachable, InvalidValue) as error:
             self._fail("unreachable", str(error))
         except FairleadError as error:
-            # Here, not there: a frame that was referred to could not be read. Its rows are granted anew.
+            # The failure is on this side: a referred frame could not be read. Its rows are granted anew.
             self._fail(code_of(error), str(error))
         except Exception as error:
             # A bug, or bytes that are no frame. The link fails visibly and is tried again; the others notice nothing.
@@ -169,8 +170,8 @@ class ApplyConnection:
             await self._changed.wait()
 
     def _next(self) -> list[LinkFrame]:
-        """The frames that are sent next: what waits, as far as it fits into the window, a few small ones at once. They
-        count as in flight from now on."""
+        """The frames to send next: those that wait and fit into the window, several small ones at once. They count as
+        in flight from now on."""
         found: list[LinkFrame] = []
         size_bytes = 0
         while self._waiting and self._fits(self._waiting[0]):
@@ -184,7 +185,7 @@ class ApplyConnection:
         return found
 
     def _fits(self, frame: LinkFrame) -> bool:
-        """One frame may always be in flight, however large it is."""
+        """Whether the frame fits into the window; one frame may always be in flight, however large it is."""
         return not self._sent or self._sent_bytes + frame.size_bytes <= self._window_bytes
 
     async def _listen(self, wire: ApplyWire) -> None:
@@ -223,11 +224,11 @@ class ApplyConnection:
         for shard, slices in by_shard.items():
             link, run = self.address.link, self.address.run
             self._listener.progress(Progress(link, run, shard, slices, count, records, size_bytes, behind, duplicates))
-            # A run belongs to one shard; were there more, the counts are told with the first.
+            # A run belongs to one shard; if there were more, the counts would be told with the first.
             count = records = size_bytes = behind = duplicates = 0
 
     async def _watch(self, wire: ApplyWire) -> None:
-        """Raises when frames are in flight and nothing has moved for too long, in either direction."""
+        """Raises if frames are in flight and nothing has moved for too long in either direction."""
         clock = asyncio.get_running_loop().time
         before, since = self._movement(wire), clock()
         while True:
@@ -240,7 +241,7 @@ class ApplyConnection:
                 raise Unreachable(silent)
 
     def _movement(self, wire: ApplyWire) -> tuple[int, int, int]:
-        """Changes whenever an answer came or a byte was acknowledged by the other machine."""
+        """A value that changes whenever an answer comes or the other machine acknowledges a byte."""
         return self._through, len(self._sent), wire.acknowledged_bytes
 
     def _fail(self, reason: str, message: str) -> None:

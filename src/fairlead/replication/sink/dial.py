@@ -32,29 +32,29 @@ class ApplyWire:
         await self._send(self._stream.send_text(to_json(message)))
 
     async def send_frames(self, frames: Sequence[Sequence[Buffer]]) -> None:
-        """Send frames, each of whose bytes are some parts one after the other; returns when the kernel has them, and
-        until then they must not be changed. One call at a time."""
+        """Send frames, each given as parts one after the other. Returns when the kernel has the bytes; until then they
+        must not be changed. One call at a time."""
         await self._send(self._stream.send_frames(frames))
 
     async def _send(self, sending: Any) -> None:
         try:
             await sending
         except Disconnected:
-            # What the gateway said last may still have to be heard, and says why: whoever listens will raise.
+            # The gateway's last message, which says why, may still be unread: `receive` will raise.
             await asyncio.get_running_loop().create_future()
 
     async def receive(self) -> Any:
         """The gateway's next message, one of `APPLY_HEARS`.
 
         Raises:
-            InvalidValue: it is none that this side knows.
+            InvalidValue: this side does not know such a message.
             Disconnected: the gateway is gone.
         """
         return from_json(bytes((await self._stream.receive()).payload), APPLY_HEARS)
 
     @property
     def acknowledged_bytes(self) -> int:
-        """What the other machine has acknowledged of what was sent; as the kernel says (Linux)."""
+        """How many sent bytes the other machine has acknowledged, as the kernel says (Linux)."""
         return self._stream.taken_bytes - _unacknowledged_bytes(self._stream)
 
 
@@ -95,7 +95,7 @@ async def _open(base: str) -> ApplyStream:
 
 
 class _Upgrade(asyncio.Protocol):
-    """Asks to leave HTTP, and reads the head of the answer."""
+    """Asks to leave HTTP, and reads the headers of the answer."""
 
     def __init__(self, request: bytes) -> None:
         self.switched: asyncio.Future[ApplyStream] = asyncio.get_running_loop().create_future()
@@ -140,7 +140,7 @@ class _Upgrade(asyncio.Protocol):
 
 
 def _unacknowledged_bytes(stream: ApplyStream) -> int:
-    """Bytes in the kernel's send queue (Linux); 0 where it cannot be asked."""
+    """Bytes in the kernel's send queue (Linux); 0 if the kernel cannot be asked."""
     raw = stream.socket
     with suppress(OSError, ValueError, AttributeError):
         return int(struct.unpack("i", fcntl.ioctl(cast(Any, raw).fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0])

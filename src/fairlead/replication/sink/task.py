@@ -1,10 +1,10 @@
 """The sink of one task: posts frames to the gateways of their replicas and tells the source server what became of them.
 
-In: encoded frames by `offer`, in the order in which the reader made them, of any number of links. Out: one ordered
+In: encoded frames by `offer`, in the order in which the reader made them, for any number of links. Out: one ordered
 connection per run, each with its own bounded queue (`connection`); progress, refusals and drops on /control/sink.
-Always true: `offer` never waits and no destination waits for another; a destination that is dead, slow or says no loses
-its frames and the source server is told, which grants them anew from the recorded position. It never raises because a
-remote end failed, and remembers nothing from one round to the next.
+Always true: `offer` never waits, and no destination waits for another. If a destination is dead, slow or refuses, its
+frames are dropped and the source server is told, which grants them anew from the recorded position. It never raises
+because a remote end failed, and remembers nothing from one round to the next.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = structlog.get_logger("fairlead.replication.sink")
 
 @dataclass(slots=True)
 class _Open:
-    """A connection, the task that runs it, and since when it has had nothing to do."""
+    """A connection, the task that runs it, and since when it has been idle."""
 
     connection: ApplyConnection
     task: asyncio.Task[None]
@@ -44,7 +44,7 @@ class _Open:
 
 
 class SinkTask:
-    """Make it and call everything on one loop; `run` until cancelled, then `finish`."""
+    """Make it, and call everything, on one loop; `run` it until cancelled, then `finish`."""
 
     def __init__(self, server_url: str, worker: str, settings: SinkSettings | None = None) -> None:
         self._server_url = server_url
@@ -109,8 +109,8 @@ class SinkTask:
     # ------------------------------------------------------------ control connection
 
     async def run(self) -> None:
-        """Serve until cancelled. A lost control connection is opened again; what was to be told waits for it, and the
-        runs of which something may have been lost with it are given up."""
+        """Serve until cancelled. A lost control connection is opened again: untold messages wait for it, and runs whose
+        messages may have been lost are given up."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reap())
             group.create_task(self._control())
@@ -134,8 +134,8 @@ class SinkTask:
 
     def _lose_touch(self) -> None:
         """Progress that was on its way may be lost: the reader would wait for its credit, and the server for the
-        position, until the round ends. So the source server is told to ask the destination, and to grant anew. What it
-        was told of runs that had failed before may be lost too and is said again; it knows which of them still stand.
+        position, until the round ends. So the source server is told to ask the destination, and to grant anew. Earlier
+        messages about failed runs may be lost too and are sent again; the server knows which of these runs still stand.
         """
         lost = ("unreachable", "the sink has lost its control connection")
         for link, run in list(self._open):
@@ -169,7 +169,7 @@ class SinkTask:
     # ------------------------------------------------------------ ends
 
     async def _reap(self) -> None:
-        """Close what has had nothing to do for long: repairs, and runs whose withdrawal we never heard."""
+        """Close connections that have long been idle: those of repairs, and of runs whose withdrawal we never heard."""
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(_IDLE_SECONDS / 10)
@@ -182,7 +182,7 @@ class SinkTask:
                     self._open.pop(key).task.cancel()
 
     async def finish(self, grace_seconds: float) -> None:
-        """Give what is in flight this long to be answered, then drop the rest and close every connection."""
+        """Wait this long for answers to what is in flight, then drop the rest and close every connection."""
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await self.until_settled()
@@ -201,7 +201,7 @@ class SinkTask:
 
     @property
     def settled(self) -> bool:
-        """Every frame was answered or dropped, and the source server was told."""
+        """Whether every frame was answered or dropped, and the source server was told."""
         told = not self._pending and not self._events
         return told and all(entry.connection.idle for entry in self._open.values())
 

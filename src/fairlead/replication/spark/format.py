@@ -15,7 +15,7 @@ from fairlead.replication.spark.source import LinkBatchReader, LinkStreamReader
 
 FORMAT = "fairlead.link"
 SPARK_SCHEMA = "address string, contents binary, frames binary"
-"""What the columns are, says `carried.rows`, which Spark's planning processes need not load."""
+"""`carried.rows` says what the columns are; it is separate, so that Spark's planning processes need not load it."""
 
 
 class LinkDataSource(DataSource):

@@ -19,12 +19,12 @@ class LinkOptions:
     """Tasks of a round."""
     round_seconds: float = 60.0
     slots: int = 64
-    """Grants that one worker takes at a time."""
+    """How many grants one worker takes at a time."""
     frame_bytes: int = 4_000_000
     window_bytes: int = 32_000_000
     position_bytes: int = 64_000_000
     once: bool = False
-    """End when all that is announced has been applied, not at the end of the round."""
+    """End when everything announced has been applied, not at the end of the round."""
 
     def to_texts(self) -> dict[str, str]:
         """For `DataStreamReader.options`."""
@@ -35,7 +35,7 @@ class LinkOptions:
         """The inverse; unknown options are left alone, as Spark adds its own.
 
         Raises:
-            InvalidValue: `server` is missing, or a number is none.
+            InvalidValue: `server` is missing, or a number is no number.
         """
         if "server" not in texts:
             raise InvalidValue("format fairlead.link: give the option `server`, the source server's HTTP address")

@@ -1,10 +1,10 @@
 """What the two Python processes of a Spark task do in a round: one yields rows, the other takes and posts them.
 
-With the last ready frame, before it waits, the reading side yields filler: Spark hands a row on only when later bytes
+Before it waits, the reading side yields filler with the last ready frame: Spark hands a row on only when later bytes
 push it. Neither side keeps anything: the source server grants anew in each round.
 
-The shells that Spark pickles (`link_source`, `link_sink`) import this when a task begins: Spark's planning processes
-load them too, and need none of it.
+The shells that Spark pickles (`source`, `sink`) import this only when a task begins: Spark's planning processes load
+the shells too, and need nothing of this.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from fairlead.replication.spark.options import LinkOptions
 from fairlead.replication.spark.task_thread import TaskThread, worker_name
 
 _AHEAD_BYTES = 16_000_000
-"""Frames that wait between the reader and Spark."""
+"""Bytes of frames that may wait between the reader and Spark."""
 _LOOK_SECONDS = 1.0
 """How often a waiting reader looks whether Spark is still there."""
 _GRACE_SECONDS = 0.3
-"""What is in flight when a round ends is given this long; it is bounded by the window, not by the queue."""
+"""How long frames in flight at the end of a round have to be answered; the window bounds them, not the queue."""
 _WARM_UP_ROWS = 400
-"""The JVM interprets what it has done less than 200 times: a row takes it 3 ms instead of 1, and on a quiet link that
-would last for hours."""
+"""Rows of filler for a new JVM, which interprets code that it has run less than 200 times: a row takes 3 ms instead of
+1, and on a quiet link that would last for hours."""
 _WARM_UP_PAUSE_SECONDS = 0.002
-"""Between two rows of that, so that few of them lie before a frame."""
+"""Pause between two rows of that filler, so that few of them lie before a frame."""
 
 
 def read(options: LinkOptions, until_ms: int | None = None, *, cold: bool = False) -> Iterator[pa.RecordBatch]:
-    """Frames of one task, with filler where Spark would hold the last one back, until `until_ms` by the
-    wall; with None until everything that was announced has been applied. Through a `cold` JVM filler goes meanwhile."""
+    """Frames of one task, with filler where Spark would hold the last one back, until `until_ms` by the wall clock, or
+    with None until everything announced has been applied. A `cold` JVM also gets filler to warm up."""
     clock = SystemClock()
     seconds = None if until_ms is None else seconds_left(until_ms - clock.wall_ms(), options.round_seconds)
     handover: Handover[LinkFrame] = Handover(_AHEAD_BYTES)
@@ -54,14 +54,14 @@ def read(options: LinkOptions, until_ms: int | None = None, *, cold: bool = Fals
 
 
 def seconds_left(left_ms: int, round_seconds: float) -> float:
-    """What is left of a round; at least half of it and no more than all, whatever the clocks of two hosts say."""
+    """The rest of a round in seconds; from half of it to all of it, however the clocks of two hosts differ."""
     return min(max(left_ms / 1000, round_seconds / 2), round_seconds)
 
 
 def until_over(
     handover: Handover[LinkFrame], seconds: float | None, warm_up_rows: int, clock: Clock
 ) -> Iterator[pa.RecordBatch]:
-    """What is put, until there will be no more, the time is over, or Spark has gone."""
+    """The frames that are put, until the handover ends, the time is over, or Spark has gone."""
     deadline_ms = float("inf") if seconds is None else clock.monotonic_ms() + seconds * 1000
     parent = os.getppid()
     while not handover.ended and os.getppid() == parent:
@@ -79,7 +79,7 @@ def until_over(
 
 
 def write(options: LinkOptions, batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
-    """Hand every frame to a sink task as it comes; answers how many, and their bytes."""
+    """Hand every frame to a sink task as it comes; returns their number and bytes."""
     sink = SinkTask(options.server, worker_name(), SinkSettings(window_bytes=options.window_bytes))
     thread = TaskThread("sink", sink.run)
     frames = size_bytes = 0

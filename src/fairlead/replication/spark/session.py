@@ -38,9 +38,9 @@ def start_session(workers: int, settings: SparkSettings, folder: Path, environme
 
 
 def home_of_jars(folder: Path) -> Path:
-    """Spark as pip installs it, without the zip of PySpark that it carries too.
+    """Spark as pip installs it, without the zip of PySpark that comes with it.
 
-    Python would take the modules of every process from there, and compile them each time: 0.3 s and 12 MB.
+    Python would load every process's modules from that zip, and compile them each time: 0.3 s and 12 MB.
     """
     installed = Path(pyspark.__path__[0])
     if not (installed / "jars").is_dir():
@@ -55,7 +55,7 @@ def home_of_jars(folder: Path) -> Path:
 
 @contextmanager
 def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables of what is started meanwhile, the JVM."""
+    """Sets environment variables for what is started meanwhile, the JVM."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -80,7 +80,7 @@ def start_rounds(session: SparkSession, options: LinkOptions, checkpoint: Path) 
 
 
 def run_once(session: SparkSession, options: LinkOptions) -> None:
-    """Carry what is there now, as a batch job with the same source and sink, and return when it was applied."""
+    """Carry what is there now, as a batch job with the same source and sink; returns once it has been applied."""
     texts = options.to_texts()
     session.read.format(FORMAT).options(**texts).load().write.format(FORMAT).options(**texts).mode("append").save()
 

@@ -1,7 +1,7 @@
 """Every setting of the replicator's Spark session.
 
-Each was paid for (case F9): without `,4` in the master one killed worker ends the query; with fewer slots
-than tasks a task waits a whole round; with the default batch size a frame waits for the next ones.
+Each has its reason (case F9): without `,4` in the master, one killed worker ends the query; with fewer slots than
+tasks, a task waits a whole round; with the default batch size, a frame waits for the next ones.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ TASK_FAILURES_MAX = 4
 """A task that dies (a killed Python process) is tried again this often before the query ends."""
 
 SOCKET_FOLDER_BYTES_MAX = 103 - len("/.00000000-0000-0000-0000-000000000000.sock")
-"""Of the folder's name: a Unix socket, which Spark calls so, has a name of 103 bytes at most on every system."""
+"""Longest folder name for Spark's Unix sockets, named like this: every system allows them 103 bytes in all."""
 
 _FRUGAL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn32m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
-"""The JVM plans and carries small rows: no collector of many threads and no second compiler, whose work and memory
-would be more than what they save here; and what is new and soon garbage goes round in little memory."""
+"""The JVM only plans and carries small rows. A collector with many threads and a second compiler would cost more work
+and memory than they save here, and a small young generation is enough for objects that are soon garbage."""
 
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""Writes the few bytes of a round's number without starting processes for it; nothing relies on the checkpoint."""
+"""Writes the few bytes of a round's number without starting a process; nothing relies on the checkpoint."""
 
 LOG4J = """\
 rootLogger.level = error
@@ -37,7 +37,7 @@ logger.killed.level = off
 logger.aborted.name = org.apache.spark.sql.execution.datasources.v2
 logger.aborted.level = off
 """
-"""Spark reports every stopped round as errors of several classes; a query that dies is logged by us with its reason."""
+"""Spark logs errors of several classes for every round that is stopped; we log a query that dies, with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ def spark_environment(settings: SparkSettings) -> dict[str, str]:
     interpreter = {"PYSPARK_PYTHON": settings.python} if settings.python else {}
     return interpreter | {
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # Spark asks this interpreter which data sources are installed, and keeps two processes for it: ours is made
-        # known by the session, and where this names nothing Spark does not ask. No process runs by it.
+        # Spark would ask this interpreter which data sources are installed, and keep two processes for that. Ours is
+        # registered by the session, and Spark does not ask if this names nothing. No process runs with it.
         "PYSPARK_DRIVER_PYTHON": "none",
-        # Memory of threads that do nothing here.
+        # Saves the memory of threads that would do nothing here.
         "OPENBLAS_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "2",
     }
@@ -70,7 +70,7 @@ def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> 
         "spark.master": f"local[{workers + 2},{TASK_FAILURES_MAX}]",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
         "spark.buffer.size": str(SPARK_BUFFER_BYTES),
-        # Spark leaves Nagle's algorithm on: on TCP a small row would wait for an acknowledgement, up to 40 ms.
+        # Spark leaves Nagle's algorithm on: over TCP a small row would wait up to 40 ms for an acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(folder),
         "spark.python.daemon.module": "fairlead.replication.spark.worker_daemon",

@@ -1,9 +1,8 @@
 """The Spark side of the sink: format `fairlead.link`, for writing.
 
 `write` runs in a Python process of the executor, once per task and round, with an iterator that yields rows as the
-reader of the same task hands them on; all else is `rounds` and the room `sink`. Nothing is committed through Spark:
-what a destination has recorded is the only progress there is, so a round may be lost or repeated at any moment without
-harm.
+reader of the same task hands them on; the rest is in `rounds` and the room `sink`. Nothing is committed through Spark:
+the only progress is what a destination has recorded, so a round may be lost or repeated at any moment without harm.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class LinkStreamWriter(DataSourceStreamArrowWriter):
 
 
 class LinkBatchWriter(DataSourceArrowWriter):
-    """The same for a catch-up that ends."""
+    """The same writer for a catch-up that ends."""
 
     def __init__(self, options: LinkOptions) -> None:
         self._options = options

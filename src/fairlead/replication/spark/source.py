@@ -1,8 +1,8 @@
 """The Spark side of the reader: format `fairlead.link`, for reading, in long rounds.
 
-A round is one micro-batch of minutes. Driver: `latestOffset` answers the next number, always; `partitions` gives a few
-equal workers and asks nobody. Executor: `read` runs once per worker and round and yields frames as the asyncio reader
-hands them on, until the round's time is over, see `rounds`.
+A round is one micro-batch of minutes. On the driver, `latestOffset` always answers the next number, and `partitions`
+gives a few equal workers without asking anybody. On an executor, `read` runs once per worker and round and yields
+frames as the asyncio reader hands them on, until the round's time is over; see `rounds`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Worker(InputPartition):
-    """One task of a round; workers do not differ in what they may be granted."""
+    """One task of a round; any worker may be granted any work."""
 
     index: int
     until_ms: int = 0
-    """When the round is over, by the driver's wall clock: all readers end at once, or the source server would grant
-    what the first one held to another that is about to end."""
+    """When the round is over, by the driver's wall clock: all readers end at once. Otherwise the source server would
+    grant the first one's work to another that is about to end."""
     cold: bool = False
-    """The query is new, and perhaps the JVM."""
+    """Whether the query is new, and perhaps the JVM too."""
 
 
 class LinkStreamReader(DataSourceStreamReader):
@@ -61,7 +61,7 @@ class LinkStreamReader(DataSourceStreamReader):
 
 
 class LinkBatchReader(DataSourceReader):
-    """The same for a catch-up that ends: each worker ends when nothing is left to carry."""
+    """The same reader for a catch-up that ends: each worker ends when nothing is left to carry."""
 
     def __init__(self, options: LinkOptions) -> None:
         self._options = options

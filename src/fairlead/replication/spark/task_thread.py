@@ -17,7 +17,7 @@ log = structlog.get_logger("fairlead.replication")
 
 
 def worker_name() -> str:
-    """What this process calls itself towards the source server."""
+    """The name by which the source server knows this process."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 

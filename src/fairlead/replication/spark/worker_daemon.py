@@ -1,6 +1,6 @@
 """The process from which Spark forks the Python processes of tasks, `spark.python.daemon.module`.
 
-It is Spark's own, but has imported before what tasks need: so they share its memory, and begin without imports.
+It is Spark's own, but has already imported what tasks need, so tasks share its memory and begin without imports.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ if __name__ == "__main__":
     messages.prepare()
     gc.collect()
     gc.freeze()
-    """A collection writes to what it looks at, and what a fork writes to it shares no more."""
+    """A garbage collection writes to the objects it looks at, and memory that a fork writes to is no longer shared."""
     manager()
