@@ -23,7 +23,7 @@ class Problem:
     """One thing that is wrong."""
 
     name: str
-    """Of the object."""
+    """Name of the object."""
     why: str
 
     def __str__(self) -> str:

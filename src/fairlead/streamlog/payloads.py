@@ -24,7 +24,7 @@ History = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class StartPayload:
-    """Of a START row, which stands at `base_offset` = S."""
+    """Payload of a START row, which stands at `base_offset` = S."""
 
     reason: str
     """Why the records are gone: `ttl`, `deleted-records`, `link` (begins here), or the reason in the received row."""
@@ -38,7 +38,7 @@ class StartPayload:
 
 @dataclass(frozen=True, slots=True)
 class TopicPayload:
-    """Of a TOPIC row: the topic as it is from here on; see `values.Topic`."""
+    """Payload of a TOPIC row: the topic as it is from here on; see `values.Topic`."""
 
     name: str
     incarnation: Id
@@ -51,7 +51,7 @@ class TopicPayload:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletedPayload:
-    """Of a TOPIC_DELETED row."""
+    """Payload of a TOPIC_DELETED row."""
 
     name: str
     incarnation: Id
@@ -62,7 +62,7 @@ class TopicDeletedPayload:
 
 @dataclass(frozen=True, slots=True)
 class CursorPayload:
-    """Of a CURSOR row; topic and partition are in the row. `offset` None: the cursor is deleted."""
+    """Payload of a CURSOR row; topic and partition are in the row. `offset` None: the cursor is deleted."""
 
     group: str
     offset: int | None
@@ -74,7 +74,7 @@ class CursorPayload:
 
 @dataclass(frozen=True, slots=True)
 class PositionPayload:
-    """Of a POSITION row; `commit` None: the position is forgotten."""
+    """Payload of a POSITION row; `commit` None: the position is forgotten."""
 
     link: Id
     shard: int
@@ -87,7 +87,7 @@ class PositionPayload:
 
 @dataclass(frozen=True, slots=True)
 class BehindPayload:
-    """Of a BEHIND row. `reason` None: the partition is no longer behind."""
+    """Payload of a BEHIND row. `reason` None: the partition is no longer behind."""
 
     link: Id
     topic: str
@@ -104,7 +104,7 @@ class BehindPayload:
 
 @dataclass(frozen=True, slots=True)
 class EntryPayload:
-    """Of an ENTRY row: a key of `meta/` and its JSON value; None deletes it."""
+    """Payload of an ENTRY row: a key of `meta/` and its JSON value; None deletes it."""
 
     key: str
     value: Any

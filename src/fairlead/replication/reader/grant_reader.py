@@ -1,8 +1,8 @@
 """Reads what one grant names and hands it on as frames.
 
 In: a `Grant` (which slices, from which commits) and a `LogView` (what may be read). Out: encoded frames, each the rows
-of one slice for a range of commits. Always true: a frame begins where the slice's last one ended, no commit at or above
-the announced end is read, and a stretch without rows is covered by the next frame, or by an empty one now and then.
+of one slice for a range of commits. Always true: a frame begins where the slice's last one ended, and no commit at or
+above the announced end is read. The next frame covers a stretch without rows, or an empty frame does now and then.
 """
 
 from __future__ import annotations

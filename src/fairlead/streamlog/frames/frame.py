@@ -1,7 +1,7 @@
 """Frames: the rows of one slice of a shard for a range of commits, in commit order, as sent over a link.
 
-A frame stands alone: it carries name and incarnation of every topic whose number its rows use, so that it means the
-same on any connection, in any order, sent twice or by a zombie (`docs/decisions/`, frames that stand alone).
+A frame stands alone: it carries name and incarnation of every topic whose number its rows use. So it means the same on
+any connection, in any order, sent twice or by a zombie (`docs/decisions/`, frames that stand alone).
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class MergeFailure:
     kind: str
     """`missing`, `damaged`, `full` or `unavailable`."""
     name: str = ""
-    """Of the object."""
+    """Name of the object."""
     why: Words = ""
     free_bytes: int = 0
     reserve_bytes: int = 0

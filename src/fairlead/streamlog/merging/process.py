@@ -37,7 +37,7 @@ class MergerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the process; None while there is none."""
+        """The process's id; None while there is no process."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def run(self, job: MergeJob) -> MergeResult:

@@ -21,7 +21,7 @@ class Columns:
     """Rows as numpy arrays, one value per row; the batches' bytes are there only if `data` is."""
 
     name: str
-    """Of the object, for errors; empty if it has none."""
+    """Name of the object, for errors; empty if it has none."""
     kind: NDArray[np.uint8]
     topic: NDArray[np.uint32]
     partition: NDArray[np.int32]

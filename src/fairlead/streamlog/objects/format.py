@@ -218,7 +218,7 @@ def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool
 
 
 def check_control(columns: Columns) -> Columns:
-    """The same columns, of a whole object with its batches, once the payloads of control rows prove as written.
+    """The same columns, of a whole object with its batches, once the payloads of control rows have been checked.
 
     Raises:
         Damaged: the payloads are not what was written.

@@ -59,9 +59,9 @@ class Plan:
     rows: int
     parts: tuple[ColumnPlace, ...]
     offsets: int
-    """Of the rows + 1 int64 places of the batches."""
+    """Place of the rows + 1 int64 places of the batches."""
     batches: int
-    """Of the first batch: length of all columns."""
+    """Place of the first batch, which is the length of all columns."""
 
 
 def padded(length: int) -> int:

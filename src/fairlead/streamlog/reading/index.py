@@ -27,7 +27,7 @@ class Entry(NamedTuple):
     previous_end: int
     commit: int
     place: int
-    """Of the row in its commit."""
+    """Place of the row in its commit."""
     size: int
 
 
