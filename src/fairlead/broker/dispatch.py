@@ -30,7 +30,7 @@ PRODUCE = 0
 
 _LONG_BYTES = 32_000
 _LONG_ITEMS = 1000
-"""Reading so much, or packing so many parts, takes some 10 ms."""
+"""Reading this many bytes, or packing this many parts, takes some 10 ms."""
 
 Part = bytes | bytearray | memoryview
 T = TypeVar("T")

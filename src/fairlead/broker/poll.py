@@ -179,7 +179,7 @@ class Poll:
         self._failed = False
 
     def enough(self, min_bytes: int) -> bool:
-        """Nothing is to be waited for: there is so much, or no room, or an error that the client must hear of."""
+        """The answer need not wait: there is enough, or no room, or an error that the client must hear of."""
         return self._failed or self.size_bytes >= min_bytes or self._room_bytes <= 0
 
     async def read_all(self, listener: ListenerView, topics: Sequence[bytes]) -> None:
@@ -272,7 +272,7 @@ class Poll:
             self._settle(entry)
 
     def _read_ahead(self, one: _Cold, result: Fetched | Exception) -> None:
-        """Whoever was answered from the disk will mostly go on there."""
+        """A consumer that was answered from the disk will mostly go on there."""
         found = one.entry.found
         if isinstance(result, Exception) or found is None:
             return

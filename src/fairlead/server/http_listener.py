@@ -47,7 +47,7 @@ class HttpListener:
             self._serving.result()
 
     async def stop(self) -> None:
-        """Finish the requests under way, at most some seconds, and end."""
+        """Finish the requests under way, for a few seconds at most, and end."""
         self._server.should_exit = True
         if self._serving is not None:
             await self._serving

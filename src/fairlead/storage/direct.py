@@ -45,7 +45,7 @@ class Buffer(threading.local):
 
 
 BUFFER: Final = Buffer(4 * 1024 * 1024)
-"""Bytes pass through it so many at a time."""
+"""How many bytes pass through it at a time."""
 
 
 def enable(descriptor: int) -> bool:

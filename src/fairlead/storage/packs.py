@@ -70,7 +70,7 @@ class _Commits:
         self._rows = np.empty(0, _ROW)
         self._count = 0
         self._gone = 0
-        """Of these, so many are removed: their length is -1."""
+        """How many of them are removed: their length is -1."""
 
     def add(self, number: int, pack: int, start: int, length: int) -> None:
         """Note one; numbers mostly grow."""
@@ -137,9 +137,9 @@ class PackSettings:
     packs_max: int = 4
     """Packs that are written to at a time; who finds none free writes a file."""
     free_packs_min: int = 16
-    """With less room than for so many packs none is made."""
+    """No pack is made where there is not room for this many."""
     files_first: int = 16
-    """So many small commits are written as files before a process makes its first pack: most never need one."""
+    """A process writes this many small commits as files before it makes its first pack: most never need one."""
     aside: Callable[[Callable[[], None]], None] = _on_a_thread
     """How the making of a pack is started, which takes tens of milliseconds."""
 

@@ -1,7 +1,7 @@
 """One connection of /gateway/apply once both sides have left HTTP: messages in, messages out, on either side.
 
-Little is read ahead: while messages wait to be taken, nothing is read from the socket, so whoever takes none makes the
-other side wait.
+Little is read ahead: while messages wait to be taken, nothing is read from the socket, so a reader that takes none makes
+the other side wait.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LINGER_SECONDS = 2.0
 """For the other side to read what was said last."""
 
 KEEPALIVE_SECONDS = 20
-"""A silent connection is probed so often; three probes without an answer end it."""
+"""How often a silent connection is probed; three probes without an answer end it."""
 
 _CLOSED = "the connection was closed"
 

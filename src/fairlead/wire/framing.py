@@ -54,7 +54,7 @@ class Message(NamedTuple):
 
 
 def header_of(kind: MessageKind, size: int) -> bytes:
-    """What goes before a payload of so many bytes."""
+    """The header of a payload of this many bytes."""
     return HEADER.pack(size, kind)
 
 
@@ -91,7 +91,7 @@ class MessageReader:
         return self._cutter.space()
 
     def filled(self, count: int) -> None:
-        """So many bytes were put at the beginning of `space`.
+        """This many bytes were put at the beginning of `space`.
 
         Raises:
             InvalidValue: a message of a kind or length that is not taken here; nothing can be read after it.

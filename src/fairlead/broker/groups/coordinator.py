@@ -117,7 +117,7 @@ class Coordinator:
         ]
 
     def close(self) -> None:
-        """Stop every timer and answer whoever waits."""
+        """Stop every timer and answer all requests that wait."""
         groups, self._groups = self._groups, {}
         for group in groups.values():
             group.close()

@@ -288,7 +288,7 @@ class Group:
             self._on_unused(self)
 
     def close(self) -> None:
-        """Stop all timers; whoever waits is told to look for the coordinator again."""
+        """Stop all timers; requests that wait are told to look for the coordinator again."""
         self._stop_timer()
         for member_id in tuple(self.members.pending):
             self.members.forget_pending(member_id)

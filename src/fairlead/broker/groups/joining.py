@@ -78,7 +78,7 @@ def _join_again(group: Group, request: JoinRequest, answer: JoinCallback) -> Non
 
 def _replace_static(group: Group, member: Member, member_id: str, request: JoinRequest, answer: JoinCallback) -> None:
     """A static member came back without its id: it goes on under a new one, without a rebalance if the group is stable
-    and its protocol stays (KIP-345). Whoever still waits under the old id is fenced."""
+    and its protocol stays (KIP-345). A request that still waits under the old id is fenced."""
     leader_before = group.members.leader or ""
     member.refuse_all(ErrorCode.fenced_instance_id)
     group.members.rename(member, member_id)

@@ -236,14 +236,14 @@ class _Chain:
 
 
 def in_pieces(frame: Frame, rows_max: int) -> list[ApplyRequest]:
-    """Requests that apply a frame, at most so many rows each."""
+    """Requests that apply a frame, each of at most this many rows."""
     found = pieces(frame, rows_max)
     chain = _Chain()
     return [chain.request(place, piece) for place, piece in enumerate(found)]
 
 
 def pieces(frame: Frame, rows_max: int) -> list[Frame]:
-    """A frame as several of at most so many rows; only the last one moves the position, or ends the repair."""
+    """A frame as several of at most this many rows; only the last one moves the position, or ends the repair."""
     if len(frame.rows) <= rows_max:
         return [frame]
     repair = None if frame.repair is None else replace(frame.repair, last=False)

@@ -68,7 +68,7 @@ class ApplyGateway:
 
 @router.get(APPLY_PATH, include_in_schema=False)
 async def apply() -> Response:
-    """Whoever does not ask to leave HTTP; `http_protocol` takes the others."""
+    """Answers a client that does not ask to leave HTTP; `http_protocol` takes the others."""
     message = f"{APPLY_PATH} is for the replicator, which leaves HTTP by `Upgrade: {TOKEN}`"
     return JSONResponse({"error": message}, 426, {"Connection": "Upgrade", "Upgrade": TOKEN})
 

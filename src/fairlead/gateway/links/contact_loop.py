@@ -75,5 +75,5 @@ class ContactLoop:
             self._failures.note(self.link, failure, Event.FAILED)
 
     def _longest_s(self) -> float:
-        """Whoever adds the missing upstream waits for it, so that is looked for more often than a dead site."""
+        """A person who adds the missing upstream waits for this, so the link asks more often than after a dead site."""
         return self._timing.agreement_s if isinstance(self.link.error, NotAgreed) else self._timing.backoff_max_s

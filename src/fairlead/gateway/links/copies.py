@@ -1,4 +1,4 @@
-"""The end of copies: a copy is a link that ends, and whoever waits for it is told how.
+"""The end of copies: a copy is a link that ends, and the command that waits for it is told how.
 
 Owns what became of the copies that ended since the server started. How one begins is in `copystream.py`.
 """
@@ -59,7 +59,7 @@ class EndedCopies:
         await self.end(link, None)
 
     async def end(self, link: RunningLink, error: FairleadError | None) -> None:
-        """Remember how a copy ended, for whoever waits for it, and remove its link (which ends its loop).
+        """Remember how a copy ended, for the command that waits for it, and remove its link (which ends its loop).
 
         Raises:
             FairleadError: the record cannot be removed.

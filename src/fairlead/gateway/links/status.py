@@ -102,7 +102,7 @@ def _state(link: RunningLink, *, granted: bool) -> str:
 
 
 def _copying(link: RunningLink) -> bool:
-    """The first copy is not over, or so much was left when this server started that it is one."""
+    """The first copy is not over, or what was left when this server started is as large as one."""
     return link.copy_bytes is not None and (link.began_empty or link.copy_bytes > SPLIT_BYTES)
 
 

@@ -75,7 +75,7 @@ async def _run(command: Command, context: RestContext, raw: Mapping[str, object]
 
 
 async def _forward(command: Command, context: RestContext, given: Given, raw: Mapping[str, object]) -> Rows:
-    """Send a call for another cluster on to it; it learns where this one is."""
+    """Send a call on to the other cluster that it is for, which learns where this one is."""
     home = given[command.home or ""]
     client = context.client(context.urls(given, home))
     clusters = {**given.clusters, context.cluster.name: context.cluster.urls}

@@ -74,7 +74,7 @@ class GrantTable:
         return self._held.pop(number, None)
 
     def answered(self, run: GrantRun, frames: int, size_bytes: int) -> None:
-        """A destination has answered so much more of a grant: its reader may hand on as much."""
+        """A destination has answered this much more of a grant: its reader may hand on as much."""
         for held in self._held.values():
             if held.run == run:
                 before = self._answered.get(held.number, (0, 0))

@@ -51,7 +51,7 @@ class Attention:
             await self._rings()
 
     async def rest(self, longest_s: float) -> None:
-        """Wait out a back-off of at most so long; what a person says ends it."""
+        """Wait for a back-off of at most this long; what a person says ends it."""
         # Not `wait_for`: before Python 3.12 it forgets that it was cancelled if what it waits for has just come.
         try:
             async with asyncio.timeout(min(self._backoff.next_s(), longest_s)):

@@ -127,7 +127,7 @@ class RunningLink:
         return LinkRequest(self.wire_id, source, record.replica_path.path, once=record.once is not None)
 
     def note_behind(self, count: int) -> None:
-        """So many partitions are behind now, and no repair is under way."""
+        """This many partitions are behind now, and no repair is under way."""
         less = 0 < count < self.left_behind
         self.repairs = 0 if count == 0 else 1 if less else self.repairs + 1
         self.left_behind = count

@@ -1,6 +1,6 @@
 """The set of links that run, and who is who among them.
 
-Owns which links there are; whoever is handed it may look. Only `runner.py` adds and removes.
+Owns which links there are; any part that is given it may look. Only `runner.py` adds and removes.
 """
 
 from __future__ import annotations
