@@ -1,7 +1,7 @@
 """One connection of /gateway/apply once both sides have left HTTP: messages in, messages out, on either side.
 
-Little is read ahead: while messages wait to be taken, nothing is read from the socket, so a reader that takes none makes
-the other side wait.
+Little is read ahead: while messages wait to be taken, nothing is read from the socket, so a reader that takes none
+makes the other side wait.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class LinkCommands:
         ]
 
     async def refresh(self, path: str) -> None:
-        """Ask the destinations for their present gaps and conflicts, for `list`. One that does not answer soon is left out.
+        """Ask the destinations for their present gaps and conflicts, for `list`. One that is silent is left out.
 
         Raises:
             UnknownStream.

@@ -30,8 +30,8 @@ from fairlead.wire.messages import LinkAnswer
 log = structlog.get_logger()
 
 REPAIRS_BESIDE_TRAFFIC = 2
-"""A partition that is still behind after this many repairs is repaired while its slices stand still. Otherwise rows that
-come meanwhile would be refused, and the next repair would find them missing, for as long as they keep coming."""
+"""A partition that is still behind after this many repairs is repaired while its slices stand still. Otherwise rows
+that come meanwhile would be refused, and the next repair would find them missing, for as long as they keep coming."""
 
 
 class Contacts:
