@@ -150,12 +150,15 @@ def test_many_headers_are_read_at_once_as_each_is() -> None:
     assert b.producer_ids(data, np.arange(3) * len(batches[0])).tolist() == [-1, 0, 1]
 
 
-def test_the_first_record_of_a_time_is_found_inside_a_batch() -> None:
-    """Times need not be in order; the first that is late enough counts."""
-    built = b.build_batch(records([(None, None, (), time) for time in (5, 9, 7, 12)]))
-    assert b.first_at_or_after(built, 6) == (1, 9)
-    assert b.first_at_or_after(built, 10) == (3, 12)
-    assert b.first_at_or_after(built, 13) is None
+def test_a_count_that_cannot_fit_is_refused() -> None:
+    """No record has less than seven bytes; of a compressed batch the bytes count that are decompressed at most."""
+    least = b.build_batch([(None, None)] * 4)
+    assert len(least) == b.HEADER_BYTES + 4 * r.RECORD_BYTES_MIN
+    b.check_produced(least)
+    packed = b.build_batch([(None, None)], codec=4)
+    for batch, count in ((least, 5), (packed, r.DECOMPRESSED_BYTES_MAX // 7 + 1), (packed, 2**31 - 1)):
+        with pytest.raises(CorruptBatch, match=f"{count} records do not fit"):
+            b.check_produced(changed(batch, record_count=count, last_offset_delta=count - 1))
 
 
 @given(st.binary(max_size=200), st.sampled_from(range(8)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -39,6 +39,8 @@ from fairlead.streamlog.writing.entries import delete_entry, put_entry
 from fairlead.streamlog.writing.shard import Shard
 
 DEFAULT_STREAM = "/default"
+LOOKUP_THREADS: Final = 2
+"""Each may hold tens of MB that it decompresses, and takes a part of the interpreter's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class Cluster:
         self.clock = clock
         self.randomness = randomness
         self.executor = executor
+        self.lookups: Executor = ThreadPoolExecutor(LOOKUP_THREADS, "fairlead-lookup")
+        """Threads for look-ups by time, which decompress what clients sent: commits and reads have others."""
         self.default_stream = DEFAULT_STREAM
         self.urls: tuple[str, ...] = ()
         """This cluster's own HTTP addresses, set by the server once it listens."""
@@ -171,6 +175,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Finish what is being written and stop."""
+        self.lookups.shutdown(wait=False, cancel_futures=True)
         await asyncio.gather(*self._removals, return_exceptions=True)
         shards = [shard for stream in self._streams.values() for shard in stream.shards]
         await asyncio.gather(*(shard.close(checkpoint=True) for shard in [*shards, self.meta]))

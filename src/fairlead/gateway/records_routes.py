@@ -11,9 +11,9 @@ POST is used where a list may be long. Readers open the objects themselves, in t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -21,6 +21,8 @@ from fastapi.responses import JSONResponse
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.rest.long_json import in_turns
+from fairlead.gateway.rest.lookups import looked_up
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, InvalidValue, NotImplementedYet, UnknownCluster
 from fairlead.model.names import parse_stream_path
@@ -159,10 +161,14 @@ async def _times(cluster: Cluster, stream: Stream, body: dict[str, Any]) -> dict
     time_ms = body.get("time_ms")
     if type(time_ms) is not int:
         raise InvalidValue("time_ms: give milliseconds since 1970")
-    chosen = _names(body) if body.get("topics") is not None else [topic.name for topic in stream.topics()]
-    found = [place for place in map(stream.find_topic, chosen) if place is not None]
-    run = asyncio.get_running_loop().run_in_executor
-    return {"topics": await run(cluster.executor, lambda: [_topic_times(stream, s, t, time_ms) for s, t in found])}
+    chosen = _names(body) if body.get("topics") is not None else [t.name async for t in in_turns(stream.topics())]
+    found = await looked_up(cluster, chosen, partial(_times_of, stream, time_ms))
+    return {"topics": [times for times in found if times is not None]}
+
+
+def _times_of(stream: Stream, time_ms: int, name: str) -> dict[str, Any] | None:
+    found = stream.find_topic(name)
+    return None if found is None else _topic_times(stream, *found, time_ms)
 
 
 def _topic_times(stream: Stream, shard: Shard, topic: Topic, time_ms: int) -> dict[str, Any]:

@@ -149,8 +149,8 @@ def producer_ids(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[
 def check_produced(batch: bytes | memoryview) -> CheckedBatch:
     """Exactly one batch of a producer, once everything that can be checked without opening it has been checked.
 
-    Checked: magic 2, length, CRC-32C, at least one record, as many records as offsets, a known codec, neither
-    transactional nor control.
+    Checked: magic 2, length, CRC-32C, at least one record, as many records as offsets and no more than fit into its
+    bytes (or, compressed, into what is decompressed at most), a known codec, neither transactional nor control.
 
     Raises:
         CorruptBatch: one of these does not hold; the message says which.
@@ -198,6 +198,9 @@ def _fault_of_producer(header: BatchHeader) -> str | None:
         return _count_and_offsets(header)
     if header.attributes & (TRANSACTIONAL | CONTROL):
         return "transactional and control batches are not served"
+    room = _records.DECOMPRESSED_BYTES_MAX if header.codec else header.size_bytes - HEADER_BYTES
+    if header.record_count * _records.RECORD_BYTES_MIN > room:
+        return f"{header.record_count} records do not fit into it"
     return None
 
 
@@ -265,18 +268,6 @@ def records_of(batch: bytes | memoryview, header: BatchHeader | None = None) -> 
     data = _records.decompress(head.codec, memoryview(batch)[HEADER_BYTES:])
     for record in _records.iterate(data, head.record_count, head.base_offset, head.base_timestamp):
         yield record._replace(timestamp=head.max_timestamp) if head.log_append_time else record
-
-
-def first_at_or_after(batch: bytes | memoryview, timestamp_ms: int) -> tuple[int, int] | None:
-    """(offset, timestamp) of the first record of the batch with at least that time; None if all are older.
-
-    Raises:
-        CorruptBatch: the records do not hold together.
-    """
-    for record in records_of(batch):
-        if record.timestamp >= timestamp_ms:
-            return record.offset, record.timestamp
-    return None
 
 
 def build_batch(

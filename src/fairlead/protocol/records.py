@@ -19,12 +19,15 @@ from fairlead.model.errors import CorruptBatch
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """Largest size of a batch's records, decompressed: more is refused, so that a few hostile bytes cannot fill memory."""
 
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, key, value and header count, a byte each: no record is shorter."""
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Names by the number in the lowest three bits of a batch's attributes."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
-_CHUNK_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
 
 
 class Record(NamedTuple):
@@ -40,39 +43,55 @@ class Record(NamedTuple):
 def decompress(codec: int, data: bytes | memoryview) -> bytes:
     """The records' bytes of a batch whose attributes name `codec` (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).
 
-    Snappy is read in both forms in use: xerial's framing (Java) and one raw block (librdkafka).
-
     Raises:
         CorruptBatch: unknown codec, bytes that do not decompress, or more than `DECOMPRESSED_BYTES_MAX`.
     """
-    if codec == 0:
-        return bytes(data)
+    return bytes(data) if codec == 0 else b"".join(pieces(codec, data, DECOMPRESSED_BYTES_MAX, _PIECE_BYTES))
+
+
+def pieces(codec: int, data: bytes | memoryview, bytes_max: int, piece_bytes: int) -> Iterator[bytes | memoryview]:
+    """The same in pieces near `piece_bytes`, each decompressed when it is asked for.
+
+    Snappy is read in both forms in use: xerial's framing (Java), in blocks, and one raw block (librdkafka), at once.
+
+    Raises:
+        CorruptBatch: as `decompress`; more than `bytes_max` are refused.
+    """
     if codec >= len(CODECS):
         raise CorruptBatch(f"compression codec {codec} is not known; known are 0 to {len(CODECS) - 1}")
+    if codec == 0:
+        view = memoryview(data)
+        found: Iterator[bytes | memoryview] = (view[at : at + piece_bytes] for at in range(0, len(view), piece_bytes))
+    elif codec == 2:
+        found = _snappy(memoryview(data), bytes_max)
+    else:
+        found = _stream(CODECS[codec], data, piece_bytes)
+    room = bytes_max
     try:
-        return _snappy(bytes(data)) if codec == 2 else _stream(CODECS[codec], data)
+        for piece in found:
+            room -= len(piece)
+            if room < 0:
+                raise _too_large(bytes_max)
+            yield piece
     except (OSError, ValueError, pa.ArrowException) as error:
         raise CorruptBatch(f"records do not decompress with {CODECS[codec]}: {error}") from error
 
 
-def _stream(codec: str, data: bytes | memoryview) -> bytes:
-    parts: list[bytes] = []
-    room = DECOMPRESSED_BYTES_MAX
+def _too_large(bytes_max: int) -> CorruptBatch:
+    return CorruptBatch(f"records decompress to more than {bytes_max:,} bytes")
+
+
+def _stream(codec: str, data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
     with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), codec) as stream:
-        while part := stream.read(_CHUNK_BYTES):
-            parts.append(part)
-            room -= len(part)
-            if room < 0:
-                raise CorruptBatch(f"records decompress to more than {DECOMPRESSED_BYTES_MAX:,} bytes")
-    return b"".join(parts)
+        while piece := stream.read(piece_bytes):
+            yield piece
 
 
-def _snappy(data: bytes) -> bytes:
-    if not data.startswith(_XERIAL_MAGIC):
-        return _snappy_block(data, DECOMPRESSED_BYTES_MAX)
-    parts: list[bytes] = []
+def _snappy(data: memoryview, bytes_max: int) -> Iterator[bytes]:
+    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        yield _snappy_block(data, bytes_max)
+        return
     position = _XERIAL_HEADER_BYTES
-    room = DECOMPRESSED_BYTES_MAX
     while position < len(data):
         if position + 4 > len(data):
             raise CorruptBatch("snappy frame is cut")
@@ -80,20 +99,18 @@ def _snappy(data: bytes) -> bytes:
         position += 4
         if length < 0 or position + length > len(data):
             raise CorruptBatch("snappy frame is cut")
-        parts.append(_snappy_block(data[position : position + length], room))
-        room -= len(parts[-1])
+        yield _snappy_block(data[position : position + length], bytes_max)
         position += length
-    return b"".join(parts)
 
 
-def _snappy_block(data: bytes, room_bytes: int) -> bytes:
+def _snappy_block(data: memoryview, bytes_max: int) -> bytes:
     size = _unsigned_varint(data)
-    if size > room_bytes:
-        raise CorruptBatch(f"records decompress to more than {DECOMPRESSED_BYTES_MAX:,} bytes")
+    if size > bytes_max:
+        raise _too_large(bytes_max)
     return bytes(pa.decompress(data, decompressed_size=size, codec="snappy", asbytes=True))
 
 
-def _unsigned_varint(data: bytes) -> int:
+def _unsigned_varint(data: memoryview) -> int:
     value = 0
     for index, byte in enumerate(data[:5]):
         value |= (byte & 0x7F) << (7 * index)

@@ -34,8 +34,6 @@ from fairlead.records.columns import ALL, arrow_schema
 
 GROUP_BYTES = 8 * 1024 * 1024
 """About how many bytes of records (inflated) become one Arrow record batch."""
-RECORD_BYTES_MIN = 7
-"""No record is shorter. A batch with a higher count is refused, so a hostile count cannot ask for too much memory."""
 _MICROSECONDS_LIMIT = 2**63 // 1000 - 1
 _BEYOND = 2**62
 """An address above all others."""
@@ -186,7 +184,9 @@ def _plan(stored: BatchesInBuffer, headers: Any, inflated: Sequence[bytes | None
     plan[:, 6] = (headers["attributes"] & LOG_APPEND_TIME) != 0
     plan[:, 7] = headers["max_timestamp"]
     _all_or_fail(
-        stored, plan[:, 2] * RECORD_BYTES_MIN <= plan[:, 1] - plan[:, 0], "more records than its bytes can hold"
+        stored,
+        plan[:, 2] * protocol_records.RECORD_BYTES_MIN <= plan[:, 1] - plan[:, 0],
+        "more records than its bytes can hold",
     )
     return plan
 

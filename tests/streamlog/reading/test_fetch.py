@@ -18,10 +18,11 @@ from tests.streamlog.world import (
     produced,
     values_at,
 )
-from tests.support.batches import produce
+from tests.support.batches import bomb, produce
 
 from fairlead.model.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
 from fairlead.protocol.batch import build_batch, read_header
+from fairlead.protocol.records import Record
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind
@@ -35,7 +36,7 @@ def placed(log: ShardLog, where: str) -> ShardLog:
     """The same log with its batches cached, in commits on disk only, or in segments."""
     if where == "memory":
         return log
-    settings = replace(SETTINGS, merge_commits_min=1)
+    settings = replace(log.settings, merge_commits_min=1)
     log = opened(log.announced.storage, A, clock=FakeClock(), settings=settings)
     if where == "segments":
         seed = 500
@@ -106,6 +107,35 @@ def test_offsets_are_found_by_time(where: str) -> None:
     assert log.reader.offset_for_time(number, 0, 50) == (0, 100)
     assert log.reader.offset_for_time(number, 0, 101) == (2, 200)
     assert log.reader.offset_for_time(number, 0, 201) is None
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_times_and_the_newest_record_are_found_by_offset_too(where: str) -> None:
+    """Of the record at an offset, or of the next one; of the largest time, the first."""
+    log = fresh(A)
+    number = made(log).number
+    for times in ((100, 300, 200), (300, 50)):
+        batch = build_batch([Record(at, time, None, b"a") for at, time in enumerate(times)])
+        committed(log, lambda d, b=batch: produce(d, number, 0, b))  # type: ignore[misc]
+    log = placed(log, where)
+    assert log.reader.offset_of_newest(number, 0) == (1, 300)
+    assert [log.reader.time_at(number, 0, offset) for offset in range(6)] == [100, 300, 200, 300, 50, None]
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_a_look_up_that_would_cost_too_much_answers_the_first_offset_it_might_be(where: str) -> None:
+    """Nobody is led past a record, and no batch keeps others from finding theirs: one bomb of 8 MB in 1 KB is too
+    large; of eight whose headers lie about their times, five are looked into."""
+    log = fresh(A, settings=replace(SETTINGS, message_bytes_max=1_000_000))
+    number = made(log, partitions=2).number
+    for batch in (batch_of(b"x"), bomb(1_100_000, max_timestamp=99)):
+        committed(log, lambda d, b=batch: produce(d, number, 0, b))  # type: ignore[misc]
+    for _ in range(8):
+        committed(log, lambda d: produce(d, number, 1, bomb(100_000, max_timestamp=50)))
+    log = placed(log, where)
+    assert log.reader.offset_for_time(number, 0, 60) == log.reader.offset_of_newest(number, 0) == (1, 99)
+    assert log.reader.offset_for_time(number, 0, 100) is None
+    assert log.reader.offset_for_time(number, 1, 40) == (500_000, 50)
 
 
 def test_ends_of_epochs_are_those_of_kafka() -> None:

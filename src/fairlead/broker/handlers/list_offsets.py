@@ -2,7 +2,7 @@
 
 Besides times there are numbers below zero (KIP-79, KIP-734, KIP-405, KIP-1005): -1 latest, -2 earliest, -3 of the
 largest timestamp, -4 earliest on local disks (all is local here), -5 and -6 of tiered storage (there is none).
-Look-ups by time open the one batch they end at, in a thread.
+Look-ups by time open the one batch they end at, on threads of their own.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ async def _look_up(ctx: RequestContext, found: Found, partition: int, timestamp:
     arguments = () if timestamp == MAX_TIMESTAMP else (timestamp,)
     loop = asyncio.get_running_loop()
     hit: tuple[int, int] | None = await loop.run_in_executor(
-        ctx.readers, search, found.topic.number, partition, *arguments
+        ctx.cluster.lookups, search, found.topic.number, partition, *arguments
     )
     return _NOTHING if hit is None else hit
 

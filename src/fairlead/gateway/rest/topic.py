@@ -13,8 +13,8 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import TIMESTAMP_TYPES
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.rest.long_json import in_turns
+from fairlead.gateway.rest.lookups import looked_up
 from fairlead.model.errors import InvalidValue, NotOwner
-from fairlead.protocol.batch import read_header, records_of
 from fairlead.streamlog.reading.sizes import Size
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
@@ -49,8 +49,8 @@ async def info(context: RestContext, given: Given) -> Rows:
         _partition(context, stream, shard, topic, number, committed.get(number, 0))
         for number in range(topic.partitions)
     ]
-    read = partial(_with_what_is_stored, shard, topic, rows)
-    return await asyncio.get_running_loop().run_in_executor(context.cluster.executor, read)
+    sizes = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, shard.sizes.all)
+    return await looked_up(context.cluster, rows, partial(_with_what_is_stored, shard, topic, sizes))
 
 
 async def list_topics(context: RestContext, given: Given) -> Rows:
@@ -158,13 +158,11 @@ def _partition(
     }
 
 
-def _with_what_is_stored(shard: Shard, topic: Topic, rows: Rows) -> Rows:
-    """The rows of a topic's partitions with what only the stored batches tell: times (ms) and sizes. Blocking."""
-    sizes = shard.sizes.all()
-    return [
-        {**row, **_times(shard, topic, row), **_size(sizes.get((topic.number, row["partitionid"]), Size()))}
-        for row in rows
-    ]
+def _with_what_is_stored(
+    shard: Shard, topic: Topic, sizes: Mapping[tuple[int, int], Size], row: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The row of a partition with what only the stored batches tell: times (ms) and sizes. Blocking."""
+    return {**row, **_times(shard, topic, row), **_size(sizes.get((topic.number, row["partitionid"]), Size()))}
 
 
 def _size(size: Size) -> dict[str, int]:
@@ -174,27 +172,14 @@ def _size(size: Size) -> dict[str, int]:
 def _times(shard: Shard, topic: Topic, row: Mapping[str, Any]) -> dict[str, int]:
     """Time stamps (ms) of the first record, of the newest, and of the first that some consumer has not read; 0 if
     there is none. Blocking."""
-    partition = row["partitionid"]
+    partition, unread = row["partitionid"], row["minoffsetacrossconsumers"]
     first = shard.reader.offset_for_time(topic.number, partition, 0)
     newest = shard.reader.offset_of_newest(topic.number, partition)
     return {
         "mintimestamp": first[1] if first else 0,
         "maxtimestamp": newest[1] if newest else 0,
-        "mintimestampacrossconsumers": _time_at(shard, topic, partition, row["minoffsetacrossconsumers"]),
+        "mintimestampacrossconsumers": shard.reader.time_at(topic.number, partition, unread) or 0,
     }
-
-
-def _time_at(shard: Shard, topic: Topic, partition: int, offset: int) -> int:
-    """Time stamp (ms) of the record at an offset, or of the next one behind a gap; 0 at the end."""
-    state = shard.state.partition(topic.number, partition)
-    offset = max(offset, state.start)
-    while offset < state.end:
-        for batch in shard.reader.fetch(topic.number, partition, offset, 1).batches:
-            for record in records_of(batch):
-                if record.offset >= offset:
-                    return record.timestamp
-            offset = read_header(batch).last_offset + 1
-    return 0
 
 
 async def _lags(stream: Stream) -> dict[str, dict[str, int]]:

@@ -8,12 +8,14 @@ stops the log, and the error names the object.
 from __future__ import annotations
 
 import itertools
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fairlead.model.errors import CorruptBatch, Damaged, OffsetOutOfRange
-from fairlead.protocol.batch import CRC_AT, CRC_BYTES, check_stored, empty_batch, first_at_or_after, read_header
+from fairlead.protocol.batch import CRC_AT, CRC_BYTES, check_stored, empty_batch, read_header
+from fairlead.protocol.lookup import Room, first_record
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.health import Health
 from fairlead.streamlog.reading.places import BatchPlace, BatchPlaces
@@ -24,6 +26,12 @@ STORED_KEPT = 1_000_000
 """Looked-up batches that are remembered for the apply rule; the oldest leave first, but none of the last look-up."""
 COALESCE_BYTES_MAX = 64 * 1024 * 1024
 """Most bytes that neighbouring batches are read in with one call."""
+LOOKUP_BATCHES = 4
+"""A look-up decompresses as many bytes as so many of the largest batches have, whatever they decompress to."""
+LOOKUP_RECORDS = 1_000_000
+"""A look-up looks at so many records, which takes a second."""
+_REST_SECONDS = 0.0005
+"""A look-up rests as long as it works: while it works, the event loop cannot."""
 
 
 class Fetched(NamedTuple):
@@ -38,8 +46,9 @@ class Fetched(NamedTuple):
 class LogReader:
     """Reads one shard's log. Any thread may call it."""
 
-    def __init__(self, log: AnnouncedLog, health: Health) -> None:
+    def __init__(self, log: AnnouncedLog, health: Health, message_bytes_max: int) -> None:
         self._log = log
+        self._lookup_bytes_max = LOOKUP_BATCHES * message_bytes_max
         self._health = health
         self._places = BatchPlaces(log)
         self._stored: OrderedDict[RowKey, StoredBatch | None] = OrderedDict()
@@ -194,28 +203,49 @@ class LogReader:
     def offset_for_time(self, number: int, partition: int, timestamp_ms: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with at least that time; None if there is none. Blocking.
 
+        A batch that is too large to look into, or whose records do not hold together, may have the record: the answer
+        is its first offset then, so that nobody is led past a record.
+
         Raises:
             UnknownTopic, UnknownPartition
             Damaged, StorageUnavailable: the log stops.
         """
-        state = self._state(number, partition)
-        self._health.check_running()
-        with self._health.stopped_by_failed_reads():
-            for piece in self._places.from_offset(number, partition, state.start):
-                if piece.max_timestamp >= timestamp_ms:
-                    found = first_at_or_after(self._read([piece])[0], timestamp_ms)
-                    if found is not None and found[0] >= state.start:
-                        return found
-        return None
+        start = self._state(number, partition).start
+        return self._first(self._places.since(number, partition, start, timestamp_ms), start, timestamp_ms)
 
     def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with the largest timestamp. Blocking; see `offset_for_time`."""
-        state = self._state(number, partition)
+        start = self._state(number, partition).start
         self._health.check_running()
         with self._health.stopped_by_failed_reads():
-            pieces = self._places.from_offset(number, partition, state.start)
-            newest = max(pieces, key=lambda piece: piece.max_timestamp, default=None)
-            return None if newest is None else first_at_or_after(self._read([newest])[0], newest.max_timestamp)
+            found = self._places.newest(number, partition, start)
+            newest = max(found, key=lambda piece: piece.max_timestamp, default=None)
+        return None if newest is None else self._first((newest,), start, newest.max_timestamp)
+
+    def time_at(self, number: int, partition: int, offset: int) -> int | None:
+        """Timestamp of the record at an offset, or of the next one behind a gap; None at the end. Blocking; see
+        `offset_for_time`."""
+        offset = max(offset, self._state(number, partition).start)
+        found = self._first(self._places.from_offset(number, partition, offset), offset, None)
+        return None if found is None else found[1]
+
+    def _first(self, pieces: Iterable[BatchPlace], offset: int, timestamp_ms: int | None) -> tuple[int, int] | None:
+        room = Room(self._lookup_bytes_max, LOOKUP_RECORDS)
+        self._health.check_running()
+        with self._health.stopped_by_failed_reads():
+            for piece in pieces:
+                (batch,) = self._read([piece])
+                try:
+                    found = first_record(batch, room, _rest, from_offset=offset, timestamp_ms=timestamp_ms)
+                except CorruptBatch:
+                    return max(piece.base_offset, offset), piece.max_timestamp
+                if found is not None:
+                    return found
+        return None
+
+
+def _rest() -> None:
+    time.sleep(_REST_SECONDS)
 
 
 def _within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes | memoryview]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
@@ -16,7 +16,7 @@ from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.announced import AnnouncedLog
-from fairlead.streamlog.reading.index import Entry, first_at
+from fairlead.streamlog.reading.index import first_at
 
 N = TypeVar("N", int, NDArray[np.int64])
 COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
@@ -36,6 +36,14 @@ class BatchPlace(NamedTuple):
     max_timestamp: int
     epoch: int
     origin: bytes | None
+
+
+_Choice = Callable[[Columns, range], Iterable[int]]
+"""Which of neighbouring rows of an object are wanted."""
+
+
+def _all_of(_: Columns, places: range) -> Iterable[int]:
+    return places
 
 
 class _Indexed(NamedTuple):
@@ -61,17 +69,39 @@ class BatchPlaces:
 
     def from_offset(self, number: int, partition: int, offset: int) -> Iterator[BatchPlace]:
         """Batches of a partition from the one that ends at or after `offset`, in order."""
+        return self._from(number, partition, offset, _all_of)
+
+    def since(self, number: int, partition: int, offset: int, timestamp_ms: int) -> Iterator[BatchPlace]:
+        """Those of them that say that they have a record of that time or later."""
+
+        def chosen(columns: Columns, places: range) -> Iterable[int]:
+            times = columns.max_timestamp[places.start : places.stop]
+            return [places[at] for at in np.flatnonzero(times >= timestamp_ms).tolist()]
+
+        return self._from(number, partition, offset, chosen)
+
+    def newest(self, number: int, partition: int, offset: int) -> Iterator[BatchPlace]:
+        """A few of them, among them the first that says that it has the newest record."""
+
+        def chosen(columns: Columns, places: range) -> Iterable[int]:
+            return (places[int(np.argmax(columns.max_timestamp[places.start : places.stop]))],)
+
+        return self._from(number, partition, offset, chosen)
+
+    def _from(self, number: int, partition: int, offset: int, chosen: _Choice) -> Iterator[BatchPlace]:
         entries = list(self._log.tail.entries(number, partition))
         first_in_tail = entries[0].base_offset if entries else None
         if first_in_tail is None or offset < first_in_tail:
-            for piece in self._in_segments(number, partition, offset):
-                offset = piece.last_offset + 1
-                yield piece
+            for columns, places in self._in_segments(number, partition, offset):
+                yield from (_piece(columns, place) for place in chosen(columns, places))
+                offset = int(columns.last_offset[places[-1]]) + 1
         for entry in entries[first_at(entries, offset) :]:
-            yield self._in_commit(entry)
+            columns, _ = self._indexed(self._log.manifest.commit_name(entry.commit))
+            yield from (_piece(columns, place) for place in chosen(columns, range(entry.place, entry.place + 1)))
 
-    def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[BatchPlace]:
-        """Runs are in the order of commits; segments of a run are in that of their names, so they are sorted here."""
+    def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[tuple[Columns, range]]:
+        """Where they lie in segments. Runs are in the order of commits; segments of a run are in that of their names,
+        so they are sorted here."""
         slice = slice_of_number(number)
         key = _sort_key(slice, number, partition)
         wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[slice].rows)
@@ -83,12 +113,7 @@ class BatchPlaces:
                 low += np.searchsorted(columns.last_offset[low:high], offset)
                 if low < high:
                     stretches.append((int(columns.base_offset[low]), columns, range(int(low), int(high))))
-            for _, columns, places in sorted(stretches, key=itemgetter(0)):
-                yield from (_piece(columns, place) for place in places)
-
-    def _in_commit(self, entry: Entry) -> BatchPlace:
-        columns, _ = self._indexed(self._log.manifest.commit_name(entry.commit))
-        return _piece(columns, entry.place)
+            yield from ((columns, places) for _, columns, places in sorted(stretches, key=itemgetter(0)))
 
     def _indexed(self, name: str) -> _Indexed:
         with self._lock:

@@ -62,7 +62,7 @@ class ShardLog:
         self.epoch = WriterEpoch(own.number, own.id)
         self.settings = settings
         self.health = Health(announced.prefix)
-        self.reader = LogReader(announced, self.health)
+        self.reader = LogReader(announced, self.health, settings.message_bytes_max)
         self.sizes = Sizes(announced)
         self.guard = ExpiryGuard(clock, last_appended_at_ms=announced.state.appended_at_last)
         self._reserve = Reserve(announced.storage, announced.prefix, clock, settings)
