@@ -12,6 +12,7 @@ import httpx
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
+from fairlead.gateway.guard import Guard
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.clock import SystemClock, SystemRandomness
@@ -111,7 +112,7 @@ async def _open(
     links.start()
     started.push_async_callback(links.close)
     context = RestContext(cluster, links.commands, links.copies, http, FakeListeners(), "tester", clock.monotonic_ms())
-    app = build_app(context, links, ApplyGateway(cluster))
+    app = build_app(context, links, ApplyGateway(cluster), Guard(clock, [name]))
     mounts[name] = httpx.ASGITransport(app, raise_app_exceptions=False)
     return Desk(cluster, http)
 

@@ -25,8 +25,8 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.app import build_app
-from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.apply.socket import ApplyGateway
+from fairlead.gateway.guard import Guard
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.running.timing import Timing
 from fairlead.gateway.rest.context import RestContext
@@ -35,6 +35,7 @@ from fairlead.model.errors import Missing
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
+from fairlead.server.http_listener import configuration
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.frames.codec import encode_frame
@@ -109,6 +110,7 @@ class Site:
         *,
         clock: Clock | None = None,
         port: int = 0,
+        guard: Guard | None = None,
         **settings: Any,
     ) -> None:
         self.name = name
@@ -118,6 +120,7 @@ class Site:
         self._clock = clock or SystemClock()
         self._settings = replace(Settings(reserve_bytes=0, reserve_ratio=0.0, window_bytes=1_000_000), **settings)
         self.port = port
+        self.guard = guard or Guard(self._clock)
         self.requests: list[str] = []
 
     async def __aenter__(self) -> Site:
@@ -148,22 +151,13 @@ class Site:
 
     async def _listen(self) -> None:
         context = RestContext(self.cluster, self.links, self.copies, self._http, cast(Any, NoListeners()), "tester")
-        app = build_app(context, self.manager, self.apply)
+        app = build_app(context, self.manager, self.apply, self.guard)
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self.port))
         self.port = listening.getsockname()[1]
         self.cluster.urls = (self.url,)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            lifespan="off",
-            http=HttpProtocol,
-            ws="websockets-sansio",
-            ws_max_size=2**26,
-            ws_per_message_deflate=False,
-        )
-        self._server = _Server(config)
+        self._server = _Server(configuration(app))
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
         await until(lambda: self._server.started)
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
-REQUEST = b"GET /gateway/apply HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: fairlead-apply\r\n\r\n"
+REQUEST = b"GET /gateway/apply HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: fairlead-apply\r\n\r\n"
 ANSWER = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: fairlead-apply\r\n\r\n"
 JSON, FRAME = 0, 1
 

@@ -16,6 +16,7 @@ from fairlead.gateway import metrics, records_routes
 from fairlead.gateway.apply import routes as apply_routes
 from fairlead.gateway.apply import socket as apply_socket
 from fairlead.gateway.apply.socket import ApplyGateway
+from fairlead.gateway.guard import Guard
 from fairlead.gateway.links import control_routes
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest import routes
@@ -24,6 +25,7 @@ from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.rest.stream import list_rows
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotFound
+from fairlead.web.docs import render_docs
 from fairlead.web.page import render_page
 
 _log = structlog.get_logger(__name__)
@@ -31,13 +33,15 @@ _log = structlog.get_logger(__name__)
 ABOUT = "Admin interface of one cluster. Parameters as in `fairlead stream …`; see docs/guides/rest.md."
 
 
-def build_app(context: RestContext, links: LinkManager, apply: ApplyGateway) -> FastAPI:
+def build_app(context: RestContext, links: LinkManager, apply: ApplyGateway, guard: Guard) -> FastAPI:
     """The whole application for one cluster; `links` has those whose source is here, `apply` the connections that bring
-    frames for its replicas."""
-    app = FastAPI(title="Fairlead", version=__version__, description=ABOUT, redoc_url=None)
+    frames for its replicas. `guard` stands before all of it."""
+    app = FastAPI(title="Fairlead", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
     app.state.cluster = context.cluster
     app.state.links = links
     app.state.apply = apply
+    app.state.guard = guard
+    app.add_middleware(guard.wrap)
     app.include_router(routes.build(context))
     for router in (control_routes.router, apply_socket.router, apply_routes.router, records_routes.router):
         app.include_router(router)
@@ -56,6 +60,10 @@ def _add_pages(app: FastAPI, context: RestContext, apply: ApplyGateway) -> None:
     @app.get("/metrics", tags=["server"], summary="Numbers for Prometheus")
     async def numbers() -> Response:
         return Response(metrics.render(context, apply.counts), media_type=metrics.CONTENT_TYPE)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(render_docs(app.openapi()))
 
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:

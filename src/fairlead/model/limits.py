@@ -23,6 +23,8 @@ CONTROL_ROW_BYTES_MAX = 1024 * 1024
 
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 """Largest frame of a link: frames are cut near `frame_bytes`, but never within a commit."""
+CONTROL_MESSAGE_BYTES_MAX = 1024 * 1024
+"""Largest message that a server takes on a control connection."""
 COMMIT_BYTES_MAX = 48_000_000
 """Upper limit of the settings `commit_bytes_max` and `message_bytes_max`, so that every commit fits into a frame with
 its columns and the names of its topics."""

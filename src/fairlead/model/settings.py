@@ -39,6 +39,8 @@ class Settings:
     log_level: str = _setting("info", "debug, info, warning or error", choices=LOG_LEVELS)
 
     max_connections: int = _setting(10_000, "Kafka connections at one time", 1, 1_000_000)
+    max_http_connections: int = _setting(500, "HTTP connections at one time, links included", 1, 1_000_000)
+    http_hosts: str = _setting("", "names that HTTP clients call this server by beside its own, with commas between")
     request_bytes_max: int = _setting(100 * MB, "largest Kafka request; a larger one is refused unread", 1000)
     message_bytes_max: int = _setting(10 * MB, "largest record batch of a producer", 100, COMMIT_BYTES_MAX)
     fetch_bytes_max: int = _setting(55 * MB, "largest answer to a fetch, beside its first batch", 1000)

@@ -15,7 +15,9 @@ import structlog
 from fairlead.model.settings import Settings
 
 KEPT = 500
-"""Open files that are kept for storage, HTTP and links, but at most half of the limit."""
+"""Open files that are kept for storage and for what this process opens to others, but at most half of the limit."""
+HTTP_SHARE = 4
+"""HTTP connections get at most this part of the rest, a fourth, so that they leave room for Kafka clients."""
 
 log = structlog.get_logger()
 
@@ -29,9 +31,11 @@ def leave_room(settings: Settings) -> Settings:
     if limit == resource.RLIM_INFINITY:
         return settings
     room = limit - min(KEPT, limit // 2)
-    if settings.max_connections <= room:
+    http = min(settings.max_http_connections, room // HTTP_SHARE)
+    kafka = min(settings.max_connections, room - http)
+    if (kafka, http) == (settings.max_connections, settings.max_http_connections):
         return settings
     log.warning(
-        "fewer Kafka connections: raise the limit of open files (ulimit -n)", open_files=limit, connections=room
+        "fewer connections: raise the limit of open files (ulimit -n)", open_files=limit, kafka=kafka, http=http
     )
-    return replace(settings, max_connections=room)
+    return replace(settings, max_connections=kafka, max_http_connections=http)

@@ -12,7 +12,7 @@ import getpass
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
@@ -23,6 +23,7 @@ from fairlead.client.admin import new_http_client
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
+from fairlead.gateway.guard import Guard, names_of
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.addresses import Address, parse_address
@@ -116,7 +117,8 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     listeners = KafkaListeners(kafka, cluster, kafka_address, options.advertise)
     started.push_async_callback(listeners.close)
     await listeners.start()
-    await _start_http(cluster, options.data_root, listeners, http_socket, started)
+    hosts = [http_address.host, socket.gethostname(), *([options.advertise.host] if options.advertise else [])]
+    await _start_http(cluster, options.data_root, listeners, http_socket, hosts, started)
     # What is here now stays: the garbage collector need not walk it again and again while clients wait for it (100 ms
     # with a hundred thousand topics, against 10 ms so).
     gc.collect()
@@ -143,7 +145,12 @@ async def _open_cluster(options: ServerOptions, started: AsyncExitStack) -> Clus
 
 
 async def _start_http(
-    cluster: Cluster, data_root: str, listeners: KafkaListeners, http_socket: socket.socket, started: AsyncExitStack
+    cluster: Cluster,
+    data_root: str,
+    listeners: KafkaListeners,
+    http_socket: socket.socket,
+    hosts: Sequence[str],
+    started: AsyncExitStack,
 ) -> None:
     http = await started.enter_async_context(new_http_client())
     apply = ApplyGateway(cluster)
@@ -160,7 +167,11 @@ async def _start_http(
         user=getpass.getuser(),
         started_ms=cluster.clock.monotonic_ms(),
     )
-    listener = HttpListener(build_app(context, links, apply))
+    settings = cluster.settings
+    guard = Guard(
+        cluster.clock, [*hosts, *names_of(settings.http_hosts)], connections_max=settings.max_http_connections
+    )
+    listener = HttpListener(build_app(context, links, apply, guard))
     started.push_async_callback(listener.stop)
     await listener.start(http_socket)
     links.start()

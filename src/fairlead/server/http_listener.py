@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.model.addresses import Address
 from fairlead.model.errors import BadRequest
-from fairlead.model.limits import FRAME_BYTES_MAX, LISTEN_BACKLOG
+from fairlead.model.limits import CONTROL_MESSAGE_BYTES_MAX, LISTEN_BACKLOG
 from fairlead.server.addresses import ALL_INTERFACES, callable_host, why
 
 STOP_SECONDS = 3
@@ -23,18 +23,7 @@ class HttpListener:
     """uvicorn inside our loop, without signal handlers of its own."""
 
     def __init__(self, app: FastAPI) -> None:
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            http=HttpProtocol,
-            ws="websockets-sansio",
-            ws_max_size=FRAME_BYTES_MAX,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=STOP_SECONDS,
-        )
-        self._server = _QuietServer(config)
+        self._server = _QuietServer(configuration(app))
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self, http_socket: socket.socket) -> None:
@@ -51,6 +40,22 @@ class HttpListener:
         self._server.should_exit = True
         if self._serving is not None:
             await self._serving
+
+
+def configuration(app: FastAPI) -> uvicorn.Config:
+    """How uvicorn serves the application."""
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        http=HttpProtocol,
+        ws="websockets-sansio",
+        ws_max_size=CONTROL_MESSAGE_BYTES_MAX,
+        ws_per_message_deflate=False,
+        backlog=LISTEN_BACKLOG,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
 
 
 class _QuietServer(uvicorn.Server):

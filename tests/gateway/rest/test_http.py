@@ -53,7 +53,8 @@ NOT_UNDERSTOOD = [
 @pytest.mark.parametrize("body", NOT_UNDERSTOOD, ids=range(len(NOT_UNDERSTOOD)))
 async def test_a_body_that_is_not_understood_is_refused(desk: Desk, body: str) -> None:
     """400, one line, no traceback."""
-    response = await desk.http.post(f"{desk.url}/rest/stream/create", content=body)
+    url, headers = f"{desk.url}/rest/stream/create", {"content-type": "application/json"}
+    response = await desk.http.post(url, content=body, headers=headers)
     assert response.status_code == 400
     assert "\n" not in response.json()["errors"][0]["desc"]
 

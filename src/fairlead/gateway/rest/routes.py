@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
@@ -17,10 +17,7 @@ from fairlead.gateway.rest.context import RestContext, Rows
 from fairlead.gateway.rest.handlers import HANDLERS
 from fairlead.gateway.rest.long_json import rendered
 from fairlead.model.envelope import envelope, error_envelope
-from fairlead.model.errors import InvalidValue, NotAllowed, UnknownCluster
-
-BODY_BYTES_MAX = 1_000_000
-"""Of a call's parameters: they are held in memory and read as JSON in one turn."""
+from fairlead.model.errors import InvalidValue, UnknownCluster
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -45,7 +42,6 @@ def build(context: RestContext) -> APIRouter:
 
 def _endpoint(command: Command, context: RestContext) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        _check_origin(request)
         raw = await _parameters(request)
         rows = await _run(command, context, raw, forwarded=FORWARDED in request.headers)
         body = await rendered(envelope(rows, context.cluster.clock.wall_ms()))
@@ -90,20 +86,11 @@ async def _parameters(request: Request) -> dict[str, object]:
     found: dict[str, object] = dict(request.query_params)
     if request.method == "GET":
         return found
-    body = await _body(request)
+    body = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/x-www-form-urlencoded":
         return found | dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
     return found | _json_object(body)
-
-
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > BODY_BYTES_MAX:
-            raise InvalidValue(f"the parameters are larger than {BODY_BYTES_MAX:,} bytes")
-    return bytes(body)
 
 
 def _json_object(body: bytes) -> dict[str, object]:
@@ -116,13 +103,6 @@ def _json_object(body: bytes) -> dict[str, object]:
     if not isinstance(found, dict):
         raise InvalidValue("the body is not a JSON object of parameters")
     return found
-
-
-def _check_origin(request: Request) -> None:
-    """Refuse a change that a web page of another site asks a browser for."""
-    origin = request.headers.get("origin")
-    if request.method != "GET" and origin and urlsplit(origin).netloc != request.headers.get("host"):
-        raise NotAllowed(f"a page of {origin} may not change anything here")
 
 
 # ---------------------------------------------------------------- OpenAPI
