@@ -284,7 +284,9 @@ def test_fsck_finds_no_damage_and_names_it(
     assert done.code == 1
     assert commit.name in done.out
     (other.data / "cluster.json").write_text("{}")
-    assert "cluster.json: has no name" in empty(f"fsck --data {other.data}").out
+    assert "cluster.json: not the description of a cluster" in empty(f"fsck --data {other.data}").out
+    (other.data / "cluster.json").unlink()
+    assert "cluster.json: missing" in empty(f"fsck --data {other.data}").out
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ UPSTREAMS = [
         '{"v": 1, "path": "/mapr/a/b", "source_stream": "' + "73" * 16 + '", "once_link": "' + "64" * 16 + '"}',
     ),
 ]
-CLUSTER = '{"version": 1, "name": "sanfrancisco", "id": "' + "ab" * 16 + '"}'
+CLUSTER = '{"version":2,"name":"sanfrancisco","id":"' + "ab" * 16 + '","checksum":"b61fd08a"}'
 
 
 def test_a_stream_is_this_entry() -> None:
@@ -129,23 +129,47 @@ def _identity(text: str | bytes) -> bytes:
 
 
 def test_a_cluster_is_described_by_these_bytes() -> None:
-    """Written once, read at each start, whatever else somebody wrote into it."""
+    """Written once, read at each start."""
     storage = MemoryStorage()
     assert identify(storage, "sanfrancisco", Fixed()) == ID
     assert storage.get("cluster.json") == CLUSTER.encode()
-    assert _identity(with_more(CLUSTER)) == ID
+    assert _identity(CLUSTER) == ID
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", *without_each(CLUSTER).values()])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "7", *without_each(CLUSTER).values(), with_more(CLUSTER), CLUSTER + "\n"]
+)
 def test_what_does_not_describe_a_cluster_is_damage(text: str) -> None:
     """The server does not start."""
     with pytest.raises(Damaged, match=r"cluster\.json: not the description of a cluster"):
         _identity(text)
 
 
+def test_a_change_of_any_byte_of_the_description_is_refused() -> None:
+    """Another digit of the id would be another cluster. A byte of the version may make it another version."""
+    for place in range(len(CLUSTER)):
+        for bit in (1, 0x20):
+            text = bytearray(CLUSTER.encode())
+            text[place] ^= bit
+            with pytest.raises((Damaged, BadRequest), match=r"not the description of a cluster|has format version"):
+                _identity(bytes(text))
+
+
+def test_a_description_that_is_missing_beside_a_cluster_is_damage() -> None:
+    """A new id in its place would lead the links of other clusters to nowhere, and silently."""
+    for there in ("meta/epoch/00000000000000000001", "streams/x"):
+        storage = MemoryStorage()
+        storage.put_if_absent(there, b"")
+        with pytest.raises(Damaged, match=rf"cluster\.json: the description of the cluster is missing, and {there}"):
+            identify(storage, "sanfrancisco", Fixed())
+        assert storage.size("cluster.json") is None
+
+
 def test_another_version_or_cluster_is_refused() -> None:
-    """Naming both."""
-    with pytest.raises(BadRequest, match="has format version 2; this program knows version 1"):
-        _identity(CLUSTER.replace("1,", "2,"))
-    with pytest.raises(BadRequest, match="belongs to cluster newyork, not sanfrancisco"):
-        _identity(CLUSTER.replace("sanfrancisco", "newyork"))
+    """Naming both. The version comes first: what an older or newer one says besides is not judged."""
+    with pytest.raises(BadRequest, match=r"has format version 1; this program knows version 2\. .*start with a new"):
+        _identity('{"version": 1, "name": "sanfrancisco", "id": "' + "ab" * 16 + '"}')
+    storage = MemoryStorage()
+    storage.put_if_absent("cluster.json", CLUSTER.encode())
+    with pytest.raises(BadRequest, match="belongs to cluster sanfrancisco, not newyork"):
+        identify(storage, "newyork", Fixed())

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead.model.errors import Busy, InvalidValue, StorageFull, StorageUnavailable
+from fairlead.model.errors import InvalidValue, StorageFull, StorageUnavailable
 from fairlead.storage.interface import Put
-from fairlead.storage.local import LocalStorage, lock_directory
+from fairlead.storage.local import LocalStorage
+from fairlead.storage.lock import lock_directory
 
 
 class Calls:
@@ -205,21 +204,3 @@ def test_the_lock_is_no_object(storage: LocalStorage) -> None:
     lock_directory(storage.root).close()
     storage.put_if_absent("x", b"1")
     assert list(storage.list("")) == ["x"]
-
-
-def test_a_second_lock_says_who_holds_the_first(tmp_path: Path) -> None:
-    """The process id lets an operator find it."""
-    program = (
-        "import sys, pathlib; from fairlead.storage.local import lock_directory; "
-        "held = lock_directory(pathlib.Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == b"locked\n"
-    with pytest.raises(Busy, match=f"in use by the process with pid {holder.pid}"):
-        lock_directory(tmp_path)
-    holder.kill()
-    holder.communicate()
-    lock_directory(tmp_path).close()

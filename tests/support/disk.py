@@ -196,6 +196,6 @@ def dying_at(place: int) -> Iterator[Process]:
     done, and so do all after it."""
     process = Process(place)
     with pytest.MonkeyPatch.context() as patch:
-        for call in ("open", "write", "writev", "pwrite", "fsync", "fdatasync", "link", "unlink", "makedirs"):
+        for call in ("open", "write", "writev", "pwrite", "fsync", "fdatasync", "link", "unlink", "mkdir", "rename"):
             patch.setattr(os, call, process.call(getattr(os, call)))
         yield process

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairlead.model.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from fairlead.storage.local import ReadOnlyLocalStorage
 
 
 def fsck(data: Annotated[Path, typer.Option("--data", help="data directory of a cluster")]) -> None:
@@ -16,9 +18,8 @@ def fsck(data: Annotated[Path, typer.Option("--data", help="data directory of a 
     from fairlead.storage.local import ReadOnlyLocalStorage
     from fairlead.streamlog.fsck import check_all
 
-    if not (data / "cluster.json").is_file():
-        raise InvalidValue(f"{data} is not the data directory of a cluster: it has no cluster.json")
-    problems = [*_check_identity(data / "cluster.json"), *map(str, check_all(ReadOnlyLocalStorage(data)))]
+    storage = ReadOnlyLocalStorage(data)
+    problems = [*_check_identity(storage), *map(str, check_all(storage))]
     for problem in problems:
         print(problem)
     if problems:
@@ -26,11 +27,17 @@ def fsck(data: Annotated[Path, typer.Option("--data", help="data directory of a 
     print(f"{data}: no damage")
 
 
-def _check_identity(file: Path) -> list[str]:
+def _check_identity(storage: ReadOnlyLocalStorage) -> list[str]:
     """The cluster's own description: without it the server does not start."""
+    from fairlead.model.errors import Damaged
+    from fairlead.storage import identity, names
+
+    if storage.size(names.CLUSTER) is None:
+        if next(iter(storage.list(f"{names.META}/")), None) is None:
+            raise InvalidValue(f"{storage.root} is not the data directory of a cluster: it has no {names.CLUSTER}")
+        return [f"{names.CLUSTER}: missing"]
     try:
-        found = json.loads(file.read_bytes())
-        wrong = {"version", "name", "id"} - found.keys()
-    except (ValueError, AttributeError) as error:
-        return [f"{file.name}: not the description of a cluster ({error})"]
-    return [f"{file.name}: has no {name}" for name in sorted(wrong)]
+        identity.decode(storage.get(names.CLUSTER))
+    except Damaged as error:
+        return [f"{error.name}: {error.why}"]
+    return []

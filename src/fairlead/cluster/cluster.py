@@ -7,10 +7,9 @@ to be removed, so that a restored, older `meta/` never deletes a stream that it 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from fairlead.cluster.keys import GONE, LISTENER, STREAM, VERSION, check_versions
@@ -27,11 +26,10 @@ from fairlead.model.errors import (
     UnknownStream,
     another,
 )
-from fairlead.model.limits import FORMAT_VERSION
 from fairlead.model.names import StreamPath, check_cluster_name, parse_stream_path
 from fairlead.model.settings import Settings
-from fairlead.model.strict_json import JsonForm, OtherVersion, Unreadable
-from fairlead.storage import names
+from fairlead.storage import identity, names
+from fairlead.storage.identity import Identity
 from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.writing.draft import Draft
@@ -43,44 +41,30 @@ LOOKUP_THREADS: Final = 2
 """Each may hold tens of MB that it decompresses, and takes a part of the interpreter's time."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Identity:
-    """What `cluster.json` says."""
-
-    name: str
-    id: bytes
-
-
-_IDENTITY: Final = JsonForm(_Identity, head={"version": FORMAT_VERSION})
-
-
 def identify(storage: Storage, name: str, randomness: Randomness) -> bytes:
     """The cluster's id; on empty storage a new one is made and recorded with the name.
 
     Raises:
         BadRequest: the storage is another cluster's, or of a version that this program does not know.
+        Damaged: the description is damaged, or is missing although there is a cluster.
     """
-    fresh = json.dumps(_IDENTITY.to_plain(_Identity(check_cluster_name(name), randomness.id16()))).encode()
     if storage.size(names.CLUSTER) is None:
-        outcome = storage.put_if_absent(names.CLUSTER, fresh)
-        if outcome is Put.UNKNOWN:
-            storage.put_if_absent(names.CLUSTER, fresh)
-    return _check_identity(storage.get(names.CLUSTER), name)
-
-
-def _check_identity(data: bytes, name: str) -> bytes:
-    try:
-        found = _IDENTITY.read(data)
-    except OtherVersion as error:
-        raise BadRequest(
-            f"the data directory has format version {error.version}; this program knows version {FORMAT_VERSION}"
-        ) from error
-    except Unreadable as error:
-        raise Damaged(names.CLUSTER, f"not the description of a cluster ({error})") from error
+        _make_identity(storage, identity.encode(Identity(check_cluster_name(name), randomness.id16())))
+    found = identity.decode(storage.get(names.CLUSTER))
     if found.name != name:
         owner = found.name
         raise BadRequest(f"the data directory belongs to cluster {owner}, not {name}; start it with --name {owner}")
     return found.id
+
+
+def _make_identity(storage: Storage, fresh: bytes) -> None:
+    """It is put before anything else is: where other objects are, it was lost, and with another id the links of other
+    clusters would lead to nowhere."""
+    for prefix in (names.META, names.STREAMS):
+        for there in storage.list(prefix + "/"):
+            raise Damaged(names.CLUSTER, f"the description of the cluster is missing, and {there} is there")
+    if storage.put_if_absent(names.CLUSTER, fresh) is Put.UNKNOWN:
+        storage.put_if_absent(names.CLUSTER, fresh)
 
 
 class Cluster:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the data directory; an unknown one is refused with a message that names both."""
 
 REPLICAS_PER_STREAM_MAX = 64

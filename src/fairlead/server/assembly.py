@@ -34,7 +34,8 @@ from fairlead.process.open_files import leave_room
 from fairlead.server.addresses import check_exposure
 from fairlead.server.http_listener import HttpListener, bind, url_of
 from fairlead.server.listeners import KafkaListeners
-from fairlead.storage.local import LocalStorage, lock_directory
+from fairlead.storage.local import LocalStorage
+from fairlead.storage.lock import lock_directory
 from fairlead.storage.packs import PackSettings
 
 STORAGE_THREADS = 16

@@ -1,8 +1,33 @@
-"""What files and packs of a local directory both ask of the system. Every call raises OSError."""
+"""What files and packs of a local directory both ask of the system. Every call raises OSError.
+
+Whatever is made here is private: records are nobody else's to read.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from typing import Final
+
+FILE_MODE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
+
+
+def make_directories(path: str) -> None:
+    """Make a directory, and its parents, where they are not there."""
+    if os.path.isdir(path):
+        return
+    make_directories(os.path.dirname(path) or ".")
+    with suppress(FileExistsError):
+        os.mkdir(path, DIRECTORY_MODE)
+
+
+def make_private_root(path: str) -> None:
+    """Make the data directory. An empty one that somebody has made for it becomes private too."""
+    make_directories(os.path.abspath(path))
+    if not os.listdir(path):
+        with suppress(PermissionError):  # of another user, who decides who may enter it
+            os.chmod(path, DIRECTORY_MODE)
 
 
 def sync_and_forget(path: str) -> None:
@@ -29,3 +54,8 @@ def free_bytes(path: str) -> int:
     """Free space for this user on the file system of a path."""
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize
+
+
+def why(error: OSError) -> str:
+    """What went wrong, for the end of a message."""
+    return (error.strerror or str(error)).lower()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import heapq
 import itertools
 import os
@@ -22,12 +21,12 @@ from typing import Final
 from typing_extensions import Buffer
 
 from fairlead.model.clock import SystemRandomness
-from fairlead.model.errors import Busy, Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
+from fairlead.model.errors import Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
 from fairlead.storage import direct, files, names
 from fairlead.storage.interface import Put
+from fairlead.storage.lock import LOCK
 from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackPlace, PackSettings, PackWriter
 
-LOCK: Final = "lock"
 _TEMPORARY: Final = ".tmp"
 _OURS: Final = SystemRandomness().id16().hex()[:12]
 """Marks this process's temporary files: a process id alone may come again, in a container it always does."""
@@ -61,13 +60,14 @@ class LocalStorage:
 
     def _open(self) -> None:
         try:
-            os.makedirs(self._temporary, exist_ok=True)
+            files.make_private_root(self._root)
+            files.make_directories(self._temporary)
             for name in os.listdir(self._temporary):
                 self._remove_left_over(os.path.join(self._temporary, name))
             if self._packer is not None:
                 self._index.adopt()
         except OSError as error:
-            raise StorageUnavailable(f"data directory {self._root}: {_why(error)}") from error
+            raise StorageUnavailable(f"data directory {self._root}: {files.why(error)}") from error
         self.probe()
 
     @staticmethod
@@ -89,11 +89,11 @@ class LocalStorage:
         made = self._temporary_name()
         linked = made + "-link"
         try:
-            os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, files.FILE_MODE))
             self._probe_link(made, linked)
             files.sync_directory(self._root)
         except OSError as error:
-            raise StorageUnavailable(f"data directory {self._root} cannot be written: {_why(error)}") from error
+            raise StorageUnavailable(f"data directory {self._root} cannot be written: {files.why(error)}") from error
         finally:
             for path in (made, linked):
                 with contextlib.suppress(OSError):
@@ -105,7 +105,7 @@ class LocalStorage:
         except OSError as error:
             if error.errno in _NO_LINKS:
                 raise StorageUnavailable(
-                    f"data directory {self._root} is on a file system without hard links ({_why(error)}); "
+                    f"data directory {self._root} is on a file system without hard links ({files.why(error)}); "
                     "use another, for example ext4 or xfs"
                 ) from error
             raise
@@ -241,7 +241,7 @@ class LocalStorage:
 
     @staticmethod
     def _write(temporary: str, parts: list[memoryview]) -> None:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, files.FILE_MODE)
         try:
             if sum(part.nbytes for part in parts) >= direct.OBJECT_BYTES_MIN and direct.enable(descriptor):
                 direct.write(descriptor, parts)
@@ -258,7 +258,7 @@ class LocalStorage:
             try:
                 os.link(temporary, path)
             except FileNotFoundError:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
+                files.make_directories(os.path.dirname(path))
                 os.link(temporary, path)
         except FileExistsError:
             return False
@@ -367,7 +367,7 @@ class LocalStorage:
         return os.path.join(self._temporary, f"{os.getpid()}-{_OURS}-{id(self):x}-{next(self._numbers)}")
 
     def _unavailable(self, what: str, name: str, error: OSError) -> StorageUnavailable:
-        return StorageUnavailable(f"data directory {self._root}: cannot {what} {name}: {_why(error)}")
+        return StorageUnavailable(f"data directory {self._root}: cannot {what} {name}: {files.why(error)}")
 
 
 class ReadOnlyLocalStorage(LocalStorage):
@@ -378,46 +378,6 @@ class ReadOnlyLocalStorage(LocalStorage):
 
     def _open(self) -> None:
         pass
-
-
-class DirectoryLock:
-    """The lock of a data directory, held until `close` or the end of the process."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor: int | None = descriptor
-
-    def close(self) -> None:
-        """Give the directory free."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-def lock_directory(root: Path) -> DirectoryLock:
-    """Take the data directory for this process; the lock goes with the process, however it ends.
-
-    Raises:
-        Busy: another process holds it; the message says which.
-        StorageUnavailable: the lock file cannot be opened or locked.
-    """
-    path = root / LOCK
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise StorageUnavailable(f"data directory {root}: cannot open {LOCK}: {_why(error)}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.truncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    except BlockingIOError as error:
-        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
-        os.close(descriptor)
-        raise Busy(f"data directory {root} is in use by the process with pid {holder}; stop it first") from error
-    except OSError as error:
-        os.close(descriptor)
-        raise StorageUnavailable(f"data directory {root}: cannot lock it: {_why(error)}") from error
-    return DirectoryLock(descriptor)
 
 
 def _cut_short(name: str, end: int, expected: int) -> Damaged:
@@ -441,7 +401,3 @@ def _write_all(descriptor: int, parts: list[memoryview]) -> None:
             place += 1
         if written:
             waiting[place] = waiting[place][written:]
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

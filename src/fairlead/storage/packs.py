@@ -464,8 +464,8 @@ def _pwrite_all(descriptor: int, parts: Sequence[memoryview], start: int) -> Non
 def _new_pack(path: str, size_bytes: int) -> int:
     """A file of zeros, durable with its name. Raises OSError; nothing is left then."""
     folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    files.make_directories(folder)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.FILE_MODE)
     try:
         zeros = memoryview(bytes(1 << 20))
         for start in range(0, size_bytes, len(zeros)):

@@ -14,7 +14,8 @@ from tests.support.rows import batch_row
 
 from fairlead.model.errors import Closed, Missing, StorageUnavailable
 from fairlead.storage import names
-from fairlead.storage.local import LocalStorage, lock_directory
+from fairlead.storage.local import LocalStorage
+from fairlead.storage.lock import lock_directory
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.merging.process import MergerProcess
 from fairlead.streamlog.objects import format
@@ -123,7 +124,7 @@ async def test_a_closed_merger_does_nothing_more(storage: LocalStorage) -> None:
 
 SERVER = """
 import asyncio, pathlib, sys
-from fairlead.storage.local import lock_directory
+from fairlead.storage.lock import lock_directory
 from fairlead.streamlog.merging.process import MergerProcess
 
 async def main():

@@ -1,0 +1,91 @@
+"""Nothing on the disk goes wrong silently: every kind of object, every kind of damage, in directories in every state.
+
+`KINDS` says where the objects of a kind lie. What the judge of `tests/support/damage.py` finds must be "loud", unless
+`SILENCES` says that it is harmless, or the loss of the newest commits, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.support.damage import HARMS, STATES, Home, NotPossible, Verdict, judged, made
+
+
+class Silence(NamedTuple):
+    """A cell, or several of them, in which nothing is said."""
+
+    verdict: Verdict
+    why: str
+    harms: tuple[str, ...] = ()
+    """Beginnings of the names of harms; none: all."""
+    states: tuple[str, ...] = ()
+
+
+KINDS: dict[str, Callable[[Home], list[Path]]] = {
+    "cluster.json": lambda home: home.files("cluster.json"),
+    "lock": lambda home: home.files("lock"),
+}
+"""The objects of each kind; every one of them is harmed."""
+
+SILENCES: dict[str, list[Silence]] = {
+    "lock": [
+        Silence("loud", "the other one is cluster.json", ("exchanged",)),
+        Silence("harmless", "the directory itself is locked; the file only says by whom"),
+    ],
+}
+
+
+def verdict_of(kind: str, harm: str, state: str) -> tuple[Verdict, str]:
+    """What the table says of a cell."""
+    for each in SILENCES.get(kind, ()):
+        if (not each.harms or harm.startswith(each.harms)) and (not each.states or state in each.states):
+            return each.verdict, each.why
+    return "loud", ""
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Home]:
+    """One sound directory in each state."""
+    found: dict[str, Home] = {}
+
+    def home(state: str) -> Home:
+        if state not in found:
+            found[state] = made(tmp_path_factory.mktemp("damage") / state, state)
+            (found[state].root / "lock").write_text("4711\n")
+        return found[state]
+
+    return home
+
+
+def harmed(home: Home, kind: str, harm: str, folder: Path) -> Iterator[tuple[Path, Home]]:
+    """A copy of the directory for each object of the kind, in which that one was harmed."""
+    for place, file in enumerate(KINDS[kind](home)):
+        copy = home.copied(folder / str(place))
+        try:
+            HARMS[harm](copy, copy.root / file.relative_to(home.root))
+        except NotPossible:
+            continue
+        yield file, copy
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_sound_directory_has_no_damage(homes: Callable[[str], Home], tmp_path: Path, state: str) -> None:
+    """So whatever is said or missing below comes from the harm."""
+    found = judged(homes(state).copied(tmp_path / "copy"))
+    assert (found.verdict, found.said, found.lost) == ("harmless", [], {})
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("state", STATES)
+def test_harm_is_noticed_or_harmless(
+    homes: Callable[[str], Home], tmp_path: Path, state: str, kind: str, harm: str
+) -> None:
+    """Never served, never built upon."""
+    expected, why = verdict_of(kind, harm, state)
+    for file, home in harmed(homes(state), kind, harm, tmp_path):
+        found = judged(home)
+        assert found.verdict == expected, f"{file}: {why}; {found}"
