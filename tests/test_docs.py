@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from fairlead.cli.main import app
+from fairlead.cli.program import tree
 from fairlead.client.catalog import COMMANDS
 from fairlead.model.settings import explain
 
@@ -27,7 +26,7 @@ def leaves(command: Any, words: tuple[str, ...] = ("fairlead",)) -> Iterator[tup
         yield from leaves(child, (*words, name))
 
 
-LEAVES = list(leaves(typer.main.get_command(app)))
+LEAVES = list(leaves(tree()))
 
 
 def section_of(words: tuple[str, ...]) -> str:

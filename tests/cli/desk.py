@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fairlead.cli.main import run
+from fairlead.cli.program import run
 
 
 class Done(NamedTuple):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import typer
 
 from fairlead.cli.argv import normalise
-from fairlead.cli.main import app
+from fairlead.cli.program import tree
 
-ROOT = typer.main.get_command(app)
+ROOT = tree()
 ADD = "stream replica add"
 
 

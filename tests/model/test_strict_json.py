@@ -158,8 +158,8 @@ def test_a_value_that_refuses_itself_says_so_itself() -> None:
 def test_a_form_that_reads_nothing_loads_nothing() -> None:
     """Processes that only might read JSON stay small."""
     program = (
-        "import sys, fairlead.cli.main, fairlead.wire.messages, fairlead.streamlog.merging.process;"
-        "import fairlead.records.source, fairlead.replication.replicator; print(*sys.modules)"
+        "import sys, fairlead.cli.program as cli, fairlead.wire.messages, fairlead.streamlog.merging.process;"
+        "import fairlead.records.source, fairlead.replication.replicator; cli.tree(); print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "fairlead.wire.messages" in loaded

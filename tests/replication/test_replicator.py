@@ -29,7 +29,7 @@ from tests.support.sites import command_of, descendants
 from tests.support.stepped import SteppedLoop
 from tests.support.waiting import WAIT_SECONDS, in_time, until
 
-MODULE = "fairlead.replication.replicator"
+MODULE = "fairlead.replication"
 
 
 async def test_links_are_waited_for() -> None:
@@ -122,6 +122,17 @@ async def test_a_catch_up_without_a_server_is_one_line() -> None:
     assert code == 1
     assert errors.startswith("fairlead replicator: ")
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [("INT", 130), ("TERM", 143)])
+async def test_a_catch_up_that_is_ended_says_so(tmp_path: Path, number: str, code: int) -> None:
+    """By its exit code: not all was carried. Here what is asked for Java's version sends the signal."""
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\nkill -{number} $PPID\nsleep 1\n")
+    java.chmod(0o755)
+    async with idle_server(links=1) as (url, _):
+        process = start(replicator(url, "--once"), PATH=f"{tmp_path}:{os.environ['PATH']}", JAVA_HOME="")
+        assert await ended(process) == (code, "")
 
 
 async def test_the_log_level_is_kept() -> None:

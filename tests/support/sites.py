@@ -120,7 +120,7 @@ class Site:
 
     def replicator_pid(self) -> int | None:
         """The replicator of this cluster, while it runs."""
-        return next((pid for pid in children(self.pid) if "fairlead.replication.replicator" in command_of(pid)), None)
+        return next((pid for pid in children(self.pid) if "-m fairlead.replication " in command_of(pid)), None)
 
     def spark_worker_pids(self) -> list[int]:
         """The Python processes that run tasks of this cluster's replicator: forks of Spark's daemon."""

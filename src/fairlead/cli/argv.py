@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from fairlead.client.command import FALSE, TRUE
+from fairlead.client.booleans import FALSE, TRUE
 
 BOOLEAN = "[true|false]"
 """Metavar by which a boolean option that takes a value is known."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from fairlead.client.address_book import AddressBook, KnownCluster, default_file
-from fairlead.client.admin import AdminClient, Envelope
+from fairlead.client.admin import Envelope, ask
 from fairlead.client.command import CLUSTERS, Command, Given, given_path
 from fairlead.model.names import StreamPath
 
@@ -39,13 +38,7 @@ def call(command: Command, params: Mapping[str, Any], cluster: str | None = None
     home = _home(command, given, cluster)
     others = _others(given, home)
     body = {**params, CLUSTERS: others} if others else dict(params)
-    return asyncio.run(_call(command, home, body))
-
-
-async def _call(command: Command, home: KnownCluster, body: Mapping[str, Any]) -> Envelope:
-    async with AdminClient(home.http) as client:
-        send = client.post if command.changes else client.get
-        return await send(command.path, body)
+    return ask(home.http, command.method, command.path, body)
 
 
 def _home(command: Command, given: Given, cluster: str | None) -> KnownCluster:

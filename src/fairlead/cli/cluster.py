@@ -10,7 +10,7 @@ from fairlead.cli.calls import address_book, call, chosen_cluster
 from fairlead.cli.generate import confirm
 from fairlead.cli.output import print_json, print_rows
 from fairlead.client.address_book import KnownCluster
-from fairlead.client.admin import check_url
+from fairlead.client.admin import ask, check_url
 from fairlead.client.catalog import BY_PATH
 from fairlead.model.addresses import parse_address
 from fairlead.model.errors import FairleadError, InvalidValue
@@ -88,15 +88,7 @@ def remove(name: NameOption, yes: Annotated[bool, typer.Option("--yes", help="do
 
 def ask_info(cluster: KnownCluster) -> dict[str, Any]:
     """A row of `cluster info`, from a cluster that need not be in the book."""
-    import asyncio
-
-    from fairlead.client.admin import AdminClient
-
-    async def ask() -> dict[str, Any]:
-        async with AdminClient(cluster.http) as client:
-            return (await client.get(_INFO.path)).first
-
-    return asyncio.run(ask())
+    return ask(cluster.http, _INFO.method, _INFO.path).first
 
 
 def _split(text: str) -> list[str]:

@@ -7,14 +7,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import typer
-
 from fairlead.cli.calls import call
-from fairlead.cli.generate import add_command
+from fairlead.cli.generate import command_function
+from fairlead.cli.output import print_error
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
-from fairlead.model.errors import FairleadError
+from fairlead.model.errors import AlreadyExists, FairleadError
 
 POLL_SECONDS = 0.5
 """Between two questions how far the copy is."""
@@ -22,21 +21,21 @@ _START = BY_PATH["/rest/copystream/start"]
 _STATUS = BY_PATH["/rest/copystream/status"]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    add_command(app, _START, "copystream", run=_copy)
-
-
 def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> Envelope:
     """Start, then ask how far it is until it has ended: the source's replicator does the work, not this process."""
-    call(command, params, cluster)
+    try:
+        call(command, params, cluster)
+    except AlreadyExists as error:
+        print_error(f"{error}; this command waits for its end")
     chosen = {name: params[name] for name in ("src", "dst")}
-    answer = call(_STATUS, chosen, cluster)
-    while answer.first["state"] == "copying":
-        _show_progress(answer.first)
-        time.sleep(POLL_SECONDS)
+    try:
         answer = call(_STATUS, chosen, cluster)
-    _end_progress()
+        while answer.first["state"] == "copying":
+            _show_progress(answer.first)
+            time.sleep(POLL_SECONDS)
+            answer = call(_STATUS, chosen, cluster)
+    finally:
+        _end_progress()
     if answer.first["state"] == "failed":
         raise FairleadError(f"the copy to {params['dst']} has stopped: {answer.first['error']}")
     return answer
@@ -52,3 +51,6 @@ def _show_progress(row: Mapping[str, Any]) -> None:
 def _end_progress() -> None:
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
+
+
+copystream = command_function(_START, _copy)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairlead.model.errors import InvalidValue
+from fairlead.process.interrupts import ending_at_once
 
 if TYPE_CHECKING:
     from fairlead.storage.local import ReadOnlyLocalStorage
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
 def fsck(data: Annotated[Path, typer.Option("--data", help="data directory of a cluster")]) -> None:
     """Check every object of a data directory; exit code 1 on damage, with a line for each damaged object."""
-    from fairlead.storage.local import ReadOnlyLocalStorage
-    from fairlead.streamlog.fsck import check_all
+    with ending_at_once():
+        from fairlead.storage.local import ReadOnlyLocalStorage
+        from fairlead.streamlog.fsck import check_all
 
     storage = ReadOnlyLocalStorage(data)
     problems = [*_check_identity(storage), *map(str, check_all(storage))]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from fairlead.client.admin import Envelope
 from fairlead.client.catalog import COMMANDS
 from fairlead.client.command import Command, Param
 from fairlead.model.errors import BadRequest
+from fairlead.process.interrupts import Interrupted
 
 RunCommand = Callable[[Command, Mapping[str, Any], str | None], Envelope]
 
@@ -30,12 +32,14 @@ def add_noun(app: typer.Typer, noun: tuple[str, ...]) -> None:
     """Add every verb of a noun to its Typer group."""
     for command in COMMANDS:
         if command.noun == noun:
-            add_command(app, command, command.verb)
+            app.command(command.verb)(command_function(command))
 
 
-def add_command(app: typer.Typer, command: Command, name: str, run: RunCommand = call) -> None:
-    """Add one command under a name; `run` does it."""
-    app.command(name, help=_help(command))(_function(command, run))
+def command_function(command: Command, run: RunCommand = call) -> Callable[..., None]:
+    """The function of one command, with a parameter for each option; `run` does it."""
+    function = _function(command, run)
+    function.__doc__ = _help(command)
+    return function
 
 
 def show(answer: Envelope, command: Command, as_json: bool) -> None:
@@ -68,11 +72,24 @@ def _function(command: Command, run: RunCommand) -> Callable[..., None]:
         if command.asks:
             command.parse(params)
             confirm(command.asks.format(**params), yes)
-        show(run(command, params, cluster), command, as_json)
+        with _saying_what_goes_on(command, params):
+            answer = run(command, params, cluster)
+        show(answer, command, as_json)
 
     function.__signature__ = inspect.Signature(_parameters(command))  # type: ignore[attr-defined]
     function.__annotations__ = {p.name: p.annotation for p in _parameters(command)}
     return function
+
+
+@contextmanager
+def _saying_what_goes_on(command: Command, params: Mapping[str, Any]) -> Iterator[None]:
+    """Ctrl-C ends the waiting; what the cluster was asked to do, it does all the same."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not command.changes:
+            raise
+        raise Interrupted(command.goes_on.format(**params)) from None
 
 
 def _parameters(command: Command) -> list[inspect.Parameter]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.table import Table
 
 TableRow = Mapping[str, Any]
 
@@ -38,6 +38,8 @@ def print_error(message: str) -> None:
 
 def _print_table(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> None:
     if sys.stdout.isatty():
+        from rich.console import Console
+
         Console().print(_rich_table(rows, columns))
         return
     lines = [tuple(columns), *rows] if columns else list(rows)
@@ -47,6 +49,8 @@ def _print_table(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> Non
 
 
 def _rich_table(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_header=bool(columns), header_style="bold")
     for name in columns or ("name", "value"):
         table.add_column(name, overflow="fold", style="" if columns or name == "value" else "bold")

@@ -15,6 +15,7 @@ from fairlead.cli.calls import chosen_cluster
 from fairlead.cli.cluster import ask_info
 from fairlead.model.errors import BadRequest, InvalidValue, TryAgain, UnknownTopic
 from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
+from fairlead.process.interrupts import INTERRUPTED, ending_at_once
 
 if TYPE_CHECKING:
     from fairlead.client.address_book import KnownCluster
@@ -47,7 +48,8 @@ def produce(
     cluster: ClusterOption = None,
 ) -> None:
     """Write each line of standard input as a record; it ends when all are acknowledged."""
-    from confluent_kafka import Producer
+    with ending_at_once():
+        from confluent_kafka import Producer
 
     where, full = _resolve(name, topic, path, cluster)
     headers = [_header(text) for text in header or []]
@@ -95,7 +97,7 @@ def consume(
             if number == max_records:
                 break
     except KeyboardInterrupt:
-        pass
+        raise typer.Exit(INTERRUPTED) from None  # the usual end of what follows a topic: nothing to say
     finally:
         reader.close()
 
@@ -179,7 +181,8 @@ class _TopicReader:
     """Reads all partitions of one topic, with a group's committed offsets or without."""
 
     def __init__(self, bootstrap: str, topic: str, group: str | None, from_beginning: bool) -> None:
-        from confluent_kafka import Consumer
+        with ending_at_once():
+            from confluent_kafka import Consumer
 
         self._topic = topic
         self._bootstrap = bootstrap

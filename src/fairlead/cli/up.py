@@ -20,6 +20,7 @@ from fairlead.client.admin import check_url
 from fairlead.model.addresses import parse_address
 from fairlead.model.errors import BadRequest, InvalidValue
 from fairlead.model.settings import Settings, changed, load
+from fairlead.process.interrupts import ending_at_once
 
 if TYPE_CHECKING:
     from fairlead.server.assembly import Companion, Server, ServerOptions
@@ -92,10 +93,11 @@ class _Given:
     ready_file: Path | None
 
     def run(self, *, replicate: bool) -> None:
-        import uvloop
+        with ending_at_once():
+            import uvloop
 
-        from fairlead.process.logs import configure_logs
-        from fairlead.server.assembly import serve
+            from fairlead.process.logs import configure_logs
+            from fairlead.server.assembly import serve
 
         options = self._options()
         configure_logs(options.settings.log_level)
@@ -221,4 +223,4 @@ async def _end(child: asyncio.subprocess.Process) -> None:
 
 def _replicator_command(url: str, settings: Path | None, *more: str) -> list[str]:
     chosen = [] if settings is None else ["--settings", str(settings)]
-    return [sys.executable, "-m", "fairlead.replication.replicator", "--server", url, *chosen, *more]
+    return [sys.executable, "-m", "fairlead.replication", "--server", url, *chosen, *more]

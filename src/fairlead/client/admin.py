@@ -1,4 +1,4 @@
-"""Calls of another server's HTTP listener: used by the command line, and by servers that call each other.
+"""Calls of another server's HTTP listener: by the command line (`ask`) and by other servers (`AdminClient`).
 
 In: the URLs of one cluster, tried in turn. Out: the envelope's data, or the error that it carries, as the class it had
 there. A call that may have reached a server is never sent again: only a connection that was refused tries the next URL.
@@ -7,10 +7,10 @@ there. A call that may have reached a server is never sent again: only a connect
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -22,6 +22,8 @@ from fairlead.wire.waits import COMMAND_SECONDS, CONNECT_SECONDS
 
 FORWARDED = "x-fairlead-forwarded"
 """Header of a call that one cluster sends on to another, so that it is never sent on twice."""
+
+Method = Literal["GET", "POST"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +39,30 @@ class Envelope:
         return self.data[0] if self.data else {}
 
 
+def ask(urls: Sequence[str], method: Method, path: str, params: Mapping[str, Any] | None = None) -> Envelope:
+    """One call that is waited for. For the command line: asyncio would take as long to import as the call takes.
+
+    Raises:
+        Unreachable: no URL answers; after a POST it may be done all the same, unless the connection was refused.
+        FairleadError: the error that the server answered.
+    """
+    attempts = _attempts(_checked(urls))
+    with httpx.Client(**_how(tls=any(url.startswith("https:") for url in attempts.urls))) as http:
+        for url in attempts.urls:
+            try:
+                with attempts.at(url):
+                    return _answer(http.request(method, url + path, **_content(method, params)))
+            except httpx.TransportError as error:
+                raise _no_answer(url, error) from error
+    raise _nobody(attempts)
+
+
 class AdminClient:
-    """Speaks to one cluster. `http` is shared if given, else made here and closed by `close`."""
+    """Speaks to one cluster by connections that it shares."""
 
-    def __init__(self, urls: Sequence[str], http: httpx.AsyncClient | None = None) -> None:
-        if not urls:
-            raise InvalidValue("no HTTP address is known for the cluster")
-        self.urls = tuple(check_url(url) for url in urls)
-        self._owned = http is None
-        self._http = http or new_http_client()
-
-    async def __aenter__(self) -> AdminClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections, if they are this client's own."""
-        if self._owned:
-            await self._http.aclose()
+    def __init__(self, urls: Sequence[str], http: httpx.AsyncClient) -> None:
+        self.urls = _checked(urls)
+        self._http = http
 
     async def get(
         self, path: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
@@ -69,32 +73,63 @@ class AdminClient:
             Unreachable: no URL answers.
             FairleadError: the error that the server answered.
         """
-        query = {name: _text(value) for name, value in (params or {}).items() if value is not None}
-        return _answer(await self._send("GET", path, params=query, headers=dict(headers or {})))
+        return _answer(await self._send("GET", path, params, headers))
 
     async def post(
         self, path: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> Envelope:
         """Change something. Raises as `get`; after an `Unreachable` that was no refused connection it may be done."""
-        body = {name: value for name, value in (params or {}).items() if value is not None}
-        return _answer(await self._send("POST", path, json=body, headers=dict(headers or {})))
+        return _answer(await self._send("POST", path, params, headers))
 
-    async def _send(self, method: str, path: str, **how: Any) -> httpx.Response:
-        attempts = Attempts(self.urls, httpx.ConnectError, httpx.ConnectTimeout)
+    async def _send(
+        self, method: Method, path: str, params: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+    ) -> httpx.Response:
+        attempts, content = _attempts(self.urls), _content(method, params)
         for url in attempts.urls:
             try:
                 with attempts.at(url):
-                    return await self._http.request(method, url + path, **how)
+                    return await self._http.request(method, url + path, headers=dict(headers or {}), **content)
             except httpx.TransportError as error:
-                raise Unreachable(f"{url}: no answer ({str(error) or type(error).__name__})") from error
-        raise Unreachable(f"no server answers at {attempts}; is it running?")
+                raise _no_answer(url, error) from error
+        raise _nobody(attempts)
 
 
 def new_http_client() -> httpx.AsyncClient:
     """An HTTP client with Fairlead's time limits, without proxies from the environment."""
     limits = httpx.Limits(max_connections=200, max_keepalive_connections=50)
+    return httpx.AsyncClient(limits=limits, **_how(tls=True))
+
+
+def _how(*, tls: bool) -> dict[str, Any]:
+    """What all clients have. Certificates take long to load; without `tls` there are none, and none is trusted."""
     timeout = httpx.Timeout(COMMAND_SECONDS, connect=CONNECT_SECONDS)
-    return httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
+    return {"timeout": timeout, "trust_env": False, "verify": tls or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
+
+
+def _checked(urls: Sequence[str]) -> tuple[str, ...]:
+    if not urls:
+        raise InvalidValue("no HTTP address is known for the cluster")
+    return tuple(check_url(url) for url in urls)
+
+
+def _attempts(urls: Sequence[str]) -> Attempts:
+    return Attempts(urls, httpx.ConnectError, httpx.ConnectTimeout)
+
+
+def _no_answer(url: str, error: httpx.TransportError) -> Unreachable:
+    return Unreachable(f"{url}: no answer ({str(error) or type(error).__name__})")
+
+
+def _nobody(attempts: Attempts) -> Unreachable:
+    return Unreachable(f"no server answers at {attempts}; is it running?")
+
+
+def _content(method: Method, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The parameters of a call: a query, or a body of JSON."""
+    given = {name: value for name, value in (params or {}).items() if value is not None}
+    if method == "POST":
+        return {"json": given}
+    return {"params": {name: _text(value) for name, value in given.items()}}
 
 
 def check_url(url: str) -> str:

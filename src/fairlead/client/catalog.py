@@ -195,6 +195,9 @@ _REPLICA_COMMANDS = (
             *_NOT_BUILT_LINK,
         ),
         changes=True,
+        goes_on="the cluster goes on, if it was asked already: it makes {replica} and copies what is there; "
+        "`fairlead stream replica list -path {path}` shows how far it is, "
+        "`fairlead stream replica remove -path {path} -replica {replica}` ends it and leaves what was copied",
     ),
     Command(
         _REPLICA_NOUN,
@@ -268,6 +271,7 @@ _COPY_COMMANDS = (
             Param("numthreads", "number", "accepted, without effect", default="16"),
         ),
         changes=True,
+        goes_on="the copy to {dst} goes on, if the cluster was asked already; the same command waits for its end",
     ),
     Command(("copystream",), "status", "Show how far a copy is (ours).", _COPY),
 )

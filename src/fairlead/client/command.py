@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fairlead.client.admin import check_url
+from fairlead.client.admin import Method, check_url
+from fairlead.client.booleans import FALSE, TRUE
 from fairlead.model.errors import InvalidValue, NotImplementedYet
 from fairlead.model.names import StreamPath, check_cluster_name, check_topic_name, parse_stream_path
 
 ParameterKind = Literal["stream", "topic", "text", "number", "boolean"]
 
-TRUE = frozenset({"true", "1", "yes", "on"})
-FALSE = frozenset({"false", "0", "no", "off"})
 CLUSTERS = "clusters"
 """Parameter of every call: the URLs of the other clusters it names, {"newyork": ["http://…"]}."""
 
@@ -99,6 +98,8 @@ class Command:
     """It changes something: POST, else GET."""
     asks: str = ""
     """What the command line asks before it goes on; `{path}` and other parameters are filled in."""
+    goes_on: str = "the cluster does it all the same, if it was asked already"
+    """What the command line says, of a command that changes something, when it is interrupted; filled in likewise."""
     columns: tuple[str, ...] = ()
     """Columns of the command line's table; empty: all, one below the other."""
     built: bool = True
@@ -110,7 +111,7 @@ class Command:
         return "/".join(("/rest", *self.noun, self.verb))
 
     @property
-    def method(self) -> str:
+    def method(self) -> Method:
         return "POST" if self.changes else "GET"
 
     @property

@@ -1,4 +1,4 @@
-"""The replicator process: `python -m fairlead.replication.replicator --server URL`.
+"""The replicator process: `python -m fairlead.replication --server URL`.
 
 It waits on /control/replicator without a JVM until the source server has links with work. Then it starts Spark and runs
 one query for all links, round after round. Once there has been no link for a while, it ends Spark and waits again. A
@@ -301,7 +301,11 @@ def options_from(server: str, settings: Settings) -> ReplicatorOptions:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 when it was told to end (or `--once` is done), 1 with one line of error."""
+    """Entry point; returns the exit code.
+
+    0: it was told to end, or `--once` is done; 1: it failed, with one line of error; 128 and the signal's number: a
+    signal ended `--once`.
+    """
     parser = argparse.ArgumentParser(prog="fairlead replicator", description="Carries the links of one cluster.")
     parser.add_argument("--server", required=True, help="HTTP address of the cluster's server, http://HOST:PORT")
     parser.add_argument("--once", action="store_true", help="carry what is there now, then end")
@@ -315,22 +319,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         configure_logs(settings.log_level)
         options = options_from(chosen.server, settings)
         program = run_once(options, os.environ) if chosen.once else Replicator(options, os.environ).run()
-        asyncio.run(_until_told(program))
+        told = asyncio.run(_until_told(program))
     except FairleadError as error:
         print(f"fairlead replicator: {error}", file=sys.stderr)
         return 1
-    return 0
+    # Who is told to end has done its task; `--once` has not, as its caller must know.
+    return 128 + told if told is not None and chosen.once else 0
 
 
-async def _until_told(program: Coroutine[Any, Any, None]) -> None:
-    """Run until the program ends or a signal says so."""
+async def _until_told(program: Coroutine[Any, Any, None]) -> signal.Signals | None:
+    """Run until the program ends or a signal says so; returns the signal."""
     task = asyncio.ensure_future(program)
     loop = asyncio.get_running_loop()
+    told: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        told.append(number)
+        task.cancel()
+
     for number in _SIGNALS:
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, end, number)
     with suppress(asyncio.CancelledError):
         await task
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return told[0] if told else None

@@ -1,0 +1,162 @@
+"""`fairlead`: the command tree, its options in the original's style, and one line for every error.
+
+Of the tree only the command is made that a command line names: to import and make all of them takes longer than most
+commands do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, Final
+
+import typer
+
+from fairlead import __version__
+from fairlead.cli.argv import normalise
+from fairlead.cli.output import print_error, print_json
+from fairlead.model.errors import FairleadError
+from fairlead.process.interrupts import INTERRUPTED, Interrupted
+
+# The classes of usage errors have no public name in Typer, which brings its own copy of click.
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+FAILED, MISUSED, BUG = 1, 2, 70
+
+COMMANDS: Final[Mapping[str, str]] = {
+    "up": "fairlead.cli.up:up",
+    "server": "fairlead.cli.up:server",
+    "replicator": "fairlead.cli.up:replicator",
+    "status": "fairlead.cli.status:status",
+    "fsck": "fairlead.cli.fsck:fsck",
+    "stream": "fairlead.cli.stream:app",
+    "copystream": "fairlead.cli.copystream:copystream",
+    "produce": "fairlead.cli.records:produce",
+    "consume": "fairlead.cli.records:consume",
+    "cluster": "fairlead.cli.cluster:app",
+}
+"""Where each command is: a function, or the group of a noun."""
+
+_SHORT_HELP = """Fairlead: Kafka topics in streams, replicated between sites with their offsets kept.
+
+First steps:
+  fairlead up --name sanfrancisco --data DIR    run a cluster here (Ctrl-C stops it)
+  fairlead status                               is it running, and where?
+  echo hello | fairlead produce first           write a record to the topic `first`
+  fairlead consume first --from-beginning       read it
+  fairlead stream create -path /ships           make a stream of your own
+  fairlead stream replica autosetup -path /ships -replica /mapr/newyork/ships
+
+`fairlead --help` lists all commands, `fairlead COMMAND --help` explains one."""
+
+_NO_HELP: Final[Mapping[str, Any]] = {"help": False}
+"""Typer imports pydantic for an option without a value; `--help`, which every command has, is given one."""
+
+
+def tree(names: Iterable[str] = tuple(COMMANDS)) -> Any:
+    """The command `fairlead` with these commands below it."""
+    defaults = {**_NO_HELP, **dict.fromkeys(COMMANDS, _NO_HELP)}
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"default_map": defaults},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for name in names:
+        module, _, attribute = COMMANDS[name].partition(":")
+        found = getattr(import_module(module), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return typer.main.get_command(app)
+
+
+def _needed(arguments: Sequence[str]) -> Iterable[str]:
+    """The commands that must be known for this command line: the one that it names, or all, to show or to compare."""
+    word = next((each for each in arguments if not each.startswith("-")), "")
+    if word in COMMANDS:
+        return [word]
+    asks = word != "" or any(each.lstrip("-").lower() == "help" for each in arguments)
+    return COMMANDS if asks else ()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"fairlead {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="show the version")
+    ] = False,
+) -> None:
+    """Fairlead: Kafka topics in streams, replicated between sites with their offsets kept."""
+    if context.invoked_subcommand is None:
+        print(_SHORT_HELP)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and answer its exit code; every error is one line on standard error."""
+    try:
+        command = tree(_needed(arguments))
+        arguments = normalise(arguments, command)
+        code = int(command(args=list(arguments), prog_name="fairlead", standalone_mode=False) or 0)
+        sys.stdout.flush()
+        return code
+    except FairleadError as error:
+        return _failed(error, arguments)
+    except _UsageError as error:
+        return _misused(error)
+    except Interrupted as what:
+        print_error(f"stopped; {what}")
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except typer.Abort:
+        print_error("stopped")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; what Python would still flush goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        return _bug(error)
+
+
+def _failed(error: FairleadError, arguments: Sequence[str]) -> int:
+    if "--json" in arguments:
+        from fairlead.model.clock import SystemClock
+        from fairlead.model.envelope import error_envelope
+
+        print_json(error_envelope(error, SystemClock().wall_ms()))
+    print_error(str(error))
+    _details()
+    return FAILED
+
+
+def _misused(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message())
+        return 0
+    context = getattr(error, "ctx", None)
+    hint = "" if context is None else f" (see `{context.command_path} --help`)"
+    print_error(error.format_message() + hint)
+    return MISUSED
+
+
+def _bug(error: Exception) -> int:
+    print_error(f"a bug: {type(error).__name__}: {error} (FAIRLEAD_LOG_LEVEL=debug shows where)")
+    _details()
+    return BUG
+
+
+def _details() -> None:
+    if os.environ.get("FAIRLEAD_LOG_LEVEL", "").lower() == "debug":
+        traceback.print_exc()
