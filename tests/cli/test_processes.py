@@ -73,7 +73,7 @@ def test_the_ready_file_is_whole_and_the_server_answers_by_then(running: Site, t
     """For scripts that wait for it."""
     ready = json.loads((tmp_path / "sanfrancisco.ready").read_text())
     assert ready["pid"] == running.pid
-    assert httpx.get(f"{ready['http']}/health").json() == {"status": "ok", "cluster": "sanfrancisco", "stopped": []}
+    assert httpx.get(f"{ready['http']}/health").json()["status"] == "ok"
 
 
 def test_what_was_made_is_there_after_kill_9(running: Site) -> None:
@@ -177,5 +177,5 @@ def test_a_damaged_object_keeps_only_its_own_stream_from_its_users(running: Site
     said = httpx.get(f"{running.url}/rest/stream/topic/list", params={"path": "/hurt"})
     assert (said.status_code, commit.name in said.text) == (500, True)
     health = httpx.get(f"{running.url}/health")
-    assert (health.status_code, commit.name in health.text) == (503, True)
+    assert (health.json()["status"], commit.name in health.text) == ("degraded", True)
     assert httpx.post(f"{running.url}/rest/stream/create", data={"path": "/hurt"}).status_code == 409

@@ -11,17 +11,31 @@ import pytest
 from fairlead.cli import up
 
 
+class Told:
+    """Who is told of the child's lives."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def began(self) -> None:
+        self.heard.append("began")
+
+    def ended(self, why: str) -> None:
+        self.heard.append(why)
+
+
 @pytest.mark.parametrize(
-    ("life", "waits"),
+    ("life", "waits", "ended"),
     [
-        ("import os; os.kill(os.getpid(), 9)", ["0.01", "0.01", "0.01", "0.01"]),
-        ("raise SystemExit(1)", ["0.01", "0.02", "0.04", "0.08"]),
+        ("import os; os.kill(os.getpid(), 9)", ["0.01", "0.01", "0.01", "0.01"], "it was killed by signal 9"),
+        ("raise SystemExit(1)", ["0.01", "0.02", "0.04", "0.08"], "it ended with exit code 1"),
     ],
 )
 async def test_one_that_was_killed_is_started_again_at_once_one_that_gave_up_ever_later(
-    life: str, waits: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    life: str, waits: list[str], ended: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A missing Java is not asked for every second, and a killed process is not missed for a minute."""
+    """A missing Java is not asked for every second, and a killed process is not missed for a minute. The server hears
+    of each life and its end, for health and status."""
     monkeypatch.setattr(up, "RESTART_FIRST_SECONDS", 0.01)
     lives = 0
 
@@ -32,8 +46,10 @@ async def test_one_that_was_killed_is_started_again_at_once_one_that_gave_up_eve
             keeping.cancel()
         return await up.run_replicator(command)
 
+    told = Told()
     keeping = asyncio.current_task()
     assert keeping is not None
     with pytest.raises(asyncio.CancelledError):
-        await up.keep_replicating([sys.executable, "-c", life], counted)
+        await up.keep_replicating([sys.executable, "-c", life], told, counted)
     assert re.findall(r"started again in ([0-9.]+) s", capsys.readouterr().err) == waits
+    assert told.heard == (["began", ended] * lives)[:-1]  # the last life is cut short

@@ -83,11 +83,27 @@ from tests.support.waiting import WAIT_SECONDS, until
 SHIPS = "/ships"
 SOURCE = StreamPath("/ships", "sf")
 REPLICA = StreamPath("/ships", "ny")
-FAST = Timing(backoff_first_s=0.02, backoff_max_s=0.1, answer_s=0.5, skip_dead_s=0.2, repair_s=0.05)
+FAST = Timing(
+    backoff_first_s=0.02,
+    backoff_max_s=0.1,
+    answer_s=0.5,
+    skip_dead_s=0.2,
+    repair_s=0.05,
+    replicator_s=3600,
+    stalled_s=3600,
+)
+"""Workers carry without a replicator, and a busy machine may let a link stand still for a while."""
 
 
 class NoListeners:
     """A server without Kafka."""
+
+    main_address = "127.0.0.1:0"
+    connections = 0
+
+    def counters(self) -> dict[str, float]:
+        """Nothing passed."""
+        return {}
 
     def addresses(self) -> dict[str, str]:
         """No stream is exposed."""

@@ -23,7 +23,7 @@ from fairlead.replication.replicator import Wanted, first_line, new_folder, opti
 from fairlead.replication.spark import rounds as task_rounds
 from fairlead.replication.spark.session import home_of_jars
 from fairlead.replication.spark.settings import SparkSettings, spark_configuration
-from fairlead.wire.messages import LinksActive, to_json
+from fairlead.wire.messages import REPLICATOR_SAYS, LinksActive, ReplicatorState, from_json, to_json
 from tests.replication.fakes import running, url_of
 from tests.support.sites import command_of, descendants
 from tests.support.stepped import SteppedLoop
@@ -63,14 +63,19 @@ def test_a_link_that_comes_back_keeps_spark() -> None:
 
 
 @asynccontextmanager
-async def idle_server(links: int = 0) -> AsyncIterator[tuple[str, asyncio.Event]]:
-    """A source server that says how many links there are; the event tells that somebody has asked."""
+async def idle_server(
+    links: int = 0, heard: list[ReplicatorState] | None = None
+) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """A source server that says how many links there are; the event tells that somebody has asked. What the
+    replicator says of itself is added to `heard`."""
     asked = asyncio.Event()
 
     async def tell(socket: ServerConnection) -> None:
         await socket.send(to_json(LinksActive(links)))
         asked.set()
-        await socket.wait_closed()
+        async for text in socket:
+            if heard is not None:
+                heard.append(from_json(text, REPLICATOR_SAYS))
 
     async with serve(tell, "127.0.0.1", 0) as server, in_time():
         yield url_of(server), asked
@@ -146,14 +151,18 @@ async def test_the_log_level_is_kept() -> None:
 
 
 async def test_java_that_is_missing_is_one_line(tmp_path: Path) -> None:
-    """As soon as there is a link; the exit code is 1."""
-    async with idle_server(links=1) as (url, _):
+    """As soon as there is a link; the exit code is 1. The server hears of it first, and shows it."""
+    heard: list[ReplicatorState] = []
+    async with idle_server(1, heard) as (url, _):
         code, errors = await ended(start(replicator(url), PATH=str(tmp_path), JAVA_HOME=""))
     assert code == 1
     lines = [line for line in errors.splitlines() if line.startswith("fairlead replicator:")]
     assert len(lines) == 1
     assert "no java found" in lines[0]
     assert "Traceback" not in errors
+    assert heard[0].doing in {"waiting", "starting"}
+    assert (heard[-1].doing, heard[-1].failures) == ("failed", 1)
+    assert "no java found" in heard[-1].error
 
 
 async def test_a_replicator_ends_with_the_process_that_started_it() -> None:

@@ -43,6 +43,7 @@ SAMPLES = [
     (m.Progress(b"l" * 16, GrantRun(1, 2), 0, {3: 9}, 1, 2, 3), m.SINK_SAYS),
     (m.Failed(b"l" * 16, GrantRun(1, 2), "unreachable", "no answer"), m.SINK_SAYS),
     (m.WithdrawRun(b"l" * 16, GrantRun(1, 2)), m.SINK_HEARS),
+    (m.ReplicatorState(b"p" * 16, 1, "failed", 2, "no java found"), m.REPLICATOR_SAYS),
     (m.ApplyHello(1, b"l" * 16, GrantRun(1, 2), HERE, b"d" * 16), m.APPLY_SAYS),
     (m.Applied(3, (m.SliceAt(0, 1, 2),), 4, 5, 6), m.APPLY_HEARS),
     (m.Refused(3, 0, 1, 2, "position"), m.APPLY_HEARS),

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -125,7 +125,7 @@ class _Given:
                 yield
                 return
             address_book().put(KnownCluster(self.name, tuple(server.cluster.urls), (server.kafka,)))
-            async with _replicating(server.http, self.settings):
+            async with _replicating(server, self.settings):
                 self._announce(server, f"cluster {self.name} is up")
                 print(_FIRST_STEPS, flush=True)
                 yield
@@ -171,9 +171,10 @@ END_SECONDS = 20.0
 
 
 @asynccontextmanager
-async def _replicating(url: str, settings: Path | None) -> AsyncIterator[None]:
+async def _replicating(server: Server, settings: Path | None) -> AsyncIterator[None]:
     """Keep a replicator running for as long as the server does."""
-    keeping = asyncio.create_task(keep_replicating(_replicator_command(url, settings, "--with-parent")))
+    command = _replicator_command(server.http, settings, "--with-parent")
+    keeping = asyncio.create_task(keep_replicating(command, server.replicator))
     try:
         yield
     finally:
@@ -193,7 +194,21 @@ async def run_replicator(command: list[str]) -> int:
         await _end(child)
 
 
-async def keep_replicating(command: list[str], run: Callable[[list[str]], Awaitable[int]] = run_replicator) -> None:
+class Life(Protocol):
+    """Who is told of the child's lives: the server, for `/health` and `fairlead status`."""
+
+    def began(self) -> None:
+        """A life begins."""
+        ...
+
+    def ended(self, why: str) -> None:
+        """It is over."""
+        ...
+
+
+async def keep_replicating(
+    command: list[str], life: Life, run: Callable[[list[str]], Awaitable[int]] = run_replicator
+) -> None:
     """Start it again when it ended by itself; why it did it has said itself, on standard error.
 
     One that gave up waits longer each time; one that was killed (a negative code) or had worked is needed at once.
@@ -202,7 +217,9 @@ async def keep_replicating(command: list[str], run: Callable[[list[str]], Awaita
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
+        life.began()
         code = await run(command)
+        life.ended(f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}")
         if code < 0 or loop.time() - began > RESTART_MAX_SECONDS:
             wait = RESTART_FIRST_SECONDS
         print(f"fairlead: the replicator ended (exit code {code}); started again in {wait:g} s", file=sys.stderr)

@@ -20,8 +20,9 @@ from fairlead.gateway.guard import Guard
 from fairlead.gateway.links import control_routes
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest import routes
-from fairlead.gateway.rest.cluster import describe, stopped_shards
+from fairlead.gateway.rest.cluster import describe
 from fairlead.gateway.rest.context import RestContext
+from fairlead.gateway.rest.health import health_of
 from fairlead.gateway.rest.stream import list_rows
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotFound
@@ -51,11 +52,17 @@ def build_app(context: RestContext, links: LinkManager, apply: ApplyGateway, gua
 
 
 def _add_pages(app: FastAPI, context: RestContext, apply: ApplyGateway) -> None:
-    @app.get("/health", tags=["server"], summary="ok, or 503 with the logs that have stopped")
+    @app.get("/health", tags=["server"], summary="ok, degraded with the reasons, or 503 if nothing is served")
     async def health() -> JSONResponse:
-        stopped = stopped_shards(context)
-        body = {"status": "stopped" if stopped else "ok", "cluster": context.cluster.name, "stopped": stopped}
-        return JSONResponse(body, status_code=503 if stopped else 200)
+        found = health_of(context)
+        body = {
+            "status": found.status,
+            "cluster": context.cluster.name,
+            "reasons": found.reasons,
+            "stopped": found.stopped,
+            "replicator": found.replicator,
+        }
+        return JSONResponse(body, status_code=200 if found.serves else 503)
 
     @app.get("/metrics", tags=["server"], summary="Numbers for Prometheus")
     async def numbers() -> Response:

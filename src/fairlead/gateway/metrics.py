@@ -40,6 +40,7 @@ class _ClusterCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from self._server()
+        yield from self._replicator()
         yield from self._streams()
         yield from self._links()
 
@@ -53,6 +54,18 @@ class _ClusterCollector(Collector):
         yield from _counters("kafka", listeners.counters())
         yield from _counters("applied", asdict(self._applied))
 
+    def _replicator(self) -> Iterator[Metric]:
+        now = self._context.links.replicator.now()
+        yield _gauge("fairlead_replicator_up", "1 while the replicator is connected", now.alive)
+        yield _gauge("fairlead_replicator_state_seconds", "Since when it is up, or down", now.age_ms / 1000)
+        yield _gauge("fairlead_replicator_failing", "1 while its last start or query failed", bool(now.error))
+        again = CounterMetricFamily(
+            "fairlead_replicator_restarts", "How often it, Spark or its query was started again"
+        )
+        again.add_metric((), now.started_again)
+        yield again
+        yield _gauge("fairlead_damaged_streams", "Streams that could not be opened", len(self._context.cluster.damaged))
+
     def _streams(self) -> Iterator[Metric]:
         topics = GaugeMetricFamily("fairlead_topics", "Topics of a stream", labels=_STREAM)
         commits = GaugeMetricFamily("fairlead_log_end_commits", "Announced end of a stream's logs", labels=_STREAM)
@@ -60,6 +73,9 @@ class _ClusterCollector(Collector):
         stopped = GaugeMetricFamily("fairlead_stopped_shards", "Logs that have stopped for an error", labels=_STREAM)
         failures = CounterMetricFamily(
             "fairlead_upkeep_failures", "Merges and deletions that failed and are tried again", labels=_STREAM
+        )
+        failing = GaugeMetricFamily(
+            "fairlead_upkeep_failing", "Logs whose last merge or deletion failed", labels=_STREAM
         )
         jump = GaugeMetricFamily(
             "fairlead_clock_jump_ms", "How far the clock jumped; while it is not 0 nothing expires", labels=_STREAM
@@ -70,9 +86,10 @@ class _ClusterCollector(Collector):
             commits.add_metric(label, sum(shard.announced.end for shard in stream.shards))
             backlog.add_metric(label, sum(shard.announced.unmerged_commits for shard in stream.shards))
             stopped.add_metric(label, sum(shard.stopped is not None for shard in stream.shards))
+            failing.add_metric(label, sum(shard.upkeep_error is not None for shard in stream.shards))
             failures.add_metric(label, sum(shard.upkeep_failures for shard in stream.shards))
             jump.add_metric(label, max((shard.clock_jump_ms for shard in stream.shards), key=abs))
-        yield from (topics, commits, backlog, stopped, failures, jump)
+        yield from (topics, commits, backlog, stopped, failing, failures, jump)
 
     def _links(self) -> Iterator[Metric]:
         gauges = {name: GaugeMetricFamily(name, what, labels=_LINK) for name, what in _LINK_GAUGES.items()}
@@ -104,9 +121,11 @@ _LINK_GAUGES = {
     "fairlead_link_pending_records": "Records that the replica does not have yet",
     "fairlead_link_pending_bytes": "Bytes that the replica does not have yet",
     "fairlead_link_oldest_pending_timestamp_ms": "When the oldest of them was appended",
+    "fairlead_link_oldest_pending_seconds": "How long the oldest of them has waited",
     "fairlead_link_position_commits": "Commits below this are at the replica (sum of the stream's logs)",
     "fairlead_link_partitions_behind": "Partitions that are being repaired or are in conflict",
     "fairlead_link_errors": "1 while the link has an error",
+    "fairlead_link_error_seconds": "How long it has had it",
 }
 
 
@@ -116,9 +135,11 @@ def _link_values(row: Mapping[str, Any]) -> dict[str, float]:
         "fairlead_link_pending_records": float(row["putsPending"]),
         "fairlead_link_pending_bytes": float(row["bytesPending"]),
         "fairlead_link_oldest_pending_timestamp_ms": float(row["minPendingTS"] or 0),
+        "fairlead_link_oldest_pending_seconds": float(row["oldestPendingSeconds"]),
         "fairlead_link_position_commits": float(sum(position["lowest"] for position in row["positions"])),
         "fairlead_link_partitions_behind": float(row["partitionsBehind"]),
         "fairlead_link_errors": float(bool(row["errors"])),
+        "fairlead_link_error_seconds": float(row["errors"].get("Seconds", 0)),
     }
 
 

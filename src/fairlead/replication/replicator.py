@@ -24,14 +24,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, Unreachable
 from fairlead.model.settings import Settings, load
 from fairlead.process.logs import configure_logs
 from fairlead.process.parent import end_with_parent
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
+from fairlead.replication.self_report import SelfReport
 from fairlead.replication.spark.java import find_java, java_environment
 from fairlead.replication.spark.options import LinkOptions
 from fairlead.replication.spark.settings import SOCKET_FOLDER_BYTES_MAX, SparkSettings
+from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import REPLICATOR_HEARS, LinksActive
 
 if TYPE_CHECKING:
@@ -100,6 +103,7 @@ class Replicator:
         self._options = options
         self._environment = environment
         self._wanted = Wanted()
+        self._report = SelfReport(SystemClock(), SystemRandomness())
 
     async def run(self) -> None:
         """Wait for links, carry their data while there are any, wait again.
@@ -110,8 +114,13 @@ class Replicator:
         watching = asyncio.ensure_future(self._watch())
         try:
             while True:
+                self._report.doing("waiting")
                 await self._wanted.until_some()
                 await self._carry()
+        except Exception as error:
+            self._report.failed(first_line(error))
+            await self._report.heard()
+            raise
         finally:
             watching.cancel()
 
@@ -122,7 +131,7 @@ class Replicator:
             try:
                 async with open_control(server, CONTROL_PATH, REPLICATOR_HEARS) as control:
                     told = False
-                    await self._listen(control)
+                    await first_of(self._listen(control), self._report.tell(control))
             except (Unreachable, InvalidValue) as error:
                 # While the server is away its links are left as they were: it may only be restarting.
                 if not told:
@@ -140,10 +149,12 @@ class Replicator:
 
     async def _carry(self) -> None:
         """One life of Spark."""
+        self._report.doing("starting")
         java = await asyncio.to_thread(find_java, self._environment)
         spark = SparkProcess(self._options, java_environment(java, self._environment))
         try:
             await spark.start()
+            self._report.doing("carrying")
             querying = asyncio.ensure_future(self._query(spark))
             idle = asyncio.ensure_future(self._wanted.until_none_for(self._options.idle_seconds))
             try:
@@ -160,12 +171,18 @@ class Replicator:
         clock = asyncio.get_running_loop().time
         while spark.alive:
             began = clock()
-            reason = await spark.rounds()
+            well = asyncio.get_running_loop().call_later(RESTART_SECONDS_MAX, self._report.well)
+            try:
+                reason = await spark.rounds()
+            finally:
+                well.cancel()
             if clock() - began > RESTART_SECONDS_MAX:
                 pause = RESTART_SECONDS_MIN
+            self._report.failed(reason)
             log.error("the query ended, starting it again", reason=reason, pause_seconds=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, RESTART_SECONDS_MAX)
+            self._report.doing("carrying")
 
 
 class SparkProcess:

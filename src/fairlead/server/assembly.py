@@ -25,6 +25,7 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.guard import Guard, names_of
 from fairlead.gateway.links.manager import LinkManager
+from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.addresses import Address, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
@@ -68,6 +69,8 @@ class Server:
 
     cluster: Cluster
     listeners: KafkaListeners
+    replicator: ReplicatorLife
+    """Told by whoever starts the replicator."""
 
     @property
     def kafka(self) -> str:
@@ -119,13 +122,13 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     started.push_async_callback(listeners.close)
     await listeners.start()
     hosts = [http_address.host, socket.gethostname(), *([options.advertise.host] if options.advertise else [])]
-    await _start_http(cluster, options.data_root, listeners, http_socket, hosts, started)
+    links = await _start_http(cluster, options.data_root, listeners, http_socket, hosts, started)
     # What is here now stays: the garbage collector need not walk it again and again while clients wait for it (100 ms
     # with a hundred thousand topics, against 10 ms so).
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    return Server(cluster, listeners)
+    return Server(cluster, listeners, links.replicator)
 
 
 async def _open_cluster(options: ServerOptions, started: AsyncExitStack) -> Cluster:
@@ -152,7 +155,7 @@ async def _start_http(
     http_socket: socket.socket,
     hosts: Sequence[str],
     started: AsyncExitStack,
-) -> None:
+) -> LinkManager:
     http = await started.enter_async_context(new_http_client())
     apply = ApplyGateway(cluster)
     apply.start()
@@ -176,3 +179,4 @@ async def _start_http(
     started.push_async_callback(listener.stop)
     await listener.start(http_socket)
     links.start()
+    return links

@@ -285,7 +285,7 @@ class WithdrawRun:
     run: Annotated[GrantRun, AS_ARRAY]
 
 
-# ---------------------------------------------------------------- source server → replicator
+# ---------------------------------------------------------------- source server ⇄ replicator
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +293,22 @@ class LinksActive:
     """How many links want to move data; 0 needs no Spark. Sent at once and at each change."""
 
     links: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatorState:
+    """How the replicator is. Sent at once and at each change, and as its last words before it gives up."""
+
+    process: bytes
+    """Random, made when the process begins."""
+    since: int
+    """When that was, milliseconds since 1970."""
+    doing: str
+    """`waiting` (no link has work: no Spark), `starting` (Spark), `carrying`, `failed`."""
+    failures: int
+    """How often this process has lost Spark or its query, or could not start it."""
+    error: Words
+    """The last reason of that; empty once the query has run for a while."""
 
 
 # ---------------------------------------------------------------- sink task ⇄ gateway
@@ -459,10 +475,11 @@ READER_HEARS = _kinds(
 SINK_SAYS = _kinds({"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SliceRefused})
 SINK_HEARS = _kinds({"withdraw": WithdrawRun})
 REPLICATOR_HEARS = _kinds({"links": LinksActive})
+REPLICATOR_SAYS = _kinds({"state": ReplicatorState})
 APPLY_SAYS = _kinds({"hello": ApplyHello})
 APPLY_HEARS = _kinds({"ok": Ok, "error": Error, "applied": Applied, "refused": Refused})
 
-_ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, APPLY_SAYS, APPLY_HEARS)
+_ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, REPLICATOR_SAYS, APPLY_SAYS, APPLY_HEARS)
 _BODIES: Final[tuple[JsonForm[Any], ...]] = tuple(
     JsonForm(kind, unknown="forbid") for kind in (LinkRequest, LinkAnswer)
 )

@@ -106,6 +106,7 @@ class Records:
     def __init__(self) -> None:
         self.links = self
         self.name, self.urls = "sf", ()
+        self.clock = SystemClock()
         self.damaged: dict[str, Damaged] = {}
         self.meta = SimpleNamespace(epoch=SimpleNamespace(number=1))
         self.looks = 0

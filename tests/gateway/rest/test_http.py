@@ -8,6 +8,8 @@ import pytest
 from tests.gateway.desk import Desk, desks
 
 from fairlead.client.catalog import COMMANDS
+from fairlead.model.errors import Damaged, StorageUnavailable
+from fairlead.streamlog.writing.shard import Shard
 
 
 @pytest.fixture
@@ -93,9 +95,57 @@ async def test_every_command_is_described(desk: Desk) -> None:
 
 
 async def test_health_is_ok(desk: Desk) -> None:
-    """For load balancers."""
+    """For load balancers. A cluster without links needs no replicator."""
     response = await desk.http.get(f"{desk.url}/health")
     assert (response.status_code, response.json()["status"]) == (200, "ok")
+    assert response.json()["replicator"]["state"] == "down"
+
+
+def stop(monkeypatch: pytest.MonkeyPatch, *shards: Shard) -> None:
+    """As if somebody had found damage in these."""
+    found = Damaged("x", "it is broken")
+    monkeypatch.setattr(Shard, "stopped", property(lambda shard: found if shard in shards else None))
+
+
+async def test_a_log_that_has_stopped_takes_no_other_out_of_service(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Health is degraded, and says which; 503 is left for a cluster that serves nothing."""
+    await desk.post("stream/create", path="/s")
+    stop(monkeypatch, *desk.cluster.stream("/s").shards)
+    response = await desk.http.get(f"{desk.url}/health")
+    assert (response.status_code, response.json()["status"]) == (200, "degraded")
+    assert response.json()["reasons"] == response.json()["stopped"]
+    assert response.json()["stopped"][0].startswith("/s: x: it is broken")
+
+
+@pytest.mark.parametrize("which", ["meta", "all"])
+async def test_a_cluster_that_serves_nothing_is_stopped(
+    desk: Desk, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own log has stopped, or that of every stream."""
+    stop(monkeypatch, *([desk.cluster.meta] if which == "meta" else desk.cluster.stream("/default").shards))
+    response = await desk.http.get(f"{desk.url}/health")
+    assert (response.status_code, response.json()["status"]) == (503, "stopped")
+
+
+async def test_a_merge_that_fails_is_shown(desk: Desk) -> None:
+    """It is tried again, and until then the log grows."""
+    desk.cluster.stream("/default").shards[0].upkeep_error = StorageUnavailable("no room")
+    body = (await desk.http.get(f"{desk.url}/health")).json()
+    assert body["status"] == "degraded"
+    assert "/default: merging failed and is tried again: no room" in body["reasons"]
+    (row,) = await desk.get("cluster/info")
+    assert (row["health"], row["upkeep"]) == ("degraded", body["reasons"])
+    assert 'fairlead_upkeep_failing{stream="/default"} 1.0' in (await desk.http.get(f"{desk.url}/metrics")).text
+
+
+async def test_a_stream_that_could_not_be_opened_is_shown(desk: Desk) -> None:
+    """It has no other row anywhere."""
+    desk.cluster.damaged["/hurt"] = Damaged("commit/1", "it is broken")
+    body = (await desk.http.get(f"{desk.url}/health")).json()
+    assert (body["status"], "/hurt: commit/1" in body["reasons"][0]) == ("degraded", True)
+    assert "fairlead_damaged_streams 1.0" in (await desk.http.get(f"{desk.url}/metrics")).text
 
 
 async def test_metrics_count_streams_topics_commits_and_links(desk: Desk) -> None:

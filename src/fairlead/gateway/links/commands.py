@@ -8,20 +8,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import httpx
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
+from fairlead.gateway.links.ailments import Ailments
 from fairlead.gateway.links.autosetup import Autosetup
 from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.replica_cluster import StreamsHere, streams_of
+from fairlead.gateway.links.replicator_life import Ailment, ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
 from fairlead.gateway.links.running.running_link import RunningLink, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
-from fairlead.gateway.links.status import ReplicaStatus, status
+from fairlead.gateway.links.status import ReplicaStatus, errors_of, status
 from fairlead.model.errors import AlreadyExists, FairleadError, InvalidValue, NotAllowed, NotFound, NotImplementedYet
 from fairlead.model.names import StreamPath
 
@@ -40,13 +43,18 @@ class LinkCommands:
         links: RunningLinks,
         table: GrantTable,
         runner: LinkRunner,
+        replicator: ReplicatorLife,
+        ailments: Ailments,
     ) -> None:
+        self.replicator = replicator
+        """Whether it lives."""
         self._cluster = cluster
         self._http = http
         self._naming = naming
         self._links = links
         self._table = table
         self._runner = runner
+        self._ailments = ailments
 
     # ------------------------------------------------------------ replicas
 
@@ -105,9 +113,33 @@ class LinkCommands:
         """
         stream = self._cluster.stream(path)
         return [
-            status(link, stream, index, granted=bool(self._table.of(link.record.id)))
+            status(
+                link,
+                stream,
+                index,
+                granted=bool(self._table.of(link.record.id)),
+                ailment=self._ailments.of(link),
+                replicator=self.replicator.now(),
+                now_ms=self._cluster.clock.wall_ms(),
+            )
             for index, link in enumerate(self._standing(stream), 1)
         ]
+
+    def failing(self) -> Sequence[dict[str, Any]]:
+        """Every link of this cluster with an error, copies included: which, what, and since when."""
+        now_ms = self._cluster.clock.wall_ms()
+        return [self._failing(link, ailment, now_ms) for link, ailment in self._ailments.all()]
+
+    def _failing(self, link: RunningLink, ailment: Ailment, now_ms: int) -> dict[str, Any]:
+        shown = errors_of(link, ailment, now_ms)
+        return {
+            "path": link.record.source_path,
+            "replica": str(link.record.replica_path),
+            "code": shown["Code"],
+            "error": shown["Msg"],
+            "since": shown["Since"],
+            "seconds": shown["Seconds"],
+        }
 
     async def refresh(self, path: str) -> None:
         """Ask the destinations for their present gaps and conflicts, for `list`. One that is silent is left out.

@@ -16,12 +16,14 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.gateway.links.grants.outbox import Outbox
+from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
 from fairlead.gateway.links.task_reports import TaskReports
 from fairlead.model.errors import InvalidValue
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import (
     READER_SAYS,
+    REPLICATOR_SAYS,
     SINK_SAYS,
     Done,
     Failed,
@@ -32,6 +34,7 @@ from fairlead.wire.messages import (
     Progress,
     ReaderHello,
     ReadReport,
+    ReplicatorState,
     SinkHello,
     SliceRefused,
     TopicsWanted,
@@ -107,9 +110,18 @@ async def _from_sink(tasks: TaskReports, message: object) -> None:
 
 @router.websocket("/control/replicator")
 async def replicator(socket: WebSocket) -> None:
-    """Tells the replicator how many links want to move data, now and at each change; it says nothing."""
+    """Tells the replicator how many links want to move data, and hears how it is; both now and at each change."""
     runner: LinkRunner = socket.app.state.links.runner
+    life: ReplicatorLife = socket.app.state.links.replicator
     await socket.accept()
+    process = b""
+
+    async def heard(message: object) -> None:
+        nonlocal process
+        assert isinstance(message, ReplicatorState)
+        process = message.process
+        life.said(message)
+
     outbox = Outbox()
 
     def tell() -> None:
@@ -118,13 +130,10 @@ async def replicator(socket: WebSocket) -> None:
     unwatch = runner.watch(tell)
     tell()
     try:
-        await _converse(socket, outbox.outgoing, {}, _nothing)
+        await _converse(socket, outbox.outgoing, REPLICATOR_SAYS, heard)
     finally:
         unwatch()
-
-
-async def _nothing(message: object) -> None:
-    """The replicator has nothing to say."""
+        life.gone(process)
 
 
 async def _hello(socket: WebSocket, kinds: Kinds, kind: type[Any]) -> Any:

@@ -15,13 +15,15 @@ import httpx
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.ailments import Ailments
 from fairlead.gateway.links.copies import CopyNumbers, EndedCopies, numbers_of
 from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.replica_cluster import copied_settings, streams_of
+from fairlead.gateway.links.running.backlog import backlog
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import urls_of, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks
-from fairlead.gateway.links.status import ReplicaStatus, backlog, percentage
+from fairlead.gateway.links.status import ReplicaStatus, percentage
 from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownCluster, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.wire.messages import LinkRequest, StreamPlace
@@ -37,6 +39,7 @@ class CopyCommands:
         naming: Naming,
         links: RunningLinks,
         ended: EndedCopies,
+        ailments: Ailments,
         new_gateways: Callable[[], Gateways],
     ) -> None:
         self._cluster = cluster
@@ -44,6 +47,7 @@ class CopyCommands:
         self._naming = naming
         self._links = links
         self._ended = ended
+        self._ailments = ailments
         self._new_gateways = new_gateways
         self._beginning: set[tuple[bytes, StreamPath]] = set()
 
@@ -113,8 +117,9 @@ class CopyCommands:
         stream, target = self._cluster.stream(src), self._naming.global_path(dst)
         link = self._links.copy_of(stream.id, target)
         if link is not None:
-            left = backlog(link, stream)
-            return _copy_row("copying", percentage(link, left), numbers_of(link, link.error))
+            left, ailment = backlog(link, stream), self._ailments.of(link)
+            numbers = numbers_of(link, None if ailment is None else ailment.error)
+            return _copy_row("copying", percentage(link, left), numbers)
         ended = self._ended.get(stream.path, target)
         if ended is None:
             raise NotFound(f"no copy of {src} to {target} is under way")

@@ -17,6 +17,14 @@ class RolledBack(NotAllowed):
     """The source's log no longer holds commits that the replica has applied: it was restored from a copy."""
 
 
+class ReplicatorDown(FairleadError):
+    """No replicator carries the links of this cluster."""
+
+
+class LinkStalled(FairleadError):
+    """Records wait for a link, and nothing arrives."""
+
+
 STOPS = (StreamChanged, RolledBack)
 """Errors after which a link waits for a person; every other passes by itself and is tried again."""
 
@@ -25,6 +33,8 @@ _SHOWN: dict[type[FairleadError], str] = {
     NotAgreed: "ErrUpstreamNotDefined",
     StreamChanged: "ErrReplicaStreamChanged",
     RolledBack: "ErrSourceRolledBack",
+    ReplicatorDown: "ErrReplicatorDown",
+    LinkStalled: "ErrLinkStalled",
 }
 
 

@@ -12,6 +12,7 @@ from fairlead.gateway.links.errors import STOPS
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.running.lifecycle import Event, State
 from fairlead.gateway.links.running.running_link import RunningLink
+from fairlead.model.clock import Clock
 from fairlead.model.envelope import code_of
 from fairlead.model.errors import FairleadError
 
@@ -21,8 +22,9 @@ log = structlog.get_logger()
 class Failures:
     """Of all links."""
 
-    def __init__(self, granting: Granting) -> None:
+    def __init__(self, granting: Granting, clock: Clock) -> None:
         self.count = 0
+        self._clock = clock
         self._granting = granting
 
     def note(self, link: RunningLink, error: FairleadError, event: Event) -> None:
@@ -44,4 +46,4 @@ class Failures:
         if link.error is None or str(link.error) != str(error):
             stopped = link.state is State.STOPPED
             log.warning("link failed", replica=str(link.record.replica_path), error=str(error), stopped=stopped)
-        link.error = error
+        link.note_error(error, self._clock.wall_ms())

@@ -1,6 +1,7 @@
 """All links of one cluster whose source is here: the parts put together, and nothing else.
 
-`commands` and `copies` are for people, `tasks` for reader and sink tasks; `start` and `close` enclose the life of all.
+`commands` and `copies` are for people, `tasks` for reader and sink tasks, `replicator` for the replicator. `start`
+and `close` enclose the life of all.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import httpx
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.ailments import Ailments
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.contact_loop import ContactLoop
 from fairlead.gateway.links.contacts import Contacts
@@ -19,6 +21,7 @@ from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.grants.source_logs import SourceLogs
 from fairlead.gateway.links.naming import Naming
+from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
 from fairlead.gateway.links.running.attention import Attention
 from fairlead.gateway.links.running.destination import Gateways
@@ -46,7 +49,9 @@ class LinkManager:
         self.running = RunningLinks()
         self.table = GrantTable()
         granting = Granting(cluster, data_root, self.running, self.table)
-        self.failures = Failures(granting)
+        self.failures = Failures(granting, cluster.clock)
+        self.replicator = ReplicatorLife(cluster.clock, lambda: cluster.urls[0], timing.replicator_s)
+        ailments = Ailments(cluster, self.running, self.replicator, timing)
         logs = SourceLogs(cluster, self.running, self.table)
         ended = EndedCopies(cluster, granting)
         self.contacts = Contacts(cluster, self.table, granting, logs, ended)
@@ -61,8 +66,10 @@ class LinkManager:
         self.runner = LinkRunner(cluster, self.running, granting, logs, new_loop)
         self.tasks = TaskReports(cluster, self.running, self.table, granting, logs, self.failures, timing)
         naming = Naming(cluster, clock, randomness)
-        self.commands = LinkCommands(cluster, http, naming, self.running, self.table, self.runner)
-        self.copies = CopyCommands(cluster, http, naming, self.running, ended, new_gateways)
+        self.commands = LinkCommands(
+            cluster, http, naming, self.running, self.table, self.runner, self.replicator, ailments
+        )
+        self.copies = CopyCommands(cluster, http, naming, self.running, ended, ailments, new_gateways)
 
     def start(self) -> None:
         """Run the links there are, and follow changes of their records."""

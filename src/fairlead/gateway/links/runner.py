@@ -63,6 +63,7 @@ class LinkRunner:
 
     def restart(self, link: RunningLink) -> None:
         """Pause or resume by the record, also a link that had stopped; felt at once."""
+        link.note_moved(self._cluster.clock.monotonic_ms())
         link.on(self._standing(link))
         if link.record.paused:
             self._granting.withdraw(link, "paused")

@@ -20,23 +20,14 @@ from typing import Any
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.errors import shown_code
 from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES
+from fairlead.gateway.links.replicator_life import Ailment, ReplicatorNow
+from fairlead.gateway.links.running.backlog import Backlog, backlog
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.wire.messages import BehindPartition, GapRange
 
 SHOWN_MAX = 100
 """Partitions behind, gaps and conflicts listed one by one; the counts are whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """What the destination has not recorded yet; times in milliseconds since 1970, 0 if there is none."""
-
-    records: int
-    size_bytes: int
-    oldest_ms: int
-    newest_ms: int
-    slices: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +44,16 @@ class ReplicaStatus:
         return dict(self.values)
 
 
-def status(link: RunningLink, stream: Stream, index: int, *, granted: bool) -> ReplicaStatus:
+def status(
+    link: RunningLink,
+    stream: Stream,
+    index: int,
+    *,
+    granted: bool,
+    ailment: Ailment | None,
+    replicator: ReplicatorNow,
+    now_ms: int,
+) -> ReplicaStatus:
     """The row of one link; `index` counts from 1. `granted`: a reader holds some of it."""
     left = backlog(link, stream)
     link.note_caught_up()
@@ -62,25 +62,10 @@ def status(link: RunningLink, stream: Stream, index: int, *, granted: bool) -> R
         {
             **_original(link, left, state, index),
             **_ours(link, stream),
-            "errors": _errors(link),
+            "oldestPendingSeconds": max(now_ms - left.oldest_ms, 0) // 1000 if left.records else 0,
+            "replicator": replicator.row(),
+            "errors": {} if ailment is None else errors_of(link, ailment, now_ms),
         }
-    )
-
-
-def backlog(link: RunningLink, stream: Stream) -> Backlog:
-    """What is pending, by the log's own counts."""
-    parts = [
-        part
-        for number, shard in enumerate(stream.shards)
-        for part in shard.announced.pending(link.positions.effective_of(number)).values()
-    ]
-    full = [part for part in parts if part.records]
-    return Backlog(
-        records=sum(part.records for part in full),
-        size_bytes=sum(part.bytes for part in full),
-        oldest_ms=min((part.oldest_ms or 0 for part in full), default=0),
-        newest_ms=max((part.newest_ms or 0 for part in full), default=0),
-        slices=len(full),
     )
 
 
@@ -188,7 +173,12 @@ def _gap(each: GapRange) -> dict[str, Any]:
     }
 
 
-def _errors(link: RunningLink) -> dict[str, Any]:
-    if link.error is None:
-        return {}
-    return {"Code": shown_code(link.error), "Host": ",".join(link.record.replica_urls), "Msg": str(link.error)}
+def errors_of(link: RunningLink, ailment: Ailment, now_ms: int) -> dict[str, Any]:
+    """What is wrong with a link: the original's fields, then since when."""
+    return {
+        "Code": shown_code(ailment.error),
+        "Host": ",".join(link.record.replica_urls),
+        "Msg": str(ailment.error),
+        "Since": ailment.since_ms,
+        "Seconds": max(now_ms - ailment.since_ms, 0) // 1000,
+    }

@@ -72,6 +72,7 @@ class TaskReports:
         if held is None or link is None or held.repair:
             return
         link.positions.read(held.key[1], report)
+        self._note_moved(link)
         self._note_caught_up(link)
 
     def done(self, reader: ConnectedReader, message: Done) -> None:
@@ -115,6 +116,7 @@ class TaskReports:
         link.counts.duplicates += message.duplicates
         if message.behind and not link.repairs:
             link.attention.look_in(self._timing.repair_s if link.conflicts else self._timing.backoff_first_s)
+        self._note_moved(link, records=message.records)
         self._note_caught_up(link)
 
     def sink_failed(self, message: Failed) -> None:
@@ -137,6 +139,11 @@ class TaskReports:
         return any(not run < held.run for held in self._table.of(link.record.id))
 
     # ------------------------------------------------------------ both
+
+    def _note_moved(self, link: RunningLink, records: int = 0) -> None:
+        """It is alive if it has come further than ever before, or a repair has brought records."""
+        if link.positions.came_further() or records:
+            link.note_moved(self._cluster.clock.monotonic_ms())
 
     def _note_caught_up(self, link: RunningLink) -> None:
         link.note_caught_up()

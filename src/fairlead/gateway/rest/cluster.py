@@ -7,6 +7,7 @@ from typing import Any
 from fairlead import __version__
 from fairlead.client.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
+from fairlead.gateway.rest.health import health_of
 
 
 async def info(context: RestContext, given: Given) -> Rows:
@@ -15,7 +16,7 @@ async def info(context: RestContext, given: Given) -> Rows:
 
 def describe(context: RestContext) -> dict[str, Any]:
     """The cluster in one row."""
-    cluster = context.cluster
+    cluster, health = context.cluster, health_of(context)
     streams = cluster.streams()
     return {
         "name": cluster.name,
@@ -30,16 +31,12 @@ def describe(context: RestContext) -> dict[str, Any]:
         "topics": sum(stream.topic_count for stream in streams),
         "links": len(cluster.links.all()),
         "freebytes": cluster.storage.free_bytes(),
-        "stopped": stopped_shards(context),
+        "health": health.status,
+        "stopped": health.stopped,
+        "upkeep": health.upkeep,
+        "failing": health.failing,
+        "replicator": health.replicator,
     }
-
-
-def stopped_shards(context: RestContext) -> list[str]:
-    """Why shards have stopped, one line each; empty while all is well."""
-    cluster = context.cluster
-    named = [("meta", cluster.meta), *((stream.path, shard) for stream in cluster.streams() for shard in stream.shards)]
-    running = [f"{name}: {shard.stopped}" for name, shard in named if shard.stopped is not None]
-    return running + [f"{path}: {error}" for path, error in sorted(cluster.damaged.items())]
 
 
 HANDLERS: dict[str, Handler] = {"/rest/cluster/info": info}

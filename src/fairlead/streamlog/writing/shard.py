@@ -89,7 +89,7 @@ class Shard:
         self.upkeep_failures = 0
         """Merges and deletions that failed and are tried again; for metrics."""
         self.upkeep_error: Exception | None = None
-        """The newest of these failures."""
+        """The newest of these failures, until all goes well again."""
         self._merger = merger
         self._upkeep = None if merger is None else self._loop.create_task(self._keep_up(merger))
 
@@ -338,6 +338,7 @@ class Shard:
                 await turns.sweep()
                 while self.stopped is None and await turns.merge(merger):
                     await turns.sweep()
+                self.upkeep_error = None
             except (Fenced, Damaged) as error:
                 self._stop(error)
             except Exception as error:

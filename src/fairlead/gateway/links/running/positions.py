@@ -22,6 +22,8 @@ class Positions:
         self._recorded: dict[SliceKey, int] = {}
         self._scanned: dict[SliceKey, tuple[int, int]] = {}
         """(read to, last frame handed on) by the present grant."""
+        self._furthest = 0
+        """Largest sum of all effective positions: what a new grant reads again is no progress."""
 
     def recorded(self) -> dict[SliceKey, int]:
         """What the destination has recorded, as it now is."""
@@ -68,13 +70,21 @@ class Positions:
         for each, commit in slices.items():
             self._recorded[shard, each] = max(self._recorded.get((shard, each), 0), commit)
 
+    def came_further(self) -> bool:
+        """Whether more is done than ever before since the last time this was asked."""
+        done = sum(self.effective(key) for key in self._recorded.keys() | self._scanned.keys())
+        before, self._furthest = self._furthest, max(self._furthest, done)
+        return done > before
+
     def unlearn(self, keys: Iterable[SliceKey]) -> None:
         """The destination has lost what it had recorded of these slices."""
         for key in keys:
             self._recorded.pop(key, None)
             self._scanned.pop(key, None)
+        self._furthest = 0
 
     def forget(self) -> None:
         """Nothing is known of where the destination stands."""
         self._recorded.clear()
         self._scanned.clear()
+        self._furthest = 0

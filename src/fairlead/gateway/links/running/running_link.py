@@ -68,6 +68,12 @@ class RunningLink:
     attention: Attention
     gateways: Gateways
     error: FairleadError | None = None
+    last_error: str = ""
+    """What `error` last said, until something arrives: a destination may answer, and still take nothing."""
+    failing_since_ms: int = 0
+    """When `error` began, by the wall clock; later errors in a row do not change it."""
+    moved_ms: int = 0
+    """When something last arrived, or a person last moved it, by the monotonic clock."""
     answer: LinkAnswer | None = None
     positions: Positions = field(default_factory=Positions)
     counts: LinkCounts = field(default_factory=LinkCounts)
@@ -125,6 +131,17 @@ class RunningLink:
         record = self.record
         source = StreamPlace(cluster.name, record.source_path, record.source, tuple(cluster.urls))
         return LinkRequest(self.wire_id, source, record.replica_path.path, once=record.once is not None)
+
+    def note_error(self, error: FairleadError, wall_ms: int) -> None:
+        """It has this error now; one that follows another keeps its age."""
+        if self.error is None:
+            self.failing_since_ms = wall_ms
+        self.error, self.last_error = error, str(error)
+
+    def note_moved(self, monotonic_ms: int) -> None:
+        """Something has arrived, or the link was begun or resumed."""
+        self.moved_ms = monotonic_ms
+        self.last_error = ""
 
     def note_behind(self, count: int) -> None:
         """This many partitions are behind now, and no repair is under way."""

@@ -22,6 +22,10 @@ class Timing:
     skip_dead_s: float = 10.0
     repair_s: float = 1.0
     """What is still behind this long after a repair is repaired again (then twice as long, up to a minute)."""
+    replicator_s: float = 20.0
+    """A replicator that was killed is back by then; one that is away for longer is down."""
+    stalled_s: float = 60.0
+    """Where records wait and nothing arrives for this long, the link has an error."""
 
 
 class Backoff:
