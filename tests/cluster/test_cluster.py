@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.cluster.opening import Open
 
@@ -11,6 +13,8 @@ from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord
 from fairlead.model.errors import (
     AlreadyExists,
     BadRequest,
+    CorruptBatch,
+    Damaged,
     InvalidName,
     InvalidValue,
     NotFound,
@@ -18,7 +22,10 @@ from fairlead.model.errors import (
     UnknownStream,
 )
 from fairlead.model.names import StreamPath
+from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Fault, MemoryStorage
+from fairlead.storage.names import stream_prefix
+from fairlead.streamlog.writing.shard import Shard
 
 NEW_YORK = StreamPath("/ships", "newyork")
 
@@ -54,6 +61,32 @@ async def test_no_deletion_is_forgotten_before_the_links_are_known(open_cluster:
     assert [shard.links_passed for shard in stream.shards] == [None, None]
     again = await open_cluster("sanfrancisco")
     assert [shard.links_passed for shard in again.stream("/ships").shards] == [0, 0]
+
+
+@pytest.mark.parametrize("error", [OverflowError("too large"), KeyError(9), CorruptBatch("a row")])
+async def test_whatever_keeps_one_stream_from_opening_is_its_own_damage(
+    open_cluster: Open, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The server starts without it, says so, and serves the others; a full disk is no damage of a stream."""
+    cluster = await open_cluster("sanfrancisco")
+    prefix = stream_prefix((await cluster.create_stream("/ships", StreamSettings())).id)
+    opened = Shard.open
+    raised: list[Exception] = [error]
+
+    async def opened_or_not(storage: Storage, place: str, **options: Any) -> Shard:
+        if place.startswith(prefix):
+            raise raised[0]
+        return await opened(storage, place, **options)
+
+    monkeypatch.setattr(Shard, "open", opened_or_not)
+    again = await open_cluster("sanfrancisco")
+    assert [stream.path for stream in again.streams()] == ["/default"]
+    assert str(error) in str(again.damaged["/ships"])
+    with pytest.raises(Damaged, match=prefix):
+        again.stream("/ships")
+    raised[0] = StorageFull("disk", 0, 1)
+    with pytest.raises(StorageFull):
+        await open_cluster("sanfrancisco")
 
 
 async def test_storage_of_another_cluster_is_refused(open_cluster: Open) -> None:

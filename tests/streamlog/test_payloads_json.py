@@ -35,8 +35,8 @@ TEXT_CREATE = (
 PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     (
         p.decode_start,
-        p.StartPayload("ttl", 2**70, ((0, 0), (3, 2**63)), 7),
-        '{"v":1,"reason":"ttl","log_end":1180591620717411303424,"history":[[0,0],[3,9223372036854775808]],"gap_from":7}',
+        p.StartPayload("ttl", 2**62 - 1, ((0, 0), (3, 2**61)), 7),
+        '{"v":1,"reason":"ttl","log_end":4611686018427387903,"history":[[0,0],[3,2305843009213693952]],"gap_from":7}',
     ),
     (
         p.decode_start,
@@ -45,8 +45,8 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     ),
     (
         p.decode_topic,
-        p.TopicPayload(NAME, TOPIC, 1, OWNER, -1, 0),
-        f'{{"v":1,"name":{TEXT_NAME},{TEXT_TOPIC},"partitions":1,{TEXT_OWNER},"epoch":-1,"version":0,"configs":{{}}}}',
+        p.TopicPayload(NAME, TOPIC, 1, OWNER, 2**30 - 1, 2**31 - 1),
+        f'{{"v":1,"name":{TEXT_NAME},{TEXT_TOPIC},"partitions":1,{TEXT_OWNER},"epoch":1073741823,"version":2147483647,"configs":{{}}}}',
     ),
     (p.decode_topic, CREATE, '{"v":1,' + TEXT_CREATE[1:]),
     (
@@ -171,10 +171,17 @@ def test_what_is_no_object_is_refused(decode: Decode, data: bytes) -> None:
         (p.decode_behind, {"create": {}}),
         (p.decode_behind, {"create": {**json.loads(TEXT_CREATE), "owner": "00"}}),
         (p.decode_topic, {"configs": {"a": 1}}),
+        (p.decode_position, {"shard": 256}),
+        (p.decode_position, {"slice": 16}),
+        (p.decode_position, {"commit": 2**62}),
+        (p.decode_position, {"run_epoch": 2**63}),
+        (p.decode_behind, {"partition": 4096}),
+        (p.decode_behind, {"end": 2**62}),
+        (p.decode_topic_deleted, {"name": "x" * 1001}),
     ],
 )
 def test_a_list_of_another_length_is_refused(decode: Decode, changes: dict[str, Any]) -> None:
-    """And an object that lacks something."""
+    """And an object that lacks something, or a number out of its range."""
     text = next(text for each, _, text in PAYLOADS if each is decode)
     with pytest.raises(CorruptBatch, match="row cannot be read"):
         decode(json.dumps({**json.loads(text), **changes}).encode())

@@ -12,6 +12,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
+import structlog
+
 from fairlead.cluster.keys import GONE, LISTENER, STREAM, VERSION, check_versions
 from fairlead.cluster.links import Links
 from fairlead.cluster.stream import Stream
@@ -20,6 +22,7 @@ from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import (
     AlreadyExists,
     BadRequest,
+    CorruptBatch,
     Damaged,
     FairleadError,
     InvalidValue,
@@ -35,6 +38,8 @@ from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
 from fairlead.streamlog.writing.shard import Shard
+
+log = structlog.get_logger()
 
 DEFAULT_STREAM = "/default"
 LOOKUP_THREADS: Final = 2
@@ -301,10 +306,18 @@ class Cluster:
             await self.create_stream(self.default_stream, StreamSettings())
 
     async def _open_or_note(self, record: StreamRecord) -> None:
+        """Open a stream, or note that it is damaged. An error that nobody foresaw is the stream's own too: the others
+        are served.
+
+        Raises:
+            FairleadError: it ails the machine or the storage as a whole.
+        """
         try:
             await self._open_stream(record)
-        except Damaged as error:
-            self.damaged[record.path] = error
+        except Exception as error:
+            damage = _damage(record, error)
+            log.error("stream is damaged", stream=record.path, error=str(damage), exc_info=damage is not error)
+            self.damaged[record.path] = damage
 
     async def _open_stream(self, record: StreamRecord) -> Stream:
         opening = (self._open_shard(record, n) for n in range(record.settings.shards))
@@ -366,6 +379,15 @@ class Cluster:
     def _delete_objects(self, prefix: str) -> None:
         for name in list(self.storage.list(prefix + "/")):
             self.storage.delete(name)
+
+
+def _damage(record: StreamRecord, error: Exception) -> Damaged:
+    """What keeps a stream from being opened, as its damage. Raises the error if it speaks of more than the stream."""
+    if isinstance(error, Damaged):
+        return error
+    if isinstance(error, FairleadError) and not isinstance(error, CorruptBatch):
+        raise error
+    return Damaged(names.stream_prefix(record.id), f"cannot be opened ({type(error).__name__}: {error})")
 
 
 def _gone_json(path: str) -> dict[str, Any]:

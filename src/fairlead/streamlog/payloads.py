@@ -2,7 +2,7 @@
 
 Ids are hex. Every payload is a frozen value here; `encode` gives the bytes of the column `batch`, the `decode`
 functions give the value back. A version above ours, a missing field or a field of another kind is refused: the writer
-of the row knew something that this program does not.
+of the row knew something that this program does not. So is a number outside its range (`ranges`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
+from annotated_types import MaxLen
+
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.strict_json import WHOLE, Id, JsonForm, OtherVersion, Unreadable
+from fairlead.streamlog.ranges import (
+    CONFIGS_MAX,
+    Commit,
+    Counter,
+    Epoch,
+    Name,
+    Offset,
+    Partition,
+    Partitions,
+    ShardNumber,
+    Slice,
+    Version,
+    check_history,
+)
 from fairlead.streamlog.rows import Kind
 
 PAYLOAD_VERSION = 1
 T = TypeVar("T")
 
-History = tuple[tuple[int, int], ...]
+History = tuple[tuple[Epoch, Offset], ...]
 """(topic epoch, first offset of it), in order."""
 
 
@@ -26,13 +42,13 @@ History = tuple[tuple[int, int], ...]
 class StartPayload:
     """Payload of a START row, which stands at `base_offset` = S."""
 
-    reason: str
+    reason: Name
     """Why the records are gone: `ttl`, `deleted-records`, `link` (begins here), or the reason in the received row."""
-    log_end: int
+    log_end: Offset
     """Where the partition's log ended when the row was made; at least S."""
     history: History
     """Epoch history of the whole partition up to `log_end`, including expired offsets."""
-    gap_from: int | None = None
+    gap_from: Offset | None = None
     """None: everything below S is gone here. A number: only [gap_from, S) never came; records below it may exist."""
 
 
@@ -40,20 +56,20 @@ class StartPayload:
 class TopicPayload:
     """Payload of a TOPIC row: the topic as it is from here on; see `values.Topic`."""
 
-    name: str
+    name: Name
     incarnation: Id
-    partitions: int
+    partitions: Partitions
     owner: Id
-    epoch: int
-    version: int
-    configs: Mapping[str, str] = field(default_factory=dict)
+    epoch: Epoch
+    version: Version
+    configs: Annotated[Mapping[Name, Name], MaxLen(CONFIGS_MAX)] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletedPayload:
     """Payload of a TOPIC_DELETED row."""
 
-    name: str
+    name: Name
     incarnation: Id
     yielded: bool = False
     """Nobody deleted the topic: it was empty and made room here for another incarnation of its name. No tombstone is
@@ -77,12 +93,12 @@ class PositionPayload:
     """Payload of a POSITION row; `commit` None: the position is forgotten."""
 
     link: Id
-    shard: int
-    slice: int
-    commit: int | None
+    shard: ShardNumber
+    slice: Slice
+    commit: Commit | None
     epoch_id: Id
-    run_epoch: int
-    run_counter: int
+    run_epoch: Counter
+    run_counter: Counter
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +106,10 @@ class BehindPayload:
     """Payload of a BEHIND row. `reason` None: the partition is no longer behind."""
 
     link: Id
-    topic: str
+    topic: Name
     incarnation: Id
-    partition: int
-    end: int
+    partition: Partition
+    end: Offset
     reason: str | None
     noted_at: int
     refused_in: tuple[int, int] | None = None
@@ -142,7 +158,9 @@ def decode_start(data: bytes | memoryview) -> StartPayload:
     Raises:
         CorruptBatch: these bytes are no such payload, or have a version that this program does not know.
     """
-    return _decode(data, Kind.START, _START)
+    found = _decode(data, Kind.START, _START)
+    check_history(found.history, found.log_end)
+    return found
 
 
 def decode_topic(data: bytes | memoryview) -> TopicPayload:

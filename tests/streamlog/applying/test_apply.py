@@ -571,7 +571,8 @@ def test_a_name_that_is_illegal_here_is_behind() -> None:
     f = frame(a, B, slice_of("ships"), 0)
     payload = payloads.decode_topic(f.rows[0].batch)
     long = f.rows[0]._replace(batch=payloads.encode(replace(payload, name="x" * 300)))
-    answer = applied(b, replace(f, rows=[long, f.rows[1]]))[0]
+    names = {topic.number: FrameTopic(topic.incarnation, "x" * 300)}
+    answer = applied(b, replace(f, rows=[long, f.rows[1]], topics=names))[0]
     assert answer.position == a.announced.end
     assert [note.reason for note in b.announced.state.behind(LINK)] == ["name"]
 

@@ -18,18 +18,19 @@ from fairlead.streamlog.objects import format
 from fairlead.streamlog.values import GrantRun
 
 NATURAL = st.integers(0, 2**53)
-REPAIRS = st.none() | st.builds(Repair, NATURAL, NATURAL, NATURAL, st.booleans(), NATURAL)
+NUMBERS = st.integers(0, 2**32 - 2)
+REPAIRS = st.none() | st.builds(Repair, NUMBERS, st.integers(0, 4095), NATURAL, st.booleans(), NATURAL)
 FRAMES = st.builds(
     Frame,
     link=IDS,
     run=st.builds(GrantRun, NATURAL, NATURAL),
     source=IDS,
-    shard=NATURAL,
+    shard=st.integers(0, 255),
     slice=st.integers(0, 15),
     from_commit=st.integers(0, 1000),
     to_commit=st.integers(1000, 2**53),
     epoch_id=IDS,
-    topics=st.dictionaries(st.integers(0, 2**32 - 1), st.builds(FrameTopic, IDS, st.text(max_size=20)), max_size=4),
+    topics=st.dictionaries(NUMBERS, st.builds(FrameTopic, IDS, st.text(max_size=20)), max_size=4),
     rows=st.lists(any_row(), max_size=8),
     repair=REPAIRS,
     link_created_at=st.none() | NATURAL,

@@ -25,19 +25,19 @@ from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.values import GrantRun
 
-BARE = Frame(b"\xab" * 16, GrantRun(0, 2**63), b"s" * 16, 0, 15, 10, 2**53, b"e" * 16, {}, [])
+BARE = Frame(b"\xab" * 16, GrantRun(0, 2**63 - 1), b"s" * 16, 0, 15, 10, 2**53, b"e" * 16, {}, [])
 TEXT_BARE = (
-    '{"v":1,"link":"' + "ab" * 16 + '","run":[0,9223372036854775808],"source":"' + "73" * 16 + '",'
+    '{"v":1,"link":"' + "ab" * 16 + '","run":[0,9223372036854775807],"source":"' + "73" * 16 + '",'
     '"shard":0,"slice":15,"from":10,"to":9007199254740992,"epoch_id":"' + "65" * 16 + '",'
     '"topics":[],"repair":null,"created_at":null,"rows":0,"batch_bytes":0}'
 )
-TOPICS = {5: FrameTopic(b"i" * 16, 'flöte 船 \U0001f6a2 "\\/\n\x01'), 2**32 - 1: FrameTopic(bytes(16), "")}
+TOPICS = {5: FrameTopic(b"i" * 16, 'flöte 船 \U0001f6a2 "\\/\n\x01'), 2**32 - 2: FrameTopic(bytes(16), "")}
 FULL = replace(BARE, topics=TOPICS, repair=Repair(21, 0, 11, True, 7), link_created_at=1_700_000_000_000)
 TEXT_FULL = (
     TEXT_BARE.replace(
         '"topics":[]',
         '"topics":[[5,"' + "69" * 16 + '","fl\\u00f6te \\u8239 \\ud83d\\udea2 \\"\\\\/\\n\\u0001"],'
-        '[4294967295,"' + "00" * 16 + '",""]]',
+        '[4294967294,"' + "00" * 16 + '",""]]',
     )
     .replace('"repair":null', '"repair":[21,0,11,true,7]')
     .replace('"created_at":null', '"created_at":1700000000000')
@@ -101,6 +101,16 @@ def test_what_is_no_object_is_refused(data: bytes) -> None:
     "changes",
     [
         {"slice": 16},
+        {"shard": 256},
+        {"to": 2**62},
+        {"run": [0, 2**63]},
+        {"topics": [[2**32 - 1, "69" * 16, "t"]]},
+        {"topics": [[5, "69" * 16, "x" * 1001]]},
+        {"created_at": 2**62},
+        {"repair": [2**32 - 1, 2, 3, True, 5]},
+        {"repair": [1, 4096, 3, True, 5]},
+        {"repair": [1, 2, 2**62, True, 5]},
+        {"repair": [1, 2, 3, True, 2**62]},
         {"from": 2**53 + 1},
         {"run": []},
         {"run": [1, 2, 3]},

@@ -152,7 +152,7 @@ def stored(log: ShardLog) -> dict[tuple[int, int], list[tuple[int, int]]]:
         log.announced.storage, log.announced.objects(0, log.announced.end), dict.fromkeys(range(16), 0)
     ):
         for row in part.columns.rows():
-            if row.kind == Kind.BATCH and log.announced.state.has_topic(row.topic):
+            if row.kind == Kind.BATCH and log.announced.state.partition_count(row.topic):
                 found.setdefault((row.topic, row.partition), []).append((row.base_offset, row.last_offset))
     return found
 

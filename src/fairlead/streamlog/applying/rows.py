@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead.model.errors import CorruptBatch
+from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.protocol.batch import check_stored, crc_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.applying.topics import TopicRows
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
@@ -49,22 +51,33 @@ class FrameRows:
     def overlapping(self) -> Iterator[RowKey]:
         """Keys of batches that this log seems to hold already, to be compared with what is stored."""
         for row in self._frame.rows:
-            if row.kind == Kind.BATCH:
+            if row.kind == Kind.BATCH and are_offsets(row.base_offset, row.last_offset):
                 topic = self._draft.state.by_incarnation(self._named(row).incarnation)
                 if topic is not None and row.last_offset < self._draft.state.partition(topic.number, row.partition).end:
                     yield topic.number, row.partition, row.base_offset
 
     def apply(self, row: Row) -> None:
-        """Apply one row; a kind that is not replicated is passed over."""
+        """Apply one row.
+
+        Raises:
+            CorruptBatch: rows of its kind are not applied. The frame is refused, since the position would pass the row.
+        """
         if row.kind == Kind.TOPIC:
             self._topics.topic(self._named(row), row)
         elif row.kind == Kind.TOPIC_DELETED:
             self._topics.topic_deleted(self._named(row), row)
         elif row.kind in {Kind.BATCH, Kind.START}:
             self._data(row)
+        else:
+            raise CorruptBatch(
+                f"frame of link {self._frame.link.hex()}: this version applies no rows of kind {row.kind}; "
+                "is the source a newer version? then upgrade this cluster"
+            )
 
     def _data(self, row: Row) -> None:
         named = self._named(row)
+        if not 0 <= row.partition < PARTITIONS_PER_TOPIC_MAX:
+            raise CorruptBatch(f"frame of link {self._frame.link.hex()}: no topic has a partition {row.partition}")
         if self._draft.state.tombstone(named.incarnation) is not None:
             return
         note = self.notes.of(named.incarnation, row.partition)
@@ -84,7 +97,9 @@ class FrameRows:
 
     def _batch(self, named: FrameTopic, topic: Topic, row: Row) -> None:
         state = self._draft.state.partition(topic.number, row.partition)
-        if row.last_offset < state.end:
+        if not (are_offsets(row.base_offset, row.last_offset) and 0 <= row.epoch <= EPOCH_MAX):
+            self.notes.note_behind(named, row.partition, state.end, "crc")
+        elif row.last_offset < state.end:
             self._already_here(named, topic, row, state)
         elif row.previous_end > state.end:
             self.notes.note_behind(named, row.partition, state.end, "gap")
@@ -154,12 +169,13 @@ class FrameRows:
 
     def _start_payload(self, named: FrameTopic, topic: Topic, row: Row) -> StartPayload | None:
         try:
-            return payloads.decode_start(row.batch)
+            if 0 <= row.base_offset <= OFFSET_MAX:
+                return payloads.decode_start(row.batch)
         except CorruptBatch:
-            self.notes.note_behind(
-                named, row.partition, self._draft.state.partition(topic.number, row.partition).end, "crc"
-            )
-            return None
+            pass
+        end = self._draft.state.partition(topic.number, row.partition).end
+        self.notes.note_behind(named, row.partition, end, "crc")
+        return None
 
     def _after_link_began(self, row: Row) -> bool:
         """Whether what expired was appended after the link was made: then it is a gap, not where the link starts."""
@@ -201,9 +217,10 @@ def _held_records(row: Row) -> bool:
 
 def _holds_together(row: Row) -> bool:
     try:
-        return check_stored(row.batch, row.base_offset, row.last_offset).leader_epoch == row.epoch
+        header = check_stored(row.batch, row.base_offset, row.last_offset)
     except CorruptBatch:
         return False
+    return (header.leader_epoch, header.max_timestamp) == (row.epoch, row.max_timestamp)
 
 
 def _epoch_before(payload: StartPayload, offset: int) -> int:

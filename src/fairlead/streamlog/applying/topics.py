@@ -13,8 +13,9 @@ in the note.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fairlead.model.errors import CorruptBatch, InvalidName
-from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.notes import LinkNotes
@@ -62,15 +63,17 @@ class TopicRows:
             payload = payloads.decode_topic(row.batch)
         except CorruptBatch:
             payload = None
-        if payload is None or payload.incarnation != named.incarnation or not _sound(payload):
+        if payload is None or (payload.incarnation, payload.name) != (named.incarnation, named.name):
             self._notes.note_behind(named, 0, 0, "crc")
             return None
         return payload
 
     def _newer(self, known: Topic, payload: TopicPayload, row: Row) -> None:
-        """Apply a later TOPIC row of an incarnation that is here; its partitions never become fewer."""
+        """Apply a later TOPIC row of an incarnation that is here; its partitions never become fewer, and it keeps its
+        name, since another topic may have the one that the row says."""
         if payload.version > known.version and payload.partitions >= known.partitions:
-            put_topic(self._draft, topic_of(known.number, payload), self._origin(row), self._frame.source)
+            newer = replace(topic_of(known.number, payload), name=known.name)
+            put_topic(self._draft, newer, self._origin(row), self._frame.source)
             self._set_aside_new_partitions(known, payload)
 
     def _set_aside_new_partitions(self, known: Topic, payload: TopicPayload) -> None:
@@ -135,10 +138,6 @@ class TopicRows:
 
     def _origin(self, row: Row) -> bytes:
         return row.origin or self._frame.source
-
-
-def _sound(payload: TopicPayload) -> bool:
-    return 1 <= payload.partitions <= PARTITIONS_PER_TOPIC_MAX
 
 
 def _nameable(name: str) -> bool:

@@ -21,11 +21,11 @@ import crc32c
 from typing_extensions import Buffer
 
 from fairlead.model.errors import CorruptBatch, Damaged
-from fairlead.model.names import SLICES
 from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format, layout
 from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.ranges import Commit, Counter, Millis, Name, Number, ShardNumber, Slice
 from fairlead.streamlog.values import GrantRun
 
 FRAME_VERSION: Final = 1
@@ -37,16 +37,16 @@ class _Header:
     """What stands in a frame's header, under these names and in this order."""
 
     link: Id
-    run: tuple[Natural, Natural]
+    run: tuple[Counter, Counter]
     source: Id
-    shard: Natural
-    slice: Natural
-    from_: Natural
-    to: Natural
+    shard: ShardNumber
+    slice: Slice
+    from_: Commit
+    to: Commit
     epoch_id: Id
-    topics: tuple[tuple[Natural, Id, str], ...]
+    topics: tuple[tuple[Number, Id, Name], ...]
     repair: Annotated[Repair, AS_ARRAY] | None
-    created_at: Natural | None
+    created_at: Millis | None
     rows: Natural
     batch_bytes: Natural
 
@@ -162,8 +162,8 @@ def _peek(view: memoryview) -> tuple[_Header, int]:
         if start > view.nbytes:
             raise ValueError("cut short")
         head = _HEADER.read(bytes(view[_START.size : start]))
-        if head.slice >= SLICES or head.from_ > head.to:
-            raise ValueError("slice or commits out of range")
+        if head.from_ > head.to:
+            raise ValueError("its commits go backwards")
     except OtherVersion as error:
         why = f"of version {error.version!r}; this program knows version {FRAME_VERSION}"
         raise CorruptBatch(f"frame {why}") from error

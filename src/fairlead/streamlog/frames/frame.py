@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairlead.model.strict_json import Natural
+from fairlead.streamlog.ranges import Commit, Number, Offset, Partition
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import GrantRun
 
@@ -26,14 +26,14 @@ class FrameTopic:
 class Repair:
     """Marks a frame that brings one partition that was behind; such a frame moves no position."""
 
-    number: Natural
-    partition: Natural
-    read_to: Natural
+    number: Number
+    partition: Partition
+    read_to: Commit
     """Commits below this one have been read for the partition; the note is cleared only if this commit is not before
     the slice's recorded position."""
     last: bool
     """No further rows of this repair follow."""
-    end: Natural = 0
+    end: Offset = 0
     """Where the partition's log ends after the rows of this repair so far. The note is cleared only if the replica has
     come that far, so that the loss of a frame on the way is noticed. 0: not known."""
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from fairlead.model.errors import CorruptBatch
 from fairlead.protocol.batch import NO_PRODUCER, PRODUCER_END, producer_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.payloads import History
+from fairlead.streamlog.ranges import EPOCH_MAX, are_offsets, check_partition, check_topic_number
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch, ProducerState
 from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, PartitionState, Topic
@@ -47,7 +49,7 @@ class Target(Protocol):
 
     stream_id: bytes
 
-    def has_topic(self, number: int) -> bool: ...
+    def partition_count(self, number: int) -> int: ...
     def topic(self, number: int) -> Topic | None: ...
     def owner(self, number: int) -> bytes | None: ...
     def partition(self, number: int, partition: int) -> PartitionState: ...
@@ -72,27 +74,41 @@ def replay(target: Target, row: Row) -> None:
     Rows of an unknown topic do nothing: its tombstone came later in the log, and merging has dropped its create row.
 
     Raises:
-        CorruptBatch: a control row's payload cannot be read.
+        CorruptBatch: a control row's payload cannot be read, or the state cannot take what the row says.
     """
     target.put_time(row.appended_at)
     if row.kind == Kind.BATCH:
         _batch(target, row)
-    else:
+    elif row.kind in _CONTROL:
         _CONTROL[row.kind](target, row)
+    else:
+        raise CorruptBatch(f"row of kind {row.kind}, which this program does not know")
 
 
 def _batch(target: Target, row: Row) -> None:
     number, partition = row.topic, row.partition
-    owner = target.owner(number)
-    if owner is None:
+    if not _has_partition(target, row):
         return
-    target.put_partition(number, partition, appended(target.partition(number, partition), row))
-    if owner == target.stream_id and row.batch:
+    target.put_partition(number, partition, _appended(target.partition(number, partition), row))
+    if row.batch and target.owner(number) == target.stream_id:
         _note_producer(target, row)
 
 
-def appended(state: PartitionState, row: Row) -> PartitionState:
-    """The partition once a BATCH row stands at its end."""
+def _has_partition(target: Target, row: Row) -> bool:
+    """Whether the row's topic is known.
+
+    Raises:
+        CorruptBatch: it is, and it has no such partition: one state would keep the row's effect and another lose it.
+    """
+    count = target.partition_count(row.topic)
+    if count and not 0 <= row.partition < count:
+        raise CorruptBatch(f"row of partition {row.partition} of topic {row.topic}, which has {count}")
+    return count > 0
+
+
+def _appended(state: PartitionState, row: Row) -> PartitionState:
+    if not are_offsets(row.base_offset, row.last_offset) or not 0 <= row.epoch <= EPOCH_MAX:
+        raise CorruptBatch(f"batch of epoch {row.epoch} at offsets {row.base_offset} to {row.last_offset}")
     end = row.last_offset + 1
     if row.epoch <= state.epoch:
         return PartitionState(state.start, end, state.epoch, state.history)
@@ -115,7 +131,7 @@ def last_sequence(first: int, count: int) -> int:
 
 
 def _start(target: Target, row: Row) -> None:
-    if not target.has_topic(row.topic):
+    if not _has_partition(target, row):
         return
     payload = payloads.decode_start(row.batch)
     state = target.partition(row.topic, row.partition)
@@ -128,6 +144,7 @@ def _start(target: Target, row: Row) -> None:
         target.put_gap(row.topic, row.partition, _gap(target, row, payload.gap_from, payload.reason))
     else:
         first = max(state.start, start)
+    check_partition(start, end, history)
     target.put_partition(row.topic, row.partition, PartitionState(first, end, epoch, history))
 
 
@@ -145,6 +162,7 @@ def _gap(target: Target, row: Row, gap_from: int, reason: str) -> Gap:
 
 def _topic(target: Target, row: Row) -> None:
     payload = payloads.decode_topic(row.batch)
+    check_topic_number(row.topic)
     target.put_topic(topic_of(row.topic, payload))
 
 
@@ -164,13 +182,14 @@ def topic_of(number: int, payload: payloads.TopicPayload) -> Topic:
 
 def _topic_deleted(target: Target, row: Row) -> None:
     payload = payloads.decode_topic_deleted(row.batch)
+    check_topic_number(row.topic)
     tombstone = Tombstone(row.topic, payload.name, row.appended_at)
     target.remove_topic(payload.incarnation, tombstone, remember=not payload.yielded)
 
 
 def _cursor(target: Target, row: Row) -> None:
     payload = payloads.decode_cursor(row.batch)
-    if not target.has_topic(row.topic):
+    if not _has_partition(target, row):
         return
     cursor = None
     if payload.offset is not None:

@@ -45,10 +45,11 @@ class Overlay:
         slice = slice_of_number(number)
         self._counters[slice] = max(self._counter(slice), counter_of_number(number) + 1)
 
-    def has_topic(self, number: int) -> bool:
+    def partition_count(self, number: int) -> int:
         if number in self._topics:
-            return self._topics[number] is not _GONE
-        return self._state.has_topic(number)
+            topic = self._topics[number]
+            return 0 if topic is _GONE else topic.partitions
+        return self._state.partition_count(number)
 
     def topic(self, number: int) -> Topic | None:
         if number not in self._topics:

@@ -50,9 +50,9 @@ class ShardState:
 
     # Topics
 
-    def has_topic(self, number: int) -> bool:
-        """Whether a topic has that number now."""
-        return number in self.topic_table
+    def partition_count(self, number: int) -> int:
+        """How many partitions the topic has; 0 if there is no such topic."""
+        return self.topic_table.partition_count(number)
 
     def topic(self, number: int) -> Topic | None:
         """The topic with that number."""

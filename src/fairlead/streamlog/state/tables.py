@@ -86,6 +86,10 @@ class TopicTable:
     def __contains__(self, number: int) -> bool:
         return 0 <= number < len(self.slot) and self.slot[number] != _NO_SLOT
 
+    def partition_count(self, number: int) -> int:
+        """How many partitions the topic has; 0 if there is no such topic."""
+        return self.count[number] if number in self else 0
+
     def numbers(self) -> Iterator[int]:
         """The numbers in use, in order. Topics may come and go meanwhile."""
         for number in range(len(self.slot)):

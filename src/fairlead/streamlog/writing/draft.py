@@ -103,6 +103,7 @@ class Draft:
 
         Raises:
             StorageFull: the disk's reserve is reached.
+            CorruptBatch: replaying the row would fail, so it must not become durable.
         """
         self.room_for_batches()
         before = self.state.partition(number, partition)
@@ -141,6 +142,7 @@ class Draft:
 
         Raises:
             InvalidValue: its payload is larger than a control row may be.
+            CorruptBatch: replaying the row would fail, so it must not become durable.
         """
         data = payloads.encode(payload)
         if len(data) > CONTROL_ROW_BYTES_MAX:
@@ -170,11 +172,12 @@ class Draft:
         return row
 
     def _add(self, row: Row) -> None:
-        effects.replay(self.state, row)
         if row.kind == Kind.BATCH:
             self.batch_bytes += len(row.batch)
             self._batches_at.setdefault((row.topic, row.partition), []).append(len(self.rows))
+        # First of all, so that a row whose effect fails is taken back with what it had changed.
         self.rows.append(row)
+        effects.replay(self.state, row)
 
     def stored_at(self, number: int, partition: int, offset: int) -> StoredBatch | None:
         """The batch that holds an offset below the partition's end, in this commit or before it; None in a gap.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fairlead.model.errors import NotOwner, OutOfOrderSequence, StaleProducerEpoch
+from fairlead.model.errors import InvalidValue, NotOwner, OutOfOrderSequence, StaleProducerEpoch
 from fairlead.protocol.batch import BatchHeader, CheckedBatch, set_offset
+from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.state.effects import last_sequence
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.values import topic_with
@@ -37,6 +38,7 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
         UnknownTopic, UnknownPartition
         NotOwner: another stream gives the offsets of this topic.
         OutOfOrderSequence, StaleProducerEpoch: see the module.
+        InvalidValue: the partition has no offset left.
         StorageFull: the disk's reserve is reached.
     """
     epoch = _check_owner(draft, number, partition)
@@ -50,6 +52,8 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
                 return ProduceResult(duplicate_at, state.start, draft.now_ms, True)
     base = state.end
     last = base + header.last_offset_delta
+    if last >= OFFSET_MAX:
+        raise InvalidValue(f"topic {number}, partition {partition}: its offsets are used up; produce to another topic")
     data = set_offset(batch.data, base, epoch)
     draft.add_batch(number, partition, base, last, epoch, draft.stream_id, None, header.max_timestamp, data)
     return ProduceResult(base, state.start, draft.now_ms, False)
