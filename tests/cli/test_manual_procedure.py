@@ -1,4 +1,4 @@
-"""The manual set-up of the original's handbook, as the script in `examples/` has it."""
+"""The manual set-up of the original's handbook: its own lines, as the script in `examples/` has them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.scripts import install_scripts
 from tests.support.sites import Site, sites
 from tests.support.waiting import wait_until
 
@@ -16,10 +17,10 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "manual-procedure.sh"
 
 
 def run_script(folder: Path, source: str, replica: str) -> str:
-    """Run it with the `fairlead` of this Python first in the path."""
+    """Run it with the commands of this Python first in the path."""
     environment = {
         **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{install_scripts(folder / 'bin')}:{os.environ['PATH']}",
         "FAIRLEAD_CLUSTERS": str(folder / "clusters.toml"),
     }
     done = subprocess.run(

@@ -1,4 +1,7 @@
-"""The entry point of the command `fairlead`; what takes time to import comes after Ctrl-C has been taken care of."""
+"""The entry points of `fairlead`, and of `maprcli` and `mapr`, the original's names of two of its commands.
+
+What takes time to import comes after Ctrl-C has been taken care of.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,28 @@ from fairlead.process.interrupts import INTERRUPTED, end_at_once, interruptible
 
 
 def main() -> None:
+    """`fairlead …`."""
+    _run("FAIRLEAD")
+
+
+def maprcli() -> None:
+    """`maprcli stream …`."""
+    _run("MAPRCLI")
+
+
+def mapr() -> None:
+    """`mapr copystream …`."""
+    _run("MAPR")
+
+
+def _run(program: str) -> None:
     """Run the command line that this process was started with."""
     end_at_once()
-    from fairlead.cli.program import run
+    from fairlead.cli import program as programs
 
     try:
         with interruptible():
-            code = run(sys.argv[1:])
+            code = programs.run(sys.argv[1:], getattr(programs, program))
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`fairlead`: the command tree, its options in the original's style, and one line for every error.
+"""`fairlead`, `maprcli` and `mapr`: the tree of commands, its options in the original's style, a line for each error.
 
 Of the tree only the command is made that a command line names: to import and make all of them takes longer than most
 commands do.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -18,7 +19,7 @@ import typer
 from fairlead import __version__
 from fairlead.cli.argv import normalise
 from fairlead.cli.output import print_error, print_json
-from fairlead.model.errors import FairleadError
+from fairlead.model.errors import BadRequest, FairleadError
 from fairlead.process.interrupts import INTERRUPTED, Interrupted
 
 # The classes of usage errors have no public name in Typer, which brings its own copy of click.
@@ -52,12 +53,32 @@ First steps:
 
 `fairlead --help` lists all commands, `fairlead COMMAND --help` explains one."""
 
+_OF_THE_ORIGINAL = """{}, as the original has it, run by Fairlead.
+
+The other commands of the original are not here. `fairlead --help` lists all of Fairlead's,
+`{} --help` explains these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A name that command lines begin with."""
+
+    name: str
+    commands: tuple[str, ...]
+    """Those of `COMMANDS` that it has."""
+    short_help: str
+
+
+FAIRLEAD: Final = Program("fairlead", tuple(COMMANDS), _SHORT_HELP)
+MAPRCLI: Final = Program("maprcli", ("stream",), _OF_THE_ORIGINAL.format("`maprcli stream …`", "maprcli stream"))
+MAPR: Final = Program("mapr", ("copystream",), _OF_THE_ORIGINAL.format("`mapr copystream`", "mapr copystream"))
+
 _NO_HELP: Final[Mapping[str, Any]] = {"help": False}
 """Typer imports pydantic for an option without a value; `--help`, which every command has, is given one."""
 
 
-def tree(names: Iterable[str] = tuple(COMMANDS)) -> Any:
-    """The command `fairlead` with these commands below it."""
+def tree(program: Program = FAIRLEAD, names: Iterable[str] = tuple(COMMANDS)) -> Any:
+    """The program with these commands below it."""
     defaults = {**_NO_HELP, **dict.fromkeys(COMMANDS, _NO_HELP)}
     app = typer.Typer(
         add_completion=False,
@@ -65,7 +86,7 @@ def tree(names: Iterable[str] = tuple(COMMANDS)) -> Any:
         rich_markup_mode="rich",
         context_settings={"default_map": defaults},
     )
-    app.callback(invoke_without_command=True)(_root)
+    app.callback(invoke_without_command=True, help=program.short_help.partition("\n")[0])(_root(program))
     for name in names:
         module, _, attribute = COMMANDS[name].partition(":")
         found = getattr(import_module(module), attribute)
@@ -76,13 +97,22 @@ def tree(names: Iterable[str] = tuple(COMMANDS)) -> Any:
     return typer.main.get_command(app)
 
 
-def _needed(arguments: Sequence[str]) -> Iterable[str]:
-    """The commands that must be known for this command line: the one that it names, or all, to show or to compare."""
+def _needed(program: Program, arguments: Sequence[str]) -> Iterable[str]:
+    """The commands that must be known for this command line: the one that it names, or all, to show or to compare.
+
+    Raises:
+        BadRequest: a command of the original that is not ours.
+    """
     word = next((each for each in arguments if not each.startswith("-")), "")
-    if word in COMMANDS:
+    if word in program.commands:
         return [word]
+    if word and program is not FAIRLEAD:
+        raise BadRequest(
+            f"{program.name} {word}: of the original's commands Fairlead has `maprcli stream …` and `mapr copystream`; "
+            "`fairlead --help` lists its own"
+        )
     asks = word != "" or any(each.lstrip("-").lower() == "help" for each in arguments)
-    return COMMANDS if asks else ()
+    return program.commands if asks else ()
 
 
 def _version(wanted: bool) -> None:
@@ -91,23 +121,25 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="show the version")
-    ] = False,
-) -> None:
-    """Fairlead: Kafka topics in streams, replicated between sites with their offsets kept."""
-    if context.invoked_subcommand is None:
-        print(_SHORT_HELP)
+def _root(program: Program) -> Callable[..., None]:
+    def root(
+        context: typer.Context,
+        version: Annotated[
+            bool, typer.Option("--version", callback=_version, is_eager=True, help="show the version")
+        ] = False,
+    ) -> None:
+        if context.invoked_subcommand is None:
+            print(program.short_help)
+
+    return root
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], program: Program = FAIRLEAD) -> int:
     """Run one command line and answer its exit code; every error is one line on standard error."""
     try:
-        command = tree(_needed(arguments))
+        command = tree(program, _needed(program, arguments))
         arguments = normalise(arguments, command)
-        code = int(command(args=list(arguments), prog_name="fairlead", standalone_mode=False) or 0)
+        code = int(command(args=list(arguments), prog_name=program.name, standalone_mode=False) or 0)
         sys.stdout.flush()
         return code
     except FairleadError as error:
