@@ -60,7 +60,7 @@ class FakeServer(RecordsClient):
     def put(self, name: str, rows: Sequence[Row], first: int | None = None, end: int | None = None) -> None:
         first = rows[0].commit if first is None else first
         end = rows[-1].commit + 1 if end is None else end
-        self.storage.put_if_absent(name, encode(rows, object_kind="segment", first=first, end=end))
+        self.storage.put_if_absent(name, encode(rows, name=name, object_kind="segment", first=first, end=end))
         self.found.append(LogObject(name, first, end, True))
 
     def merge(self, name: str, rows: Sequence[Row]) -> None:

@@ -33,13 +33,17 @@ def _check_identity(storage: ReadOnlyLocalStorage) -> list[str]:
     """The cluster's own description: without it the server does not start."""
     from fairlead.model.errors import Damaged
     from fairlead.storage import identity, names
+    from fairlead.streamlog.objects import manifest as manifests
 
     if storage.size(names.CLUSTER) is None:
         if next(iter(storage.list(f"{names.META}/")), None) is None:
             raise InvalidValue(f"{storage.root} is not the data directory of a cluster: it has no {names.CLUSTER}")
         return [f"{names.CLUSTER}: missing"]
     try:
-        identity.decode(storage.get(names.CLUSTER))
+        found = identity.decode(storage.get(names.CLUSTER))
+        own = manifests.newest(storage, names.META)
     except Damaged as error:
         return [f"{error.name}: {error.why}"]
+    if own is not None and own.log != found.id:
+        return [f"{names.CLUSTER}: says that this is {found.id.hex()}, and {names.META}/ is of {own.log.hex()}"]
     return []

@@ -34,6 +34,7 @@ from fairlead.model.settings import Settings
 from fairlead.storage import identity, names
 from fairlead.storage.identity import Identity
 from fairlead.storage.interface import Put, Storage
+from fairlead.streamlog.objects import manifest as manifests
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
@@ -51,23 +52,38 @@ def identify(storage: Storage, name: str, randomness: Randomness) -> bytes:
 
     Raises:
         BadRequest: the storage is another cluster's, or of a version that this program does not know.
-        Damaged: the description is damaged, or is missing although there is a cluster.
+        Damaged: the description is damaged or another's, or is missing although there is a cluster; or the cluster's
+            own log is missing.
     """
+    own_log = manifests.newest(storage, names.META)
+    held = None if own_log is None else own_log.log
     if storage.size(names.CLUSTER) is None:
-        _make_identity(storage, identity.encode(Identity(check_cluster_name(name), randomness.id16())))
+        _make_identity(storage, identity.encode(Identity(check_cluster_name(name), randomness.id16())), held)
     found = identity.decode(storage.get(names.CLUSTER))
     if found.name != name:
         owner = found.name
         raise BadRequest(f"the data directory belongs to cluster {owner}, not {name}; start it with --name {owner}")
+    if held is None:
+        _check_new(storage)
+    elif held != found.id:
+        raise Damaged(names.CLUSTER, f"says that this is {found.id.hex()}, and {names.META}/ is of {held.hex()}")
     return found.id
 
 
-def _make_identity(storage: Storage, fresh: bytes) -> None:
+def _check_new(storage: Storage) -> None:
+    """The cluster's own log knows every stream before its first object is there."""
+    if next(iter(storage.list(names.META + "/")), None) is None:
+        for stream in storage.list(names.STREAMS + "/"):
+            raise Damaged(names.META, f"the cluster's own log is missing, and streams are there ({stream})")
+
+
+def _make_identity(storage: Storage, fresh: bytes, held: bytes | None) -> None:
     """It is put before anything else is: where other objects are, it was lost, and with another id the links of other
-    clusters would lead to nowhere."""
+    clusters would lead to nowhere. `held`: the id in the cluster's own log."""
     for prefix in (names.META, names.STREAMS):
         for there in storage.list(prefix + "/"):
-            raise Damaged(names.CLUSTER, f"the description of the cluster is missing, and {there} is there")
+            whose = "" if held is None else f"; it was that of {held.hex()}"
+            raise Damaged(names.CLUSTER, f"the description of the cluster is missing, and {there} is there{whose}")
     if storage.put_if_absent(names.CLUSTER, fresh) is Put.UNKNOWN:
         storage.put_if_absent(names.CLUSTER, fresh)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from fairlead.model.errors import CorruptBatch, Damaged, FairleadError
 from fairlead.protocol.batch import check_stored
@@ -11,10 +12,10 @@ from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.merging.garbage import unreferenced
-from fairlead.streamlog.objects import checkpoint, format, opening
+from fairlead.streamlog.objects import checkpoint, claim, format, opening
 from fairlead.streamlog.objects import manifest as manifests
 from fairlead.streamlog.objects.columns import Columns
-from fairlead.streamlog.objects.manifest import Manifest
+from fairlead.streamlog.objects.manifest import CheckpointEntry, Manifest, SegmentEntry
 from fairlead.streamlog.rows import Kind, Row
 
 
@@ -47,8 +48,16 @@ def fsck(storage: Storage, checked: Checked | None = None) -> Iterator[Problem]:
     own description is not looked at here.
     """
     checked = checked or Checked()
+    yield from _check_meta(storage)
     for prefix in prefixes(storage):
         yield from _check_log(storage, prefix, checked)
+
+
+def _check_meta(storage: Storage) -> Iterator[Problem]:
+    """A stream is in the cluster's own log before its first object is there."""
+    own, stream = (next(iter(storage.list(kind + "/")), None) for kind in (names.META, names.STREAMS))
+    if own is None and stream is not None:
+        yield Problem(names.META, f"the cluster's own log is missing, and streams are there ({stream})")
 
 
 def prefixes(storage: Storage) -> list[str]:
@@ -63,47 +72,60 @@ def _check_log(storage: Storage, prefix: str, checked: Checked) -> Iterator[Prob
     except FairleadError as error:
         yield _problem(prefix, error)
         return
+    for doubt in opening.doubts(storage, prefix, manifest):
+        yield _problem(doubt.name, doubt)
     if manifest is None:
         return
     checked.objects += 1
     checked.left_over += len(unreferenced(storage, manifest))
-    yield from _check_epochs(storage, manifest)
-    yield from _check_end(storage, manifest)
-    for name in _names(storage, manifest):
-        checked.objects += 1
-        yield from _check_rows(storage, name, checked)
+    yield from _check_claims(storage, manifest)
+    for segment in manifest.segments:
+        yield from _check_rows(storage, segment.name, checked, partial(_other_than, segment))
+    for number in _commits(storage, manifest):
+        epoch_id = manifest.epoch_id(number)
+        yield from _check_rows(storage, manifest.commit_name(number), checked, partial(_of_another_epoch, epoch_id))
     if manifest.checkpoint is not None:
         checked.objects += 1
-        yield from _check_checkpoint(storage, manifest.checkpoint.name, checked)
+        yield from _check_checkpoint(storage, manifest.checkpoint, checked)
 
 
-def _check_epochs(storage: Storage, manifest: Manifest) -> Iterator[Problem]:
-    for epoch in manifest.epochs:
-        name = names.epoch(manifest.prefix, epoch.number)
-        if storage.size(name) is None:
-            yield Problem(name, "the claim of a writer epoch is missing")
+def _check_claims(storage: Storage, manifest: Manifest) -> Iterator[Problem]:
+    """Every claim that is there, and those of the epochs that the manifest names. None is needed to open the log."""
+    expected = {names.epoch(manifest.prefix, epoch.number): epoch.id for epoch in manifest.epochs}
+    for name in sorted({*expected, *storage.list(names.epochs_of(manifest.prefix))}):
+        try:
+            found = claim.decode(storage.get(name), name)
+        except FairleadError as error:
+            yield _problem(name, error)
+            continue
+        if (expected.get(name, found.id), manifest.log) != (found.id, found.log):
+            yield Problem(name, "is the claim of another epoch of this number, or of another log")
 
 
-def _check_end(storage: Storage, manifest: Manifest) -> Iterator[Problem]:
-    try:
-        opening.end_of(storage, manifest)
-    except Damaged as error:
-        yield _problem(error.name, error)
-
-
-def _names(storage: Storage, manifest: Manifest) -> Iterator[str]:
-    """All objects of rows that count, including those that the last writer wrote after its manifest."""
-    yield from (segment.name for segment in manifest.segments)
+def _commits(storage: Storage, manifest: Manifest) -> Iterator[int]:
+    """Commits that count, including those that the last writer wrote after its manifest."""
     last = manifest.epochs[-1]
     end = max(last.first, manifest.merged_end)
-    for number in range(manifest.merged_end, end):
-        yield manifest.commit_name(number)
+    yield from range(manifest.merged_end, end)
     while storage.size(names.commit(manifest.prefix, last.number, end)) is not None:
-        yield names.commit(manifest.prefix, last.number, end)
+        yield end
         end += 1
 
 
-def _check_rows(storage: Storage, name: str, checked: Checked) -> Iterator[Problem]:
+def _other_than(entry: SegmentEntry, columns: Columns) -> str:
+    """What is otherwise in a segment than the manifest says; empty if nothing."""
+    expected = (entry.first, entry.end, entry.rows)
+    found = (columns.first, columns.end, len(columns))
+    return "" if found == expected else f"has (first commit, end, rows) {found}, and its manifest says {expected}"
+
+
+def _of_another_epoch(epoch_id: bytes, columns: Columns) -> str:
+    same = columns.epoch_id == epoch_id
+    return "" if same else "was written in another epoch of this number: it is of a copy of the log"
+
+
+def _check_rows(storage: Storage, name: str, checked: Checked, judge: Callable[[Columns], str]) -> Iterator[Problem]:
+    checked.objects += 1
     try:
         data = storage.get(name)
         checked.bytes += len(data)
@@ -111,6 +133,8 @@ def _check_rows(storage: Storage, name: str, checked: Checked) -> Iterator[Probl
     except FairleadError as error:
         yield _problem(name, error)
         return
+    if why := judge(columns):
+        yield Problem(name, why)
     yield from _check_batches(columns)
 
 
@@ -132,13 +156,13 @@ def _check_row(row: Row) -> None:
         payloads.control_key(row.kind, row.topic, row.partition, row.batch)
 
 
-def _check_checkpoint(storage: Storage, name: str, checked: Checked) -> Iterable[Problem]:
+def _check_checkpoint(storage: Storage, entry: CheckpointEntry, checked: Checked) -> Iterable[Problem]:
     try:
-        data = storage.get(name)
+        data = storage.get(entry.name)
         checked.bytes += len(data)
-        checkpoint.read(data, name)
+        checkpoint.read(data, entry.name, entry.commit)
     except FairleadError as error:
-        return [_problem(name, error)]
+        return [_problem(entry.name, error)]
     return []
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 NO_OFFSET = -1
 NO_EPOCH = -1

@@ -66,7 +66,7 @@ def test_control_rows_are_always_carried() -> None:
     rows += [batch_row(1, place, commit=place + 1, row=0, value=b"x" * 100) for place in range(9)]
     storage = MemoryStorage()
     for row in rows:
-        storage.put_if_absent(f"{row.commit}", format.encode([row]))
+        storage.put_if_absent(f"{row.commit}", format.encode([row], name=f"{row.commit}"))
     objects = [LogObject(f"{commit}", commit, commit + 1, False) for commit in range(10)]
     first, *others = read_slices(storage, objects, ALL, frame_bytes=1, refer_bytes=0)
     assert first.referred is None
@@ -80,7 +80,7 @@ def test_a_control_row_makes_no_large_frame_of_the_batches_around_it() -> None:
     rows[50] = control_row(Kind.TOPIC, b"topic", topic=1, commit=50)
     storage = MemoryStorage()
     for row in rows:
-        storage.put_if_absent(f"{row.commit}", format.encode([row]))
+        storage.put_if_absent(f"{row.commit}", format.encode([row], name=f"{row.commit}"))
     objects = [LogObject(f"{commit}", commit, commit + 1, False) for commit in range(100)]
     parts = list(read_slices(storage, objects, ALL, frame_bytes=10**9, refer_bytes=1000))
     assert [commit for part in parts for commit in part.columns.commit.tolist()] == list(range(100))
@@ -115,7 +115,7 @@ def test_neighbours_are_one_piece() -> None:
     """A frame of many small batches of one topic is not sent batch by batch."""
     rows = [batch_row(1, place, commit=place, row=0, value=b"x" * 100) for place in range(50)]
     storage = MemoryStorage()
-    storage.put_if_absent("segment", format.encode(rows, object_kind="segment"))
+    storage.put_if_absent("segment", format.encode(rows, name="segment", object_kind="segment"))
     with patch.object(format, "READ_WHOLE_BYTES", 0):
         (part,) = read_slices(storage, [LogObject("segment", 0, 50, True)], ALL, refer_bytes=0)
     assert part.referred is not None

@@ -71,7 +71,7 @@ class Site:
         number = rows[0].commit
         placed = [found._replace(row=place) for place, found in enumerate(rows)]
         name = names.commit(PREFIX, 1, number)
-        self.storage.put_if_absent(name, format.encode(placed))
+        self.storage.put_if_absent(name, format.encode(placed, name=name))
         self.objects.append(LogObject(name, number, number + 1, segment=False))
         return self.objects[-1]
 
@@ -282,7 +282,7 @@ async def test_a_missing_object_is_asked_for_again(tmp_path: Path) -> None:
     stale = Announce(SOURCE, 0, 1, (gone,))
     placed = [row(0, 1, 0)]
     name = names.segment(PREFIX, bytes(16))
-    site.storage.put_if_absent(name, format.encode(placed, object_kind="segment"))
+    site.storage.put_if_absent(name, format.encode(placed, name=name, object_kind="segment"))
     site.objects.append(LogObject(name, 0, 1, segment=True))
     async with fake_control(site.server(site.grant({1: 0}), stale)) as control:
         taken = Taken(control)

@@ -30,7 +30,7 @@ def storage(tmp_path: Path) -> LocalStorage:
 def job(storage: LocalStorage, number: int = 0) -> MergeJob:
     """A job for one commit of a few rows."""
     name = names.commit("meta", 1, number)
-    storage.put_if_absent(name, format.encode([batch_row(n, commit=number, row=n) for n in range(5)]))
+    storage.put_if_absent(name, format.encode([batch_row(n, commit=number, row=n) for n in range(5)], name=name))
     commits = (CommitRange(1, number, number + 1),)
     return MergeJob("meta", b"s" * 16, number, number + 1, (), planned_at=1, commits=commits, make_checkpoint=True)
 
@@ -44,7 +44,7 @@ async def test_a_job_is_done_in_another_process(storage: LocalStorage) -> None:
         assert pid not in {None, os.getpid()}
         for number, result in enumerate(results):
             assert (result.first, result.end, result.removed) == (number, number + 1, ())
-            columns = format.read_whole(storage.get(result.added[0].name))
+            columns = format.read_whole(storage.get(result.added[0].name), result.added[0].name)
             assert sorted(columns.topic.tolist()) == list(range(5))
             assert result.checkpoint is not None
             assert storage.size(result.checkpoint.name)

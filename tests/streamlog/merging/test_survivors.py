@@ -230,7 +230,7 @@ def test_segments_are_sorted_so_that_a_slice_is_one_range() -> None:
     data = [segment for segment in world.log.announced.manifest.segments if segment.kind == "data"]
     assert data
     for segment in data:
-        columns = format.read_whole(world.log.announced.storage.get(segment.name))
+        columns = format.read_whole(world.log.announced.storage.get(segment.name), segment.name)
         keys = list(
             zip(
                 *(
@@ -290,7 +290,7 @@ def test_records_of_a_deleted_topic_go_when_space_is_short_or_time_has_passed() 
 
 def merged(storage: MemoryStorage, rows: list[Row], **changes: Any) -> list[Row]:
     """Merge one object of these rows; the rows that stay, in the order of the log."""
-    storage.put_if_absent("in", format.encode(rows, first=0, end=100))
+    storage.put_if_absent("in", format.encode(rows, name="in", first=0, end=100))
     job = MergeJob(
         "meta", b"s" * 16, 0, 100, (LogObject("in", 0, 100, segment=False),), planned_at=10**9, whole_run=True
     )
@@ -395,7 +395,7 @@ def test_outputs_are_cut_at_the_largest_size() -> None:
     """On row boundaries; together they are the run."""
     storage = MemoryStorage()
     rows = [batch_row(n % 3, n // 3, commit=n, value=bytes(2000)) for n in range(60)]
-    storage.put_if_absent("in", format.encode(rows))
+    storage.put_if_absent("in", format.encode(rows, name="in"))
     job = MergeJob(
         "meta", b"s" * 16, 0, 60, (LogObject("in", 0, 60, segment=False),), planned_at=0, segment_bytes_max=20_000
     )
@@ -410,7 +410,7 @@ def test_outputs_are_cut_at_the_largest_size() -> None:
 def test_an_output_that_is_not_known_to_be_written_fails_the_job() -> None:
     """Another attempt writes under another name."""
     storage = MemoryStorage()
-    storage.put_if_absent("in", format.encode([batch_row()]))
+    storage.put_if_absent("in", format.encode([batch_row()], name="in"))
     storage.fail(Fault.UNKNOWN_LATE)
     job = MergeJob("meta", b"s" * 16, 0, 1, (LogObject("in", 0, 1, segment=False),), planned_at=0)
     with pytest.raises(StorageUnavailable):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.rows import joined
 
 from fairlead.model.errors import Damaged
+from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.objects import checkpoint
 
 TABLES = st.dictionaries(
@@ -40,7 +41,8 @@ def test_tables_are_read_as_they_were_written(tables: dict[str, Any], numbers: l
 
 def test_a_change_of_any_byte_is_found() -> None:
     """The log is then replayed instead."""
-    whole = joined(checkpoint.write({"a": np.arange(3), "b": ["x", "yz"], "c": [b"1", None]}, {"m": 1}))
+    whole = joined(checkpoint.write({"a": np.arange(3), "b": ["x", "yz"], "c": [b"1", None]}, {"m": 1}, name="x"))
+    checkpoint.read(whole, "x")
     for place in range(len(whole)):
         for bit in range(8):
             changed = bytearray(whole)
@@ -52,12 +54,28 @@ def test_a_change_of_any_byte_is_found() -> None:
             checkpoint.read(whole[:length], "x")
 
 
+def test_another_checkpoint_is_damaged() -> None:
+    """An older one would give offsets again."""
+    whole = joined(checkpoint.write({}, {}, name="x", commit=5))
+    assert checkpoint.read(whole, "x", 5) == ({}, {})
+    with pytest.raises(Damaged, match="is the checkpoint x of commit 5"):
+        checkpoint.read(whole, "x", 6)
+    with pytest.raises(Damaged, match="is the checkpoint x of commit 5"):
+        checkpoint.read(whole, "y", 5)
+    storage = MemoryStorage()
+    storage.put_if_absent("x", whole)
+    assert checkpoint.commit_of(storage, "x") == 5
+    storage.damage("x", lambda data: bytes(len(data)))
+    with pytest.raises(Damaged):
+        checkpoint.commit_of(storage, "x")
+
+
 def test_another_version_is_refused_naming_both(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint is only a shortcut, but its message should help too."""
     monkeypatch.setattr(checkpoint, "CHECKPOINT_VERSION", 3)
-    whole = joined(checkpoint.write({}, {}))
+    whole = joined(checkpoint.write({}, {}, name="x"))
     monkeypatch.undo()
-    with pytest.raises(Damaged, match="checkpoint of version 3; this program reads version 1"):
+    with pytest.raises(Damaged, match="checkpoint of version 3; this program reads version 2"):
         checkpoint.read(whole, "x")
 
 

@@ -54,8 +54,10 @@ def test_a_batch_lies_where_its_position_says(rows: list[Row]) -> None:
 @pytest.mark.parametrize("bit", [0, 5])
 def test_a_change_of_any_byte_is_found(bit: int) -> None:
     """Except in a record batch, which has a checksum of its own."""
-    whole = joined(format.encode([batch_row(1), entry_row("a", 1, row=1), batch_row(2, row=2, via=b"v" * 16)]))
-    columns = format.read_whole(whole)
+    rows = [batch_row(1), entry_row("a", 1, row=1), batch_row(2, row=2, via=b"v" * 16)]
+    whole = joined(format.encode(rows, name="x", epoch_id=b"e" * 16))
+    columns = format.read_whole(whole, "x")
+    assert columns.epoch_id == b"e" * 16
     record_batches = set()
     for place in (0, 2):
         start = int(columns.position[place])
@@ -67,9 +69,32 @@ def test_a_change_of_any_byte_is_found(bit: int) -> None:
             format.read_whole(bytes(changed), "x")
 
 
+def test_an_object_under_another_name_is_damaged() -> None:
+    """It was exchanged with its neighbour, or copied from another log."""
+    whole = joined(format.encode([batch_row(1)], name="x"))
+    assert len(format.read_whole(whole, "x")) == 1
+    storage = MemoryStorage()
+    storage.put_if_absent("y", whole)
+    with pytest.raises(Damaged, match=r"y: .* another object than its name says"):
+        format.read_columns(storage, "y")
+
+
+def test_what_an_object_stands_for_is_read_from_its_footer() -> None:
+    """Nothing else of it is read."""
+    storage = MemoryStorage()
+    storage.put_if_absent("x", format.encode([batch_row(1, commit=4)], name="x", first=3, end=9))
+    assert format.commits_of(storage, "x") == (3, 9)
+    storage.damage("x", lambda data: data[:5])
+    with pytest.raises(Damaged):
+        format.commits_of(storage, "x")
+    with pytest.raises(Missing):
+        format.commits_of(storage, "y")
+
+
 def test_a_file_cut_anywhere_is_damaged() -> None:
     """And so is one that goes on."""
-    whole = joined(format.encode([batch_row(1), entry_row("a", 1, row=1)]))
+    whole = joined(format.encode([batch_row(1), entry_row("a", 1, row=1)], name="x"))
+    format.read_whole(whole, "x")
     for length in range(len(whole)):
         with pytest.raises(Damaged):
             format.read_whole(whole[:length], "x")
@@ -81,7 +106,7 @@ def test_another_version_is_refused_naming_both(monkeypatch: pytest.MonkeyPatch)
     """The message says what the file is and what this program reads."""
     monkeypatch.setattr(layout, "FORMAT_VERSION", 7)
     data = joined(format.encode([batch_row()]))
-    with pytest.raises(Damaged, match="x: written in format version 7; this program reads version 1"):
+    with pytest.raises(Damaged, match="x: written in format version 7; this program reads version 2"):
         format.read_whole(data, "x")
 
 
@@ -89,7 +114,7 @@ def test_columns_of_a_large_object_are_read_without_its_batches() -> None:
     """And batches are then found by range."""
     storage = MemoryStorage()
     rows = [batch_row(n, n, row=n, value=bytes(3000)) for n in range(50)]
-    storage.put_if_absent("x", format.encode(rows))
+    storage.put_if_absent("x", format.encode(rows, name="x"))
     columns = format.read_columns(storage, "x")
     assert columns.data is None
     assert columns.topic.tolist() == list(range(50))
@@ -118,7 +143,7 @@ def test_an_empty_segment_can_be_written() -> None:
 
 def test_rows_outside_the_commits_of_their_object_are_damage() -> None:
     """An object stands for the commits that its name or manifest says."""
-    data = joined(format.encode([batch_row(commit=5)], first=6, end=7))
+    data = joined(format.encode([batch_row(commit=5)], name="x", first=6, end=7))
     with pytest.raises(Damaged, match="outside the commits"):
         format.read_whole(data, "x")
 
@@ -132,6 +157,6 @@ def test_a_number_that_does_not_fit_its_column_is_an_error() -> None:
 def test_files_of_this_version_look_the_same_with_every_pyarrow() -> None:
     """A file whose head differs in one byte is damaged, so these sums are part of the format: where a newer pyarrow
     lays out its flatbuffers in another way, the bytes of before must be kept as constants."""
-    meta = layout.FileMeta("commit", 3, 40, 5, 6, 7, 8)
+    meta = layout.FileMeta("commit", 3, 40, 5, 6, 7, 8, "x", b"e" * 16)
     parts = (layout.FILE_HEAD, layout.MESSAGE.fill(layout.plan(3), (1, 2), 40), layout.FOOTER.fill(meta))
-    assert [crc32c.crc32c(part) for part in parts] == [0x13EAF63D, 0x754714BD, 0x293A8EF1]
+    assert [crc32c.crc32c(part) for part in parts] == [0x13EAF63D, 0x754714BD, 0x5DAFDB72]

@@ -35,7 +35,7 @@ def example() -> Manifest:
     epochs = (EpochRange(1, b"1" * 16, 0, 10), EpochRange(4, b"4" * 16, 10, 10), EpochRange(5, b"5" * 16, 10, None))
     segments = (segment(0, 3, "control"), segment(0, 3), segment(3, 8))
     checkpoint = CheckpointEntry(names.checkpoint("meta", b"c" * 16), 8)
-    return Manifest("meta", 5, 7, epochs, segments, 0, checkpoint)
+    return Manifest("meta", 5, 7, epochs, segments, 0, checkpoint, b"i" * 16)
 
 
 @given(st.integers(0, 10**12), st.integers(1, 1000), st.integers(0, 10**15))
@@ -113,8 +113,8 @@ def _encoded(**changes: object) -> bytes:
 
 def test_another_version_is_refused_naming_both() -> None:
     """Before anything else is looked at."""
-    with pytest.raises(Damaged, match="manifest of version 2; this program reads version 1"):
-        manifests.decode(_encoded(version=2), "x")
+    with pytest.raises(Damaged, match="manifest of version 7; this program reads version 2"):
+        manifests.decode(_encoded(version=7), "x")
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from fairlead.streamlog.values import EpochRange
 COUNTS = (SliceCount(2**63, 20, 1), *(SliceCount(0, 0, 0),) * 16)
 FIRST = first_manifest("meta", 1, b"\xab" * 16)
 TEXT_FIRST = (
-    '{"version":1,"epoch":1,"k":0,"begin":0,"epochs":[[1,"' + "ab" * 16 + '",0,null]],'
-    '"segments":[],"checkpoint":null,"prefix":"meta"'
+    '{"version":2,"epoch":1,"k":0,"begin":0,"epochs":[[1,"' + "ab" * 16 + '",0,null]],'
+    '"segments":[],"checkpoint":null,"prefix":"meta","log":"' + "00" * 16 + '"'
 )
 FULL = Manifest(
     "streams/fl\u00f6te",
@@ -37,13 +37,16 @@ FULL = Manifest(
     (SegmentEntry("streams/fl\u00f6te/segment/a.arrow", "control", 3, 8, 5, 1000, -1, 2, 0, 2**70, COUNTS),),
     3,
     CheckpointEntry("streams/fl\u00f6te/checkpoint/c", 8),
+    b"i" * 16,
 )
 TEXT_FULL = (
-    '{"version":1,"epoch":5,"k":1180591620717411303424,"begin":3,'
+    '{"version":2,"epoch":5,"k":1180591620717411303424,"begin":3,'
     '"epochs":[[1,"' + "31" * 16 + '",0,10],[5,"' + "35" * 16 + '",10,null]],'
     '"segments":[["segment/a.arrow","control",3,8,5,1000,-1,2,0,1180591620717411303424,[[9223372036854775808,20,1]'
     + ",[0,0,0]" * 16
-    + ']]],"checkpoint":["streams/fl\\u00f6te/checkpoint/c",8],"prefix":"streams/fl\\u00f6te"'
+    + ']]],"checkpoint":["streams/fl\\u00f6te/checkpoint/c",8],"prefix":"streams/fl\\u00f6te","log":"'
+    + "69" * 16
+    + '"'
 )
 MANIFESTS = [(FIRST, TEXT_FIRST), (FULL, TEXT_FULL)]
 
@@ -113,8 +116,8 @@ def test_what_this_program_would_not_write_is_damage(data: bytes) -> None:
 
 def test_another_version_is_refused_naming_both_whatever_else_is_there() -> None:
     """Its fields are another matter, and its checksum too."""
-    for data in (b'{"version":2}', _sealed(TEXT_FULL.replace('"version":1', '"version":2'))):
-        with pytest.raises(Damaged, match="manifest of version 2; this program reads version 1"):
+    for data in (b'{"version":1}', _sealed(TEXT_FULL.replace('"version":2', '"version":1'))):
+        with pytest.raises(Damaged, match="manifest of version 1; this program reads version 2"):
             manifests.decode(data, "")
 
 

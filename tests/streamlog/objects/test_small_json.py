@@ -17,10 +17,11 @@ from fairlead.model.errors import Damaged
 from fairlead.storage import names
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.objects import checkpoint
+from fairlead.streamlog.objects import claim as claims
 from fairlead.streamlog.objects.opening import claim
 
 HEADER = (
-    '{"version": 1, "meta": {"configs": [[16, {"a": "\\u00fc"}]], "entries": {"k": null}}, '
+    '{"version": 2, "name": "x", "commit": 7, "meta": {"configs": [[16, {"a": "\\u00fc"}]], "entries": {"k": null}}, '
     '"tables": [["a", "<i8", 3, [24]], ["t", "text", 1, [8, 2]]]}'
 )
 META = {"configs": [[16, {"a": "ü"}]], "entries": {"k": None}}
@@ -36,13 +37,30 @@ class Fixed:
 def test_a_claim_is_these_bytes() -> None:
     """A newer writer only looks at its name."""
     storage = MemoryStorage()
-    claim(storage, "meta", Fixed())
-    assert storage.get(names.epoch("meta", 1)) == b'{"v": 1, "epoch": 1, "id": "' + b"ab" * 16 + b'"}'
+    claim(storage, "meta", b"l" * 16, Fixed())
+    text = b'{"v":2,"prefix":"meta","epoch":1,"id":"' + b"ab" * 16 + b'","log":"' + b"6c" * 16 + b'"'
+    assert storage.get(names.epoch("meta", 1)) == text + b',"checksum":"%08x"}' % crc32c.crc32c(text)
+
+
+def test_a_change_of_any_byte_of_a_claim_is_found() -> None:
+    """And its copy under another name, and another version."""
+    made = claims.Claim("meta", 3, b"i" * 16, b"l" * 16)
+    whole = claims.encode(made)
+    assert claims.decode(whole, made.name) == made
+    for place in range(len(whole)):
+        with pytest.raises(Damaged):
+            claims.decode(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :], made.name)
+        with pytest.raises(Damaged):
+            claims.decode(whole[:place], made.name)
+    with pytest.raises(Damaged, match="is the claim meta/epoch/00000000000000000003"):
+        claims.decode(whole, names.epoch("meta", 4))
+    with pytest.raises(Damaged, match="claim of version 1; this program reads version 2"):
+        claims.decode(b'{"v": 1}', made.name)
 
 
 def test_a_header_is_this_text() -> None:
     """Padded with spaces."""
-    whole = joined(checkpoint.write({"a": np.arange(3, dtype=np.int64), "t": ["ü"]}, META))
+    whole = joined(checkpoint.write({"a": np.arange(3, dtype=np.int64), "t": ["ü"]}, META, name="x", commit=7))
     assert whole[16:].startswith(HEADER.encode() + b" " * (-len(HEADER) % 8))
     tables, meta = checkpoint.read(whole, "x")
     assert meta == META
@@ -50,7 +68,7 @@ def test_a_header_is_this_text() -> None:
 
 
 def _sealed(header: str) -> bytes:
-    whole = joined(checkpoint.write({"a": np.arange(3, dtype=np.int64), "t": ["ü"]}, META))
+    whole = joined(checkpoint.write({"a": np.arange(3, dtype=np.int64), "t": ["ü"]}, META, name="x", commit=7))
     body = whole[16 + struct.unpack_from("<I", whole, 12)[0] :]
     data = header.encode()
     rest = struct.pack("<I", len(data)) + data + body
@@ -93,11 +111,11 @@ def test_a_header_of_another_shape_is_damage(header: str) -> None:
 
 def test_another_version_is_refused_naming_both_whatever_else_is_there() -> None:
     """Its fields are another matter."""
-    with pytest.raises(Damaged, match="checkpoint of version 2; this program reads version 1"):
-        checkpoint.read(_sealed('{"version": 2}'), "x")
+    with pytest.raises(Damaged, match="checkpoint of version 1; this program reads version 2"):
+        checkpoint.read(_sealed('{"version": 1}'), "x")
 
 
 @pytest.mark.parametrize("value", [{"deep": [[[[[[{}]]]]]]}, "ü", 2**70, [1.5, True], {}])
 def test_meta_may_be_any_value(value: Mapping[str, Any]) -> None:
     """It is the state's matter."""
-    assert checkpoint.read(joined(checkpoint.write({}, value)), "x")[1] == value
+    assert checkpoint.read(joined(checkpoint.write({}, value, name="x")), "x")[1] == value

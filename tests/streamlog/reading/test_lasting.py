@@ -49,7 +49,7 @@ def _row(chance: random.Random, place: int, topics: int, control: float) -> Row:
         gone = TopicDeletedPayload(f"t{topic}", incarnation, chance.random() < 0.5)
         return control_row(Kind.TOPIC_DELETED, payloads.encode(gone), **fields)
     if action < 0.18:
-        offset = chance.randrange(200)
+        offset = chance.randrange(2 * place + 1)
         gap_from = chance.choice([None, offset // 2])
         start = StartPayload("link", offset, ((0, 0), (chance.randrange(1, 4), offset // 2)), gap_from)
         return control_row(Kind.START, payloads.encode(start), partition=partition, base_offset=offset, **fields)
@@ -109,7 +109,7 @@ def test_out_of_segments_too(seed: int, count: int, from_commit: int, loaded_byt
         part = whole.take(np.flatnonzero(chosen))
         part = part.take(np.lexsort((part.row, part.commit, part.partition, part.topic)))
         pieces = [part.batch(place) for place in range(len(part))]
-        storage.put_if_absent(name, encode_columns(part, pieces, object_kind="segment", first=0, end=end))
+        storage.put_if_absent(name, encode_columns(part, pieces, name=name, object_kind="segment", first=0, end=end))
         objects.append(LogObject(name, 0, end, segment=True))
     before = [row for row in rows if row.commit < from_commit]
     state = one_by_one(before)
@@ -124,7 +124,7 @@ def test_of_many_batches_few_are_replayed() -> None:
     """The first and the last of a partition, and of a producer as many as are remembered."""
     rows = [batch_row(topic=place % 2, offset=place, row=place) for place in range(1000)]
     storage = MemoryStorage()
-    storage.put_if_absent("segment", encode(rows))
+    storage.put_if_absent("segment", encode(rows, name="segment"))
     replayed: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(effects, "replay", lambda _, row: replayed.append(row.row))

@@ -75,7 +75,7 @@ class Log:
 
     def _put(self, name: str, rows: list[Row], first: int, end: int, *, segment: bool = False) -> None:
         kind: format.ObjectKind = "segment" if segment else "commit"
-        self.storage.put_if_absent(name, format.encode(rows, object_kind=kind, first=first, end=end))
+        self.storage.put_if_absent(name, format.encode(rows, name=name, object_kind=kind, first=first, end=end))
         self.objects.append(LogObject(name, first, end, segment))
 
 
@@ -165,7 +165,7 @@ def test_local_rows_and_cursors_are_never_sent() -> None:
         control_row(kind, b"{}", topic=5, row=place)
         for place, kind in enumerate([Kind.POSITION, Kind.BEHIND, Kind.ENTRY, Kind.CURSOR, Kind.START, Kind.TOPIC])
     ]
-    storage.put_if_absent("x", format.encode([*rows, entry_row("k", 1, row=9)]))
+    storage.put_if_absent("x", format.encode([*rows, entry_row("k", 1, row=9)], name="x"))
     parts = list(read_slices(storage, [LogObject("x", 0, 1, segment=False)], dict.fromkeys(range(16), 0)))
     assert [row.kind for part in parts for row in part.columns.rows()] == [Kind.START, Kind.TOPIC]
 
@@ -182,7 +182,7 @@ def test_a_repair_reads_one_partition_and_its_topic() -> None:
         batch_row(5, 4, row=7, partition=1),
         control_row(Kind.TOPIC_DELETED, deleted, topic=5, row=8, partition=-1),
     ]
-    storage.put_if_absent("x", format.encode(rows))
+    storage.put_if_absent("x", format.encode(rows, name="x"))
     objects = [LogObject("x", 0, 1, segment=False)]
 
     def read(offset: int) -> list[Row]:
@@ -199,7 +199,7 @@ def test_damage_in_a_control_row_of_a_large_segment_is_found() -> None:
 
     storage = MemoryStorage()
     rows = [entry_row(f"key {n}", "x" * 1000, row=n) for n in range(100)]
-    storage.put_if_absent("x", format.encode(rows, object_kind="segment", first=0, end=1))
+    storage.put_if_absent("x", format.encode(rows, name="x", object_kind="segment", first=0, end=1))
     storage.damage("x", lambda data: data.replace(b"key 77", b"key 78"))
     with pytest.raises(Damaged, match="control rows"):
         open_object(storage, LogObject("x", 0, 1, segment=True))

@@ -16,6 +16,7 @@ from tests.streamlog.world import (
     made,
     opened,
     produced,
+    replicated,
     rows_of,
     values_at,
 )
@@ -292,9 +293,12 @@ def test_produce_says_what_is_wrong() -> None:
         committed(log, lambda d: produce(d, 12345, 0, batch))[0].result()
     with pytest.raises(UnknownPartition):
         committed(log, lambda d: produce(d, number, 1, batch))[0].result()
-    other = opened(log.announced.storage, b"b" * 16)
+    replica = fresh(b"b" * 16)
+    replicated(log, replica)
+    copy = replica.announced.state.by_name("ships")
+    assert copy is not None
     with pytest.raises(NotOwner):
-        produced(other, number, b"x")
+        produced(replica, copy.number, b"x")
 
 
 def test_a_deleted_and_recreated_topic_shares_nothing() -> None:

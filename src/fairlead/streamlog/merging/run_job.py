@@ -107,7 +107,8 @@ class _Merge:
         for part in _split(rows.columns.take(places), self.job.segment_bytes_max):
             chosen = rows.take(places[part])
             gathered = [piece for cut in _chunks(chosen.columns) for piece in self._gather(chosen.take(cut))]
-            yield self._write("data", chosen.columns, self._encoded_columns(chosen.columns, gathered))
+            name = self._new_name()
+            yield self._write(name, "data", chosen.columns, self._encoded_columns(name, chosen.columns, gathered))
 
     def _gather(self, rows: LocatedRows) -> Sequence[Buffer]:
         """The batches in order: large ones of commits are left where they lie, all others are put side by side."""
@@ -122,19 +123,22 @@ class _Merge:
         empty_run = all_inputs and self.job.whole_run and not len(merged.data)
         if not merged.control and not empty_run:
             return []
-        data = b"".join(bytes(memoryview(buffer)) for buffer in self._encoded(merged.control))
-        return [self._write("control", format.read_whole(data), [data])]
+        name = self._new_name()
+        data = b"".join(bytes(memoryview(buffer)) for buffer in self._encoded(name, merged.control))
+        return [self._write(name, "control", format.read_whole(data, name), [data])]
 
-    def _encoded(self, rows: Sequence[Row]) -> list[Buffer]:
-        return format.encode(rows, object_kind="segment", first=self.job.first, end=self.job.end)
+    def _new_name(self) -> str:
+        return names.segment(self.job.prefix, self.randomness.id16())
 
-    def _encoded_columns(self, columns: Columns, batches: Sequence[Buffer]) -> list[Buffer]:
+    def _encoded(self, name: str, rows: Sequence[Row]) -> list[Buffer]:
+        return format.encode(rows, name=name, object_kind="segment", first=self.job.first, end=self.job.end)
+
+    def _encoded_columns(self, name: str, columns: Columns, batches: Sequence[Buffer]) -> list[Buffer]:
         first, end = self.job.first, self.job.end
-        return format.encode_columns(columns, batches, object_kind="segment", first=first, end=end)
+        return format.encode_columns(columns, batches, name=name, object_kind="segment", first=first, end=end)
 
-    def _write(self, kind: SegmentKind, columns: Columns, buffers: Sequence[Buffer]) -> SegmentEntry:
+    def _write(self, name: str, kind: SegmentKind, columns: Columns, buffers: Sequence[Buffer]) -> SegmentEntry:
         job = self.job
-        name = names.segment(job.prefix, self.randomness.id16())
         size = self._put(name, buffers)
         times = columns.appended_at if len(columns) else np.zeros(1, np.int64)
         return SegmentEntry(
@@ -168,9 +172,9 @@ class _Merge:
         for row in starts:
             if row.commit < commit:
                 effects.replay(state, row)
-        name = names.checkpoint(self.job.prefix, self.randomness.id16())
-        self._put(name, checkpoint.write(*snapshot.dump(state)))
-        return CheckpointEntry(name, commit)
+        entry = CheckpointEntry(names.checkpoint(self.job.prefix, self.randomness.id16()), commit)
+        self._put(entry.name, checkpoint.write(*snapshot.dump(state), name=entry.name, commit=commit))
+        return entry
 
     def _base(self) -> tuple[ShardState, int] | None:
         """State of the old checkpoint and its commit; None if it is lost or damaged, since it is only a shortcut."""
@@ -178,7 +182,7 @@ class _Merge:
         if entry is None:
             return None
         try:
-            tables, meta = checkpoint.read(self.storage.get(entry.name), entry.name)
+            tables, meta = checkpoint.read(self.storage.get(entry.name), entry.name, entry.commit)
             return snapshot.load(self.job.stream_id, tables, meta), entry.commit
         except (Damaged, ValueError, KeyError):
             return None

@@ -3,7 +3,8 @@
     magic      8 bytes, FLCHKPT1
     checksum   uint32, crc32c of everything behind it; little endian, as all numbers here
     length     uint32, of the header
-    header     JSON: version, meta, and name, kind, count and byte lengths of each table
+    header     JSON: version, name and commit of the checkpoint, meta, and name, kind, count and byte lengths of each
+               table
     tables     one after the other, each padded to 8 bytes
 
 A table is a numpy array (its bytes), or a list of texts or of bytes-or-None (int64 lengths, -1 for None, then the
@@ -26,8 +27,9 @@ from typing_extensions import Buffer
 
 from fairlead.model.errors import Damaged
 from fairlead.model.strict_json import JsonForm, Natural, OtherVersion
+from fairlead.storage.interface import Storage
 
-CHECKPOINT_VERSION: Final = 1
+CHECKPOINT_VERSION: Final = 2
 MAGIC: Final = b"FLCHKPT1"
 _HEAD: Final = struct.Struct("<8sII")
 Table = NDArray[Any] | Sequence[str] | Sequence[bytes | None]
@@ -35,6 +37,8 @@ Table = NDArray[Any] | Sequence[str] | Sequence[bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class _Header:
+    name: str
+    commit: Natural
     meta: Any
     tables: tuple[tuple[str, str, Natural, tuple[Natural, ...]], ...]
 
@@ -42,21 +46,22 @@ class _Header:
 _HEADER: Final = JsonForm(_Header, head={"version": CHECKPOINT_VERSION})
 
 
-def write(tables: Mapping[str, Table], meta: Mapping[str, Any]) -> list[Buffer]:
-    """The object, as buffers to be stored one after the other.
+def write(tables: Mapping[str, Table], meta: Mapping[str, Any], *, name: str = "", commit: int = 0) -> list[Buffer]:
+    """The object, as buffers to be stored under `name` one after the other; rows from `commit` on are not in it.
 
     Raises:
         ValueError: an array of a kind that has no fixed bytes, or a list of anything but texts or bytes.
     """
     described: list[list[Any]] = []
     body: list[Buffer] = []
-    for name, table in tables.items():
+    for title, table in tables.items():
         kind, buffers = _pack(table)
         lengths = [memoryview(buffer).nbytes for buffer in buffers]
-        described.append([name, kind, len(table), lengths])
+        described.append([title, kind, len(table), lengths])
         for buffer, length in zip(buffers, lengths, strict=True):
             body += (buffer, bytes(-length % 8))
-    header = json.dumps({"version": CHECKPOINT_VERSION, "meta": meta, "tables": described}).encode()
+    head = {"version": CHECKPOINT_VERSION, "name": name, "commit": commit, "meta": meta, "tables": described}
+    header = json.dumps(head).encode()
     header += b" " * (-(_HEAD.size + len(header)) % 8)
     parts: list[Buffer] = [struct.pack("<I", len(header)), header, *body]
     checksum = 0
@@ -80,11 +85,12 @@ def _pack_list(values: Sequence[bytes | None]) -> list[Buffer]:
     return [sizes.tobytes(), b"".join([value for value in values if value])]
 
 
-def read(data: Buffer, name: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+def read(data: Buffer, name: str = "", commit: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tables and meta of a checkpoint; arrays are read-only views.
 
     Raises:
-        Damaged: the bytes are not those of a checkpoint, or have a version that this program does not know.
+        Damaged: the bytes are not those of the checkpoint of that name and commit, where they are given, or have a
+            version that this program does not know.
     """
     view = memoryview(data).cast("B")
     try:
@@ -94,12 +100,31 @@ def read(data: Buffer, name: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
         if checksum != crc32c.crc32c(view[_HEAD.size - 4 :]):
             raise Damaged(name, "its checksum does not fit")
         header = _HEADER.read(bytes(view[_HEAD.size : _HEAD.size + length]))
+        if (name and header.name != name) or (commit is not None and header.commit != commit):
+            raise Damaged(name, f"is the checkpoint {header.name} of commit {header.commit:,}")
         return _tables(view[_HEAD.size + length :], header.tables), header.meta
     except OtherVersion as error:
         why = f"checkpoint of version {error.version}; this program reads version {CHECKPOINT_VERSION}"
         raise Damaged(name, why) from error
     except (struct.error, ValueError, TypeError, IndexError) as error:
         raise Damaged(name, f"a checkpoint that cannot be read ({error})") from error
+
+
+def commit_of(storage: Storage, name: str) -> int:
+    """The commit before which a checkpoint says that it stands; its tables are not read.
+
+    Raises:
+        Damaged: its header cannot be read.
+        Missing: there is no such checkpoint.
+    """
+    try:
+        magic, _, length = _HEAD.unpack(storage.get_range(name, 0, _HEAD.size))
+        header = _HEADER.read(storage.get_range(name, _HEAD.size, length))
+    except (struct.error, ValueError) as error:
+        raise Damaged(name, f"a checkpoint whose header cannot be read ({error})") from error
+    if magic != MAGIC:
+        raise Damaged(name, "is not a checkpoint")
+    return header.commit
 
 
 def _tables(view: memoryview, described: Sequence[tuple[str, str, int, Sequence[int]]]) -> dict[str, Any]:

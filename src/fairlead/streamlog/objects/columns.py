@@ -50,6 +50,8 @@ class Columns:
     data_position: int = 0
     control: int = 0
     """Checksum of the control rows of the whole object."""
+    epoch_id: bytes = b""
+    """Id of the writer epoch of a commit; empty for a segment."""
 
     def __len__(self) -> int:
         return len(self.kind)

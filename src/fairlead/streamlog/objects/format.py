@@ -1,9 +1,10 @@
 """Bytes of a commit or segment: an Arrow IPC file with one record batch of rows, the column `batch` last.
 
-The footer says version, kind of object, rows, bytes of batches, commits [first, end), the crc32c of these and of
-every byte before the first batch, and that of the payloads of control rows. All other bytes follow from these, so
-reading finds a change of any byte outside a record batch. A record batch has Kafka's own CRC-32C and is checked where
-it is used. `docs/formats/stream-log.md` has the table.
+The footer says version, kind of object, rows, bytes of batches, commits [first, end), the id of a commit's writer
+epoch, the crc32c of these, of the object's name and of every byte before the first batch, and that of the payloads of
+control rows. All other bytes follow from these, so reading finds a change of any byte outside a record batch, and
+another object under this one's name. A record batch has Kafka's own CRC-32C and is checked where it is used.
+`docs/formats/stream-log.md` has the table.
 
 How the format changes: another schema, order or meaning is another `FORMAT_VERSION`; a program reads the versions that
 it knows and refuses the others with a message that names both. Within a version nothing changes.
@@ -34,9 +35,15 @@ _NO_ID: Final = bytes(16)
 
 
 def encode(
-    rows: Sequence[Row], *, object_kind: ObjectKind = "commit", first: int | None = None, end: int | None = None
+    rows: Sequence[Row],
+    *,
+    name: str = "",
+    epoch_id: bytes = b"",
+    object_kind: ObjectKind = "commit",
+    first: int | None = None,
+    end: int | None = None,
 ) -> list[Buffer]:
-    """The object of these rows, as buffers to be stored one after the other; batches are not copied.
+    """The object of these rows, as buffers to be stored under `name` one after the other; batches are not copied.
 
     `first` and `end` are the commits it stands for; if not given, those of the rows.
     """
@@ -45,11 +52,12 @@ def encode(
     end = max(row.commit for row in rows) + 1 if end is None else end
     batches = [row.batch for row in rows]
     control = checksum_of([row.batch for row in rows if row.kind != Kind.BATCH])
-    return _file(region, places, nulls, batches, layout.FileMeta(object_kind, len(rows), 0, first, end, 0, control))
+    meta = layout.FileMeta(object_kind, len(rows), 0, first, end, 0, control, name, epoch_id)
+    return _file(region, places, nulls, batches, meta)
 
 
 def encode_columns(
-    columns: Columns, batches: Sequence[Buffer], *, object_kind: ObjectKind, first: int, end: int
+    columns: Columns, batches: Sequence[Buffer], *, name: str = "", object_kind: ObjectKind, first: int, end: int
 ) -> list[Buffer]:
     """The same from columns, with the batches' bytes in any number of pieces.
 
@@ -60,7 +68,8 @@ def encode_columns(
     if record_batches not in {0, len(columns)}:
         raise ValueError("record batches and control rows belong into objects of their own")
     control = 0 if record_batches else checksum_of(batches)
-    return _file(region, places, nulls, batches, layout.FileMeta(object_kind, len(columns), 0, first, end, 0, control))
+    meta = layout.FileMeta(object_kind, len(columns), 0, first, end, 0, control, name)
+    return _file(region, places, nulls, batches, meta)
 
 
 def checksum_of(pieces: Iterable[Buffer]) -> int:
@@ -149,6 +158,21 @@ def read_columns(storage: Storage, name: str) -> Columns:
     return _columns(memoryview(storage.get_range(name, 0, length)), meta, name, loaded=False)
 
 
+def commits_of(storage: Storage, name: str) -> tuple[int, int]:
+    """The commits [first, end) that an object's footer says it stands for; nothing else of it is read.
+
+    Raises:
+        Damaged: the footer cannot be read.
+        Missing: there is no such object.
+    """
+    size = storage.size(name)
+    if size is None:
+        raise Missing(name)
+    tail = min(size, layout.FOOTER.length + layout.TAIL_LENGTH)
+    meta = _meta(memoryview(storage.get_range(name, size - tail, tail)), size, name)
+    return meta.first, meta.end
+
+
 def _meta(tail: memoryview, size: int, name: str) -> layout.FileMeta:
     """The footer's values; `tail` ends where the object ends and holds at least the footer."""
     end = bytes(tail)
@@ -156,7 +180,7 @@ def _meta(tail: memoryview, size: int, name: str) -> layout.FileMeta:
         raise Damaged(name, f"cut short at {size:,} bytes, or not a file of rows")
     length = int.from_bytes(end[-layout.TAIL_LENGTH : -len(layout.MAGIC)], "little", signed=True)
     footer = end[-length - layout.TAIL_LENGTH :] if 0 < length <= len(end) - layout.TAIL_LENGTH else b""
-    meta = _as_written(footer)
+    meta = _as_written(footer, name)
     if meta is None:
         try:
             meta = _parse(layout.footer_texts(footer), name)
@@ -167,10 +191,10 @@ def _meta(tail: memoryview, size: int, name: str) -> layout.FileMeta:
     return meta
 
 
-def _as_written(footer: bytes) -> layout.FileMeta | None:
+def _as_written(footer: bytes, name: str) -> layout.FileMeta | None:
     """The values of a footer with its texts where this version puts them; None if something else is there."""
     try:
-        return _parse(layout.FOOTER.texts(footer), "")
+        return _parse(layout.FOOTER.texts(footer), name)
     except (ValueError, Damaged):
         return None
 
@@ -183,7 +207,8 @@ def _parse(texts: dict[str, str], name: str) -> layout.FileMeta:
     if min(rows, batch_bytes, first, end) < 0:
         raise ValueError(texts)
     checksum, control = int(texts["checksum"], 16), int(texts["control"], 16)
-    return layout.FileMeta(texts["kind"], rows, batch_bytes, first, end, checksum, control)
+    epoch_id = bytes.fromhex(texts["epoch_id"])
+    return layout.FileMeta(texts["kind"], rows, batch_bytes, first, end, checksum, control, name, epoch_id)
 
 
 def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool) -> Columns:
@@ -192,7 +217,7 @@ def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool
     head = view[:start]
     checksum = crc32c.crc32c(meta.described(), crc32c.crc32c(head))
     if checksum != meta.checksum or head[: len(layout.FILE_HEAD)] != layout.FILE_HEAD:
-        raise Damaged(name, "the checksum of its columns does not fit")
+        raise Damaged(name, "the checksum of its columns does not fit, or it is another object than its name says")
     columns = columns_at(
         head[layout.COLUMNS_START :],
         places,
@@ -203,6 +228,7 @@ def _columns(view: memoryview, meta: layout.FileMeta, name: str, *, loaded: bool
         first=meta.first,
         end=meta.end,
         control=meta.control,
+        epoch_id=meta.epoch_id,
     )
     message = layout.MESSAGE.fill(places, null_counts(columns), meta.batch_bytes)
     if head[len(layout.FILE_HEAD) : layout.COLUMNS_START] != message:
@@ -240,6 +266,7 @@ def columns_at(
     first: int = 0,
     end: int = 0,
     control: int = 0,
+    epoch_id: bytes = b"",
 ) -> Columns:
     """Columns over a region of bytes, of an object whose batches begin at `start`; `data` are the batches, if loaded.
     Raises: Damaged."""
@@ -256,6 +283,7 @@ def columns_at(
         data=data,
         data_position=start,
         control=control,
+        epoch_id=epoch_id,
         **arrays,
     )
 

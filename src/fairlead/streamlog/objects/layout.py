@@ -37,9 +37,9 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
     for field in ROW_SCHEMA
     if field.name != "batch"
 }
-META_KEYS: Final = ("version", "kind", "rows", "batch_bytes", "first", "end", "checksum", "control")
+META_KEYS: Final = ("version", "kind", "rows", "batch_bytes", "first", "end", "epoch_id", "checksum", "control")
 _META_PREFIX: Final = "fairlead."
-_WIDTHS: Final = (4, 8, 12, 20, 20, 20, 8, 8)
+_WIDTHS: Final = (4, 8, 12, 20, 20, 20, 32, 8, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +93,24 @@ class FileMeta:
     first: int
     end: int
     checksum: int
-    """crc32c of everything before the first batch, followed by the other values here."""
+    """crc32c of everything before the first batch, followed by the other values here, the name among them."""
     control: int
     """crc32c of the payloads of all control rows, one after the other."""
+    name: str = ""
+    """Name of the object. The file does not say it, but its checksum fits under no other name."""
+    epoch_id: bytes = b""
+    """Random id of the writer epoch of a commit; empty in a segment, whose name is random."""
 
     def described(self) -> bytes:
         """What the checksum covers besides the file's head."""
-        return f"{self.kind} {self.rows} {self.batch_bytes} {self.first} {self.end} {self.control}".encode()
+        numbers = f"{self.kind} {self.rows} {self.batch_bytes} {self.first} {self.end} {self.control}"
+        return f"{numbers} {self.epoch_id.hex()} {self.name}".encode()
 
     def values(self) -> tuple[str, ...]:
         """The texts behind `META_KEYS`, each of fixed width."""
         numbers = (self.rows, self.batch_bytes, self.first, self.end)
-        texts = (FORMAT_VERSION, self.kind, *numbers, f"{self.checksum:08x}", f"{self.control:08x}")
+        sums = (f"{self.checksum:08x}", f"{self.control:08x}")
+        texts = (FORMAT_VERSION, self.kind, *numbers, self.epoch_id.hex(), *sums)
         return tuple(str(text).ljust(width) for text, width in zip(texts, _WIDTHS, strict=True))
 
 

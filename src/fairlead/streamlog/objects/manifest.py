@@ -12,16 +12,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal, NamedTuple
 
-import crc32c
-
 from fairlead.model.errors import Damaged
 from fairlead.model.names import SLICES
 from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
+from fairlead.streamlog.objects.sealed_json import check_seal, sealed
 from fairlead.streamlog.values import EpochRange, LogObject, epoch_of
 
-MANIFEST_VERSION: Final = 1
+MANIFEST_VERSION: Final = 2
 SegmentKind = Literal["data", "control"]
 
 
@@ -97,6 +96,8 @@ class Manifest:
     begin: int = 0
     """The first commit of which anything is known."""
     checkpoint: CheckpointEntry | None = None
+    log: bytes = bytes(16)
+    """Id of the stream; of `meta/` that of the cluster."""
 
     @property
     def name(self) -> str:
@@ -114,6 +115,13 @@ class Manifest:
         if found is None:
             raise KeyError(commit)
         return names.commit(self.prefix, found.number, commit)
+
+    def epoch_id(self, commit: int) -> bytes:
+        """Id of the writer epoch of one commit. Raises: KeyError, no epoch holds it."""
+        found = epoch_of(self.epochs, commit)
+        if found is None:
+            raise KeyError(commit)
+        return found.id
 
     def commit_ranges(self, first: int, end: int) -> tuple[CommitRange, ...]:
         """The objects of commits [first, end), in order. Raises: KeyError, no epoch holds one of them."""
@@ -139,9 +147,9 @@ class Manifest:
         return replace(self, epoch=number, k=0, epochs=(*closed, EpochRange(number, id, first, None)))
 
 
-def first_manifest(prefix: str, number: int, id: bytes) -> Manifest:
+def first_manifest(prefix: str, number: int, id: bytes, log: bytes = bytes(16)) -> Manifest:
     """The first manifest of an empty log."""
-    return Manifest(prefix, number, 0, (EpochRange(number, id, 0, None),))
+    return Manifest(prefix, number, 0, (EpochRange(number, id, 0, None),), log=log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +164,10 @@ class _Body:
     """Stored as arrays, since there may be thousands, and without the prefix with which all their names begin."""
     checkpoint: Annotated[CheckpointEntry, AS_ARRAY] | None
     prefix: str
+    log: Id
 
 
 _BODY: Final = JsonForm(_Body, head={"version": MANIFEST_VERSION})
-_CHECKSUM_LENGTH: Final = len(b',"checksum":"00000000"}')
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -173,13 +181,9 @@ def encode(manifest: Manifest) -> bytes:
         tuple(replace(s, name=s.name.removeprefix(below)) for s in manifest.segments),
         manifest.checkpoint,
         manifest.prefix,
+        manifest.log,
     )
-    text = _BODY.write(body)[:-1]
-    return text + _checksum(text)
-
-
-def _checksum(text: bytes) -> bytes:
-    return b',"checksum":"%08x"}' % crc32c.crc32c(text)
+    return sealed(_BODY.write(body))
 
 
 def decode(data: bytes, name: str) -> Manifest:
@@ -190,8 +194,7 @@ def decode(data: bytes, name: str) -> Manifest:
     """
     try:
         body = _BODY.read(data)
-        if not data.endswith(_checksum(data[:-_CHECKSUM_LENGTH])):
-            raise ValueError("the checksum does not fit")
+        check_seal(data)
         manifest = _manifest(body)
         _check(manifest)
     except OtherVersion as error:
@@ -214,6 +217,7 @@ def _manifest(body: _Body) -> Manifest:
         tuple(replace(s, name=below + s.name) for s in body.segments),
         body.begin,
         body.checkpoint,
+        body.log,
     )
 
 
@@ -236,11 +240,13 @@ def _check(manifest: Manifest) -> None:
 
 def newest(storage: Storage, prefix: str) -> Manifest | None:
     """The ruling manifest; None if there is none yet. Lists. Raises: Damaged."""
-    found = [name for name in storage.list(names.manifests_of(prefix)) if names.parse_manifest(name)]
-    if not found:
-        return None
-    name = max(found)
-    return decode(storage.get(name), name)
+    name = newest_name(storage, prefix)
+    return None if name is None else decode(storage.get(name), name)
+
+
+def newest_name(storage: Storage, prefix: str) -> str | None:
+    """Name of the ruling manifest; None if there is none yet. Lists."""
+    return max((name for name in storage.list(names.manifests_of(prefix)) if names.parse_manifest(name)), default=None)
 
 
 def order(segments: Iterable[SegmentEntry]) -> tuple[SegmentEntry, ...]:

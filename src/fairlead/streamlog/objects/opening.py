@@ -1,20 +1,26 @@
 """Opening a shard: claim the next writer epoch, find out which commits count, say so in a manifest.
 
+A manifest is believed only if nothing says that a newer one was lost: no commit of an epoch above its own, and no
+segment or checkpoint that stands for commits beyond the end that it gives. Otherwise the log is damaged, and nothing is
+written or deleted in it.
+
 Why it holds (F1): a writer checks after its put. If the check passed, the put came before the next writer's claim, and
 so before that writer's listing, so it counts; if the check failed, nothing was acknowledged.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 from typing_extensions import Buffer
 
 from fairlead.model.clock import Randomness
-from fairlead.model.errors import Damaged, Fenced, StorageFull, StorageUnavailable
+from fairlead.model.errors import Damaged, Fenced, Missing, StorageFull, StorageUnavailable
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
+from fairlead.streamlog.objects import checkpoint, format
+from fairlead.streamlog.objects import claim as claims
 from fairlead.streamlog.objects import manifest as manifests
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.values import WriterEpoch
@@ -50,8 +56,8 @@ def put_known(storage: Storage, name: str, data: Buffer | Sequence[Buffer]) -> P
     )
 
 
-def claim(storage: Storage, prefix: str, randomness: Randomness) -> WriterEpoch:
-    """Put the next `epoch/<e>`; from now on nothing of an older writer is acknowledged.
+def claim(storage: Storage, prefix: str, log: bytes, randomness: Randomness) -> WriterEpoch:
+    """Put the next `epoch/<e>` of the log with that id; from now on nothing of an older writer is acknowledged.
 
     Raises:
         Fenced: others claim faster than we do.
@@ -60,16 +66,24 @@ def claim(storage: Storage, prefix: str, randomness: Randomness) -> WriterEpoch:
     for _ in range(CLAIM_ATTEMPTS):
         number = newest_epoch(storage, prefix) + 1
         id = randomness.id16()
-        data = json.dumps({"v": 1, "epoch": number, "id": id.hex()}).encode()
-        if put_known(storage, names.epoch(prefix, number), data) is not Put.ANOTHER:
+        made = claims.Claim(prefix, number, id, log)
+        if put_known(storage, made.name, claims.encode(made)) is not Put.ANOTHER:
             return WriterEpoch(number, id)
     raise Fenced(f"{prefix}: other servers keep opening it; stop all but one")
 
 
 def newest_epoch(storage: Storage, prefix: str) -> int:
-    """Number of the newest claim; 0 if there is none."""
-    found = (names.parse_epoch(name) for name in storage.list(names.epochs_of(prefix)))
-    return max((number for number in found if number is not None), default=0)
+    """The highest epoch of a claim, a manifest or a commit, so that a number is not given again though its claim was
+    lost; 0 if there is none."""
+    found = [
+        number for name in storage.list(names.epochs_of(prefix)) if (number := names.parse_epoch(name)) is not None
+    ]
+    found += [
+        parsed.epoch for name in storage.list(names.manifests_of(prefix)) if (parsed := names.parse_manifest(name))
+    ]
+    last = deque(storage.list(names.commits_of(prefix)), maxlen=1)
+    found += [parsed.epoch for name in last if (parsed := names.parse_commit(name))]
+    return max(found, default=0)
 
 
 def check_fence(storage: Storage, prefix: str, epoch: WriterEpoch) -> None:
@@ -82,16 +96,104 @@ def check_fence(storage: Storage, prefix: str, epoch: WriterEpoch) -> None:
         raise Fenced(f"{prefix}: a newer server has opened it (epoch {epoch.number + 1}); this one stops")
 
 
-def next_manifest(storage: Storage, prefix: str, epoch: WriterEpoch) -> Manifest:
+def next_manifest(storage: Storage, prefix: str, log: bytes, epoch: WriterEpoch) -> Manifest:
     """Manifest 0 of our epoch, not yet put: the ruling manifest, with its epoch ended where its commits end.
 
     Raises:
-        Damaged: a commit is missing among those of its epoch.
+        Damaged: the ruling manifest is lost or another log's, or an object that it names is missing.
     """
     ruling = manifests.newest(storage, prefix)
+    for doubt in doubts(storage, prefix, ruling):
+        raise doubt
     if ruling is None:
-        return manifests.first_manifest(prefix, epoch.number, epoch.id)
+        return manifests.first_manifest(prefix, epoch.number, epoch.id, log)
+    if ruling.log != log:
+        raise Damaged(ruling.name, f"is of the log {ruling.log.hex()}, and is opened as that of {log.hex()}")
+    there = set(storage.list(names.segments_of(prefix)))
+    for segment in ruling.segments:
+        if segment.name not in there:
+            raise Missing(segment.name)
     return ruling.with_epoch(epoch.number, epoch.id, end_of(storage, ruling))
+
+
+def doubts(storage: Storage, prefix: str, ruling: Manifest | None) -> Iterator[Damaged]:
+    """What says that this is not the manifest that ruled last, or that commits of its epoch are missing."""
+    if ruling is None:
+        yield from _orphans(storage, prefix)
+        return
+    newer = {
+        parsed.epoch
+        for name in storage.list(names.commits_of(prefix))
+        if (parsed := names.parse_commit(name)) is not None and parsed.epoch > ruling.epoch
+    }
+    for epoch in sorted(newer):
+        why = f"the manifest is missing, and commits of its epoch are there; the newest manifest is {ruling.name}"
+        yield Damaged(names.manifest(prefix, epoch, 0), why)
+    try:
+        end = end_of(storage, ruling)
+    except Damaged as error:
+        yield error
+    else:
+        yield from _beyond(storage, ruling, end)
+
+
+def _orphans(storage: Storage, prefix: str) -> Iterator[Damaged]:
+    """Objects of a log that has no manifest; a claim alone is what a start leaves that was cut off."""
+    for kind in (names.commits_of, names.segments_of, names.checkpoints_of):
+        first = next(iter(storage.list(kind(prefix))), None)
+        if first is not None:
+            yield Damaged(
+                names.manifests_of(prefix), f"no manifest is there, and nobody else says what {first} counts for"
+            )
+            return
+
+
+def _beyond(storage: Storage, ruling: Manifest, end: int) -> Iterator[Damaged]:
+    """Segments and checkpoints that the manifest does not name and that a newer one must have named: merges are made of
+    commits that count, so none stands for a commit at or beyond the end."""
+    named = {segment.name for segment in ruling.segments}
+    if ruling.checkpoint is not None:
+        named.add(ruling.checkpoint.name)
+    for name in storage.list(names.segments_of(ruling.prefix)):
+        if name not in named and names.is_segment(name):
+            yield from _too_new(ruling, end, name, _segment_end(storage, name))
+    for name in storage.list(names.checkpoints_of(ruling.prefix)):
+        if name not in named:
+            yield from _too_new(ruling, end, name, _checkpoint_end(storage, name))
+
+
+def _too_new(ruling: Manifest, end: int, name: str, stands_to: int) -> Iterator[Damaged]:
+    if stands_to > end:
+        why = (
+            f"ends the log at commit {end:,}, but {name} stands for commits below {stands_to:,}: a newer one is missing"
+        )
+        yield Damaged(ruling.name, why)
+
+
+def _segment_end(storage: Storage, name: str) -> int:
+    """The end of a segment that nobody names; 0 if it cannot be read, since it is of no use."""
+    try:
+        return format.commits_of(storage, name)[1]
+    except Damaged:
+        return 0
+
+
+def _checkpoint_end(storage: Storage, name: str) -> int:
+    try:
+        return checkpoint.commit_of(storage, name)
+    except Damaged:
+        return 0
+
+
+def check_rules(storage: Storage, manifest: Manifest) -> None:
+    """Check that a manifest of ours, which was put, is the ruling one: what is written would be lost otherwise.
+
+    Raises:
+        Damaged: it is not.
+    """
+    ruling = manifests.newest_name(storage, manifest.prefix)
+    if ruling != manifest.name:
+        raise Damaged(manifest.name, f"was put to rule, and {ruling} rules")
 
 
 def end_of(storage: Storage, ruling: Manifest) -> int:

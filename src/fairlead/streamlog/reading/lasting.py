@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
+from fairlead.model.errors import Damaged
 from fairlead.protocol.batch import NO_PRODUCER, producer_ids
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, load, open_object, together
-from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.effects import HEAD_BYTES
 from fairlead.streamlog.state.producers import BATCHES_KEPT
@@ -49,9 +50,18 @@ def replay_segments(storage: Storage, state: ShardState, segments: Sequence[LogO
 def replay_rows(storage: Storage, state: ShardState, rows: LocatedRows) -> None:
     """Bring a state over rows, given in any order. Raises as `replay_segments`."""
     columns = _heads(storage, rows)
-    columns = columns.take(np.lexsort((columns.row, columns.commit)))
-    for row in columns.take(_lasting(columns)).rows():
+    in_order = np.lexsort((columns.row, columns.commit))
+    columns = columns.take(in_order)
+    places = _lasting(columns)
+    for place, row in zip(places.tolist(), columns.take(places).rows(), strict=True):
+        if row.kind == Kind.BATCH and row.base_offset < state.partition(row.topic, row.partition).end:
+            raise Damaged(rows.objects[rows.object[in_order[place]]].name, _twice(row))
         effects.replay(state, row)
+
+
+def _twice(row: Row) -> str:
+    where = f"topic number {row.topic}, partition {row.partition}, commit {row.commit:,}"
+    return f"{where}: offset {row.base_offset:,} lies below the partition's end: the rows are there twice, or too old"
 
 
 def _heads(storage: Storage, rows: LocatedRows) -> Columns:

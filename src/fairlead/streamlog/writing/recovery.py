@@ -8,9 +8,12 @@ from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading import lasting
 from fairlead.streamlog.reading.index import Tail
-from fairlead.streamlog.rows import Row
+from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
+
+_OF_PARTITION = (Kind.BATCH, Kind.START)
+"""Kinds of rows that say where their partition ended before them."""
 
 
 def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) -> tuple[ShardState, int]:
@@ -33,7 +36,10 @@ def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) 
         raise Damaged(manifest.prefix, str(error)) from error
     for commit in range(merged_end, end):
         name = manifest.commit_name(commit)
-        rows = list(format.read_whole(storage.get(name), name).rows())
+        columns = format.read_whole(storage.get(name), name)
+        if columns.epoch_id != manifest.epoch_id(commit):
+            raise Damaged(name, "was written in another epoch of this number: it is of a copy of the log")
+        rows = list(columns.rows())
         if commit >= from_commit:
             for row in rows:
                 _replay(state, row, name)
@@ -47,7 +53,7 @@ def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> 
     entry = manifest.checkpoint
     if entry is not None:
         try:
-            tables, meta = checkpoint.read(storage.get(entry.name), entry.name)
+            tables, meta = checkpoint.read(storage.get(entry.name), entry.name, entry.commit)
             return snapshot.load(stream_id, tables, meta), entry.commit
         except (Damaged, ValueError, KeyError):
             pass
@@ -55,6 +61,12 @@ def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> 
 
 
 def _replay(state: ShardState, row: Row, name: str) -> None:
+    """The effect of a row of a commit, which begins where the row before it in its partition ended."""
+    if row.kind in _OF_PARTITION and state.topic_table.slot_of(row.topic, row.partition) >= 0:
+        end = state.partition(row.topic, row.partition).end
+        if row.previous_end != end:
+            where = f"topic number {row.topic}, partition {row.partition}"
+            raise Damaged(name, f"{where} ends at offset {end:,} before row {row.row}, which says {row.previous_end:,}")
     try:
         effects.replay(state, row)
     except CorruptBatch as error:

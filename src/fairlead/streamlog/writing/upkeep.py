@@ -188,7 +188,9 @@ class Upkeep:
         if self._reserve.is_reached or self._rows_to_replay() < CHECKPOINT_ROWS_MIN:
             return
         entry = CheckpointEntry(names.checkpoint(log.prefix, self._randomness.id16()), log.end)
-        opening.put_known(log.storage, entry.name, checkpoint.write(*snapshot.dump(log.state)))
+        opening.put_known(
+            log.storage, entry.name, checkpoint.write(*snapshot.dump(log.state), name=entry.name, commit=entry.commit)
+        )
         self._k += 1
         manifest = replace(log.manifest, k=self._k, checkpoint=entry)
         opening.put_manifest(log.storage, manifest, self._epoch)

@@ -91,11 +91,12 @@ class ShardLog:
         """
         settings = settings or Settings()
         storage.sync(prefix + "/")
-        epoch = opening.claim(storage, prefix, randomness)
-        manifest = opening.next_manifest(storage, prefix, epoch)
-        opening.put_manifest(storage, manifest, epoch)
+        epoch = opening.claim(storage, prefix, stream_id, randomness)
+        manifest = opening.next_manifest(storage, prefix, stream_id, epoch)
         tail = Tail()
         state, end = recovery.recover(storage, manifest, stream_id, tail)
+        opening.put_manifest(storage, manifest, epoch)
+        opening.check_rules(storage, manifest)
         recent = recent or RecentBatches(settings)
         announced = AnnouncedLog(storage, manifest, state, tail, recent.of_log(), end)
         log = cls(announced, clock=clock, randomness=randomness, settings=settings)
@@ -151,7 +152,7 @@ class ShardLog:
             return
         storage, prefix = self.announced.storage, self.announced.prefix
         name = names.commit(prefix, self.epoch.number, sealed.commit)
-        outcome = opening.put_known(storage, name, format.encode(sealed.rows))
+        outcome = opening.put_known(storage, name, format.encode(sealed.rows, name=name, epoch_id=self.epoch.id))
         opening.check_fence(storage, prefix, self.epoch)
         if outcome is Put.ANOTHER:
             raise Damaged(name, "another object has the name of our commit")

@@ -1,0 +1,335 @@
+"""Every kind of object of a log by every kind of damage by what has become of the log: nothing goes wrong silently.
+
+Each cell is judged by what a user meets: a start that is refused, a read that is refused, a word of fsck, or nothing at
+all; in the last case the log must be the same as without the damage. Whatever was said, no record is served that was
+not written there, and no offset is given twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.streamlog.world import (
+    SETTINGS,
+    FakeClock,
+    SeededRandomness,
+    committed,
+    installed,
+    made,
+    opened,
+    produced,
+    values_at,
+)
+from tests.support.rows import batch_row, entry_row, joined
+
+from fairlead.model.errors import Damaged
+from fairlead.storage import names
+from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog import payloads
+from fairlead.streamlog.fsck import check_all
+from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.objects import format
+from fairlead.streamlog.objects import manifest as manifests
+from fairlead.streamlog.payloads import TopicPayload
+from fairlead.streamlog.reading import lasting
+from fairlead.streamlog.reading.located import together
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state import effects, snapshot
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.writing.entries import put_entry
+from fairlead.streamlog.writing.writer import ShardLog
+
+A = b"a" * 16
+PARTITIONS = 2
+MERGING = replace(SETTINGS, merge_commits_min=3, delete_grace_seconds=0.0)
+
+
+@dataclass
+class Life:
+    """A log, closed, with what it held and what a test may exchange its objects with."""
+
+    objects: dict[str, bytes]
+    records: dict[int, dict[int, bytes | None]]
+    """By partition and offset."""
+    state: dict[str, Any]
+    older: dict[str, bytes]
+    """Objects that were there once, by name; manifests and checkpoints among them."""
+
+    def storage(self) -> MemoryStorage:
+        storage = MemoryStorage()
+        storage.replace(self.objects)
+        return storage
+
+
+def grown(log: ShardLog, number: int, *, rounds: int = 3) -> None:
+    """Some commits: batches of both partitions, and an entry."""
+    for place in range(rounds):
+        for partition in range(PARTITIONS):
+            produced(log, number, b"%d-%d" % (log.announced.end, place), bytes(50), partition=partition)
+    committed(log, lambda draft: put_entry(draft, f"key-{log.announced.end}", [1]))
+
+
+def merged(log: ShardLog, seed: int) -> None:
+    """All commits in segments, with a checkpoint; the inputs are deleted."""
+    job = log.upkeep.plan()
+    assert job is not None
+    installed(log, run_job.run(log.announced.storage, SeededRandomness(seed), job))
+    log.upkeep.sweep(log.upkeep.take_due())
+
+
+def life(kind: str, stream_id: bytes = A) -> Life:
+    """A log that is `fresh`, `merged` again and again, or merged and `restarted` with commits after it."""
+    storage, clock, older = MemoryStorage(), FakeClock(), dict[str, bytes]()
+    seed = stream_id[0]
+    log = opened(storage, stream_id, clock=clock, seed=seed, settings=MERGING)
+    number = made(log, partitions=PARTITIONS).number
+    grown(log, number)
+    older |= storage.snapshot()
+    for place in range(2 if kind != "fresh" else 0):
+        merged(log, 100 * seed + place)
+        grown(log, number)
+        older |= storage.snapshot()
+    if kind == "merged":
+        merged(log, 100 * seed + 9)
+    if kind == "restarted":
+        for _ in range(2):
+            log = opened(storage, stream_id, clock=clock, seed=seed, settings=MERGING)
+            grown(log, number)
+    return Life(storage.snapshot(), records_of(log, number), state_of(log), older)
+
+
+def records_of(log: ShardLog, number: int) -> dict[int, dict[int, bytes | None]]:
+    return {partition: values_at(log, number, partition) for partition in range(PARTITIONS)}
+
+
+def state_of(log: ShardLog) -> dict[str, Any]:
+    tables, meta = snapshot.dump(log.announced.state)
+    plain = {name: table.tolist() if isinstance(table, np.ndarray) else list(table) for name, table in tables.items()}
+    return {**plain, **meta}
+
+
+KINDS = ("claim", "manifest", "commit", "data segment", "control segment", "checkpoint")
+LIVES = {kind: life(kind) for kind in ("fresh", "merged", "restarted")}
+ELSEWHERE = {kind: life(kind, b"b" * 16) for kind in LIVES}
+"""Logs whose objects have the same names: of another cluster's `meta/`, or of a copy that went on by itself."""
+
+
+def names_of(life: Life, kind: str) -> list[str]:
+    """Names of the objects of a kind, in order; of manifests the ruling one."""
+    ruling = manifests.newest(life.storage(), "x")
+    assert ruling is not None
+    chosen: dict[str, Callable[[str], bool]] = {
+        "claim": lambda name: names.parse_epoch(name) is not None,
+        "manifest": lambda name: name == ruling.name,
+        "commit": lambda name: names.parse_commit(name) is not None,
+        "data segment": lambda name: any(name == s.name and s.kind == "data" for s in ruling.segments),
+        "control segment": lambda name: any(name == s.name and s.kind == "control" for s in ruling.segments),
+        "checkpoint": lambda name: ruling.checkpoint is not None and name == ruling.checkpoint.name,
+    }
+    return sorted(name for name in life.objects if chosen[kind](name))
+
+
+Objects = dict[str, bytes]
+Harm = Callable[[Life, str, str], Iterator[Objects]]
+"""Given a log, a kind and the name of an object: the log's objects once that one is harmed, in one way or several."""
+
+
+def changed(life: Life, name: str, data: bytes) -> Objects:
+    return {**life.objects, name: data}
+
+
+def removed(life: Life, kind: str, name: str) -> Iterator[Objects]:
+    yield {other: data for other, data in life.objects.items() if other != name}
+
+
+def cut(life: Life, kind: str, name: str) -> Iterator[Objects]:
+    data = life.objects[name]
+    for length in (0, len(data) // 2, len(data) - 1):
+        yield changed(life, name, data[:length])
+
+
+def zeroed(life: Life, kind: str, name: str) -> Iterator[Objects]:
+    data = life.objects[name]
+    yield changed(life, name, bytes(len(data)))
+    yield changed(life, name, data[: len(data) // 2] + bytes(len(data) - len(data) // 2))
+
+
+def flipped(life: Life, kind: str, name: str) -> Iterator[Objects]:
+    data = life.objects[name]
+    for place in range(0, len(data), max(1, len(data) // 23)):
+        yield changed(life, name, data[:place] + bytes([data[place] ^ 16]) + data[place + 1 :])
+
+
+def exchanged(life: Life, kind: str, name: str) -> Iterator[Objects]:
+    """With others of its kind, in both places."""
+    for other in names_of(life, kind)[:3]:
+        if other != name:
+            yield {**life.objects, name: life.objects[other], other: life.objects[name]}
+
+
+def from_elsewhere(life: Life, kind: str, name: str) -> Iterator[Objects]:
+    """Another log's object in its place, of the same name if there is one."""
+    for other in ELSEWHERE.values():
+        same = [name] if name in other.objects else names_of(other, kind)[:1]
+        for found in same:
+            yield changed(life, name, other.objects[found])
+
+
+def older(life: Life, kind: str, name: str) -> Iterator[Objects]:
+    """What had its place before, under its name, or under the name that it had then with the newest gone."""
+    if kind in {"manifest", "checkpoint"}:
+        for other, data in life.older.items():
+            if other != name and other.split("/")[1] == kind:
+                yield changed(life, name, data)
+                yield {other: data, **{at: found for at, found in life.objects.items() if at != name}}
+
+
+HARMS: dict[str, Harm] = {
+    harm.__name__: harm for harm in (removed, cut, zeroed, flipped, exchanged, from_elsewhere, older)
+}
+TABLE = {
+    "claim": {"fsck"},
+    "manifest": {"start"},
+    "commit": {"start", "read"},
+    "data segment": {"start", "read"},
+    "control segment": {"start", "fsck"},
+    "checkpoint": {"fsck"},
+}
+"""How an object's damage shows. `start`: the log is not opened. `read`: a reader is refused what was harmed, since a
+start reads no record batches and nothing below the checkpoint. `fsck`: all goes on as before, since the object is not
+needed (a claim, a checkpoint, a control segment below a checkpoint), and fsck names it."""
+
+
+def outcome(life: Life, objects: Objects) -> str:
+    """What a user meets; see the module."""
+    storage = MemoryStorage()
+    storage.replace(objects)
+    said = bool(check_all(storage))
+    try:
+        log = opened(storage, A, seed=77, settings=MERGING)
+    except Damaged:
+        assert said, "fsck says nothing of it"
+        return "start"
+    number = 0 if log.announced.state.topic_count == 0 else next(iter(log.announced.state.topics())).number
+    refused = False
+    for partition, expected in life.records.items():
+        try:
+            found = values_at(log, number, partition)
+        except Damaged:
+            refused = True
+            continue
+        assert found.items() <= expected.items(), "what was never written is served"
+        if found != expected:
+            return "shorter"
+    if refused:
+        assert said, "fsck says nothing of it"
+        return "read"
+    if state_of(log) != life.state:
+        return "shorter"
+    for partition, expected in life.records.items():
+        assert produced(log, number, b"later", partition=partition).base_offset == len(expected)
+    again = opened(storage, A, seed=78)
+    for partition, expected in life.records.items():
+        assert values_at(again, number, partition) == {**expected, len(expected): b"later"}
+    return "fsck" if said else "harmless"
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("age", LIVES)
+def test_no_damage_is_silent(age: str, kind: str, harm: str) -> None:
+    """But one: that the newest commit is gone, the log itself cannot know."""
+    life = LIVES[age]
+    for name in names_of(life, kind):
+        newest = (kind, harm) == ("commit", "removed") and name == max(names_of(life, kind))
+        for objects in HARMS[harm](life, kind, name):
+            assert outcome(life, objects) in ({"shorter"} if newest else TABLE[kind]), name
+
+
+def test_every_kind_is_harmed() -> None:
+    """The matrix above has no empty row."""
+    there = {kind for life in LIVES.values() for kind in KINDS if names_of(life, kind)}
+    assert there == set(KINDS)
+    assert all(outcome(life, life.objects) == "harmless" for life in LIVES.values())
+
+
+def test_a_log_that_is_damaged_writes_and_deletes_nothing() -> None:
+    """But its claim, which stops older writers: what is left can still be saved."""
+    for age, life in LIVES.items():
+        for kind in ("manifest", "commit", "data segment"):
+            for name in names_of(life, kind)[:1]:
+                (objects,) = removed(life, kind, name)
+                storage = MemoryStorage()
+                storage.replace(objects)
+                with pytest.raises(Damaged):
+                    opened(storage, A)
+                written = {each: data for each, data in storage.snapshot().items() if names.parse_epoch(each) is None}
+                assert written == {at: data for at, data in objects.items() if names.parse_epoch(at) is None}, age
+
+
+def test_a_manifest_lost_while_all_that_the_one_before_names_is_there_loses_nothing() -> None:
+    """In the grace after a merge; the segments of the lost one are swept as left over."""
+    storage, clock = MemoryStorage(), FakeClock()
+    log = opened(storage, A, clock=clock, settings=replace(SETTINGS, merge_commits_min=3))
+    number = made(log, partitions=PARTITIONS).number
+    grown(log, number)
+    merged(log, 1)
+    storage.delete(log.announced.manifest.name)
+    again = opened(storage, A, clock=clock)
+    assert (records_of(again, number), state_of(again)) == (records_of(log, number), state_of(log))
+    assert check_all(storage) == []
+
+
+def test_an_epoch_is_not_used_again_though_its_claim_is_lost() -> None:
+    """Its number stands in manifests and commits too; a writer of that number would be shadowed by the lost one's."""
+    for age, life in LIVES.items():
+        storage = life.storage()
+        newest = max(names_of(life, "claim"))
+        storage.delete(newest)
+        lost = names.parse_epoch(newest)
+        assert lost is not None
+        log = opened(storage, A, seed=5)
+        assert log.epoch.number == lost + 1, age
+        ruling = manifests.newest(storage, "x")
+        assert ruling is not None
+        assert ruling.epoch == log.epoch.number
+
+
+def test_a_commit_that_does_not_follow_is_damage() -> None:
+    """Its rows say where their partition ended before them: nothing is missing between, and nothing comes twice."""
+    for offset, previous_end in ((0, 0), (5, 5)):
+        storage = MemoryStorage()
+        log = opened(storage, A)
+        number = made(log).number
+        produced(log, number, b"1")
+        name = names.commit("x", log.epoch.number, log.announced.end)
+        row = batch_row(number, offset, commit=log.announced.end, previous_end=previous_end)
+        storage.put_if_absent(name, format.encode([row], name=name, epoch_id=log.epoch.id))
+        with pytest.raises(Damaged, match="partition 0 ends at offset 1 before row 0"):
+            opened(storage, A)
+
+
+def test_a_segment_whose_rows_are_there_already_is_damage() -> None:
+    """Found while its rows are replayed, whatever the names say."""
+    state = ShardState(A)
+    rows = [batch_row(offset=offset, commit=offset) for offset in range(5)]
+    effects.replay(state, topic_row())
+    lasting.replay_rows(MemoryStorage(), state, together([format.read_whole(joined(format.encode(rows)))]))
+    with pytest.raises(Damaged, match="offset 4 lies below the partition's end"):
+        lasting.replay_rows(MemoryStorage(), state, together([format.read_whole(joined(format.encode(rows[-1:])))]))
+
+
+def test_a_log_of_another_id_is_not_opened() -> None:
+    """Its prefix may be the same: each cluster's own log is `meta`."""
+    with pytest.raises(Damaged, match=f"is of the log {A.hex()}, and is opened as that of {(b'b' * 16).hex()}"):
+        opened(LIVES["fresh"].storage(), b"b" * 16)
+
+
+def topic_row() -> Row:
+    """The row that makes topic number 0."""
+    payload = TopicPayload("t", b"i" * 16, 1, A, 0, 0)
+    return entry_row("", None)._replace(kind=int(Kind.TOPIC), topic=0, batch=payloads.encode(payload))
