@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.cli.desk import CommandLine
 from tests.support.sites import Site
+from tests.support.waiting import wait_until
 
 
 def test_fairlead_alone_shows_the_first_steps(empty: CommandLine) -> None:
@@ -183,6 +185,25 @@ def test_status_shows_what_runs(fairlead: CommandLine, site: Site) -> None:
     done = fairlead("status")
     assert done.code == 1
     assert "lisbon: no server answers at http://127.0.0.1:1" in done.out
+
+
+def test_status_names_a_failing_link_and_the_command_that_mends_it(fairlead: CommandLine) -> None:
+    """The exit code is 1 until all is well; the command runs as it is printed."""
+    fairlead.ok("stream create -path /fails")
+    fairlead.ok("stream create -path /fails2")
+    fairlead.ok("stream replica add -path /fails -replica /fails2")
+    link = "sanfrancisco: link /fails to /mapr/sanfrancisco/fails2 fails for "
+    wait_until(lambda: link in fairlead("status").out, "the link fails")
+    done = fairlead("status")
+    assert (done.code, done.err) == (1, "")
+    assert done.out.splitlines()[1].split()[1] == "degraded"
+    (command,) = re.findall(r"fairlead (stream upstream add .*)", done.out)
+    (row,) = fairlead("status -json").json
+    assert row["failing"][0]["command"] == f"fairlead {command}"
+    fairlead.ok(command)
+    wait_until(lambda: "upstream add" not in fairlead("status").out, "the link is mended")
+    fairlead.ok("stream replica remove -path /fails -replica /fails2 --yes")
+    assert fairlead("status").code == 0
 
 
 def test_the_address_book(fairlead: CommandLine, site: Site) -> None:

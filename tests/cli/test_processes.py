@@ -69,6 +69,27 @@ def test_up_says_where_it_is_and_ends_with_its_child(tmp_path: Path, number: sig
     assert "Traceback" not in site.log.read_text()
 
 
+def test_a_replicator_without_java_is_seen_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `status`, `replica list` and health, as soon as a link wants to move something, and as long as it lasts."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    site = Site("sanfrancisco", tmp_path)
+    site.start("up")
+    try:
+        site.cli("stream", "create", "-path", "/ships")
+        assert site.cli("status").returncode == 0
+        site.cli("stream", "replica", "autosetup", "-path", "/ships", "-replica", "/mapr/sanfrancisco/copy")
+        why = "nowhere has no bin/java"
+        wait_until(lambda: why in httpx.get(f"{site.url}/health").text, "health says it")
+        (row,) = site.replica_status("/ships")
+        assert (row["errors"]["Code"], why in row["errors"]["Msg"]) == ("ErrReplicatorDown", True)
+        wait_until(lambda: site.replica_status("/ships")[0]["replicator"]["startedagain"], "it was started again")
+        done = site.cli("status", check=False)
+        assert (done.returncode, done.stdout.count(why)) == (1, 1)
+        assert "link /ships to /mapr/sanfrancisco/copy fails for" in done.stdout
+    finally:
+        site.stop()
+
+
 def test_the_ready_file_is_whole_and_the_server_answers_by_then(running: Site, tmp_path: Path) -> None:
     """For scripts that wait for it."""
     ready = json.loads((tmp_path / "sanfrancisco.ready").read_text())

@@ -13,6 +13,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.guard import Guard
+from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.clock import SystemClock, SystemRandomness
@@ -56,8 +57,9 @@ class FakeListeners:
 class Desk:
     """One cluster's admin interface; `http` answers for every cluster of the same test, by host name."""
 
-    def __init__(self, cluster: Cluster, http: httpx.AsyncClient) -> None:
+    def __init__(self, cluster: Cluster, http: httpx.AsyncClient, links: LinkCommands) -> None:
         self.cluster = cluster
+        self.links = links
         self.http = http
         self.url = f"http://{cluster.name}"
 
@@ -114,7 +116,7 @@ async def _open(
     context = RestContext(cluster, links.commands, links.copies, http, FakeListeners(), "tester", clock.monotonic_ms())
     app = build_app(context, links, ApplyGateway(cluster), Guard(clock, [name]))
     mounts[name] = httpx.ASGITransport(app, raise_app_exceptions=False)
-    return Desk(cluster, http)
+    return Desk(cluster, http, links.commands)
 
 
 class _Hosts(httpx.AsyncBaseTransport):

@@ -74,7 +74,7 @@ def _add_pages(app: FastAPI, context: RestContext, apply: ApplyGateway) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
-        return HTMLResponse(render_page(describe(context), list_rows(context)))
+        return HTMLResponse(render_page(describe(context), list_rows(context), context.links.rows()))
 
 
 def _add_errors(app: FastAPI, context: RestContext) -> None:

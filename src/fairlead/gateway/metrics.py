@@ -24,9 +24,7 @@ _LINK = ("stream", "replica")
 def render(context: RestContext, applied: ApplyCounts) -> bytes:
     """The page of this moment; `applied` is what links have brought. No destination is asked for it."""
     registry = CollectorRegistry(auto_describe=False)
-    paths = [stream.path for stream in context.cluster.streams() if context.cluster.links.of(stream.id)]
-    links = [(path, each.row()) for path in paths for each in context.links.list(path)]
-    registry.register(_ClusterCollector(context, applied, links))
+    registry.register(_ClusterCollector(context, applied, context.links.rows()))
     return generate_latest(registry)
 
 

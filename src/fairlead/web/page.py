@@ -1,4 +1,7 @@
-"""The page at `/`: the cluster, its addresses and its streams, as plain HTML made on the server. Needs no script."""
+"""The page at `/`: the cluster, its addresses, links and streams, as plain HTML made on the server.
+
+It asks for itself again every few seconds, and needs neither a script nor any other file.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 from urllib.parse import quote
+
+from fairlead.model.ages import age
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1b2733 }
@@ -19,26 +24,65 @@ td.number, th.number { text-align: right } code { background: #f0f4f8; padding: 
   .wrong { color: #ff9b9b } td { border-color: #334e68 }
 }
 """
-_LINKS = (("/docs", "admin interface"), ("/openapi.json", "OpenAPI"), ("/metrics", "metrics"), ("/health", "health"))
+_MORE = (("/docs", "admin interface"), ("/openapi.json", "OpenAPI"), ("/metrics", "metrics"), ("/health", "health"))
 
 
-def render_page(cluster: Mapping[str, Any], streams: Iterable[Mapping[str, Any]]) -> str:
-    """HTML of one cluster: a row of `cluster info`, and rows of `stream list`."""
+REFRESH_SECONDS = 5
+SHOWN_MAX = 1000
+"""Links on the page, those with an error first."""
+
+
+def render_page(
+    cluster: Mapping[str, Any], streams: Iterable[Mapping[str, Any]], links: Sequence[tuple[str, Mapping[str, Any]]]
+) -> str:
+    """HTML of one cluster: a row of `cluster info`, rows of `stream list`, and (path, row of `replica list`)."""
     name = escape(str(cluster["name"]))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name} · Fairlead</title>'
+        f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>'
-        f"<h1>{name}</h1>{_stopped(cluster['stopped'])}"
+        f"<h1>{name}</h1>{_wrong(cluster)}"
         f"<p>Kafka {_codes(cluster['kafka'])} · HTTP {_codes(cluster['http'])} · version {escape(cluster['version'])}"
         f" · {cluster['topics']:,} topics · {cluster['links']:,} links · {cluster['connections']:,} connections</p>"
+        f"<h2>Links</h2>{_replicator(cluster['replicator'])}{_links(links)}"
         f"<h2>Streams</h2>{_streams(list(streams))}"
-        f"<h2>More</h2><p>{' · '.join(f'<a href={escape(url)!r}>{text}</a>' for url, text in _LINKS)}</p>"
+        f"<h2>More</h2><p>{' · '.join(f'<a href={escape(url)!r}>{text}</a>' for url, text in _MORE)}</p>"
         "</body></html>"
     )
 
 
-def _stopped(lines: Sequence[str]) -> str:
-    return "".join(f'<p class="wrong">stopped: {escape(line)}</p>' for line in lines)
+def _wrong(cluster: Mapping[str, Any]) -> str:
+    lines = [*(f"stopped: {line}" for line in cluster["stopped"]), *cluster["upkeep"]]
+    return "".join(f'<p class="wrong">{escape(line)}</p>' for line in lines)
+
+
+def _replicator(now: Mapping[str, Any]) -> str:
+    again = f", started again {now['startedagain']:,} times" if now["startedagain"] else ""
+    error = f' · <span class="wrong">{escape(str(now["error"]))}</span>' if now["error"] else ""
+    return f"<p>Replicator: {escape(now['state'])} for {age(now['seconds'])}{again}{error}</p>"
+
+
+def _links(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    head = (
+        '<tr><th>stream</th><th>replica</th><th>state</th><th class="number">pending</th>'
+        '<th class="number">oldest</th><th>error</th></tr>'
+    )
+    shown = sorted(rows, key=lambda row: not row[1]["errors"])[:SHOWN_MAX]
+    more = f"<p>and {len(rows) - SHOWN_MAX:,} more</p>" if len(rows) > SHOWN_MAX else ""
+    return f"<table>{head}{''.join(_link(path, row) for path, row in shown)}</table>{more}" if rows else "<p>none</p>"
+
+
+def _link(path: str, row: Mapping[str, Any]) -> str:
+    state = "paused" if row["paused"] else row["replicaState"].removeprefix("REPLICA_STATE_").lower().replace("_", " ")
+    oldest = age(row["oldestPendingSeconds"]) if row["putsPending"] else ""
+    errors = row["errors"]
+    command = f"<br><code>{escape(errors['Command'])}</code>" if errors.get("Command") else ""
+    error = f"for {age(errors['Seconds'])}: {escape(errors['Msg'])}{command}" if errors else ""
+    return (
+        f"<tr><td>{escape(path)}</td><td>{escape(row['replicaPath'])}</td><td>{state}</td>"
+        f'<td class="number">{row["putsPending"]:,}</td><td class="number">{oldest}</td>'
+        f'<td class="wrong">{error}</td></tr>'
+    )
 
 
 def _codes(values: Sequence[str]) -> str:

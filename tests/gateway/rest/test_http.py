@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.gateway.desk import Desk, desks
+from tests.support.waiting import until
 
 from fairlead.client.catalog import COMMANDS
 from fairlead.model.errors import Damaged, StorageUnavailable
@@ -163,6 +164,30 @@ async def test_metrics_count_streams_topics_commits_and_links(desk: Desk) -> Non
     assert 'fairlead_clock_jump_ms{stream="/s"} 0.0' in text
     assert 'fairlead_link_position_commits{replica="/mapr/sanfrancisco/r",stream="/s"} 0.0' in text
     assert 'fairlead_link_paused{replica="/mapr/sanfrancisco/r",stream="/s"} 1.0' in text
+
+
+async def test_the_page_has_a_row_for_each_link(desk: Desk) -> None:
+    """Its state, what waits and for how long, its error with the command that mends it; refreshed by itself, without a
+    script or any other file."""
+    await desk.post("stream/create", path="/s")
+    await desk.post("stream/topic/create", path="/s", topic="t")
+    await desk.write("/s", "t", b"one", b"two")
+    for replica in ("/paused", "/<i>"):
+        await desk.post("stream/create", path=replica)
+        await desk.post("stream/replica/add", path="/s", replica=replica, paused=replica == "/paused")
+    await until(lambda: desk.links.failing())
+    text = (await desk.http.get(f"{desk.url}/")).text
+    failing, paused = (row for row in text.split("<tr>") if "/mapr/sanfrancisco/" in row and "/s<" in row)
+    assert "<td>/mapr/sanfrancisco/paused</td><td>paused</td>" in paused
+    assert '<td class="number">2</td>' in paused
+    assert '<td class="wrong"></td>' in paused
+    assert "<td>/mapr/sanfrancisco/&lt;i&gt;</td><td>create schedule</td>" in failing
+    command = "fairlead stream upstream add -path /mapr/sanfrancisco/&lt;i&gt; -upstream /mapr/sanfrancisco/s"
+    assert f"<code>{command}</code>" in failing
+    assert "Replicator: down for " in text
+    assert '<meta http-equiv="refresh" content="5">' in text
+    assert not [part for part in ("<script", "<link", "<img", "src=", "url(", "@import") if part in text]
+    assert "://" not in text.replace(desk.url, "")
 
 
 async def test_the_page_shows_the_streams_and_escapes_their_names(desk: Desk) -> None:

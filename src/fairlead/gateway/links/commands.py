@@ -118,6 +118,7 @@ class LinkCommands:
                 stream,
                 index,
                 granted=bool(self._table.of(link.record.id)),
+                source=self._cluster.global_path(path),
                 ailment=self._ailments.of(link),
                 replicator=self.replicator.now(),
                 now_ms=self._cluster.clock.wall_ms(),
@@ -125,18 +126,24 @@ class LinkCommands:
             for index, link in enumerate(self._standing(stream), 1)
         ]
 
+    def rows(self) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Every link of every stream: the stream's path, and the link's row."""
+        paths = [stream.path for stream in self._cluster.streams() if self._links.of_source(stream.id)]
+        return [(path, each.row()) for path in paths for each in self.list(path)]
+
     def failing(self) -> Sequence[dict[str, Any]]:
         """Every link of this cluster with an error, copies included: which, what, and since when."""
         now_ms = self._cluster.clock.wall_ms()
         return [self._failing(link, ailment, now_ms) for link, ailment in self._ailments.all()]
 
     def _failing(self, link: RunningLink, ailment: Ailment, now_ms: int) -> dict[str, Any]:
-        shown = errors_of(link, ailment, now_ms)
+        shown = errors_of(link, ailment, self._cluster.global_path(link.record.source_path), now_ms)
         return {
             "path": link.record.source_path,
             "replica": str(link.record.replica_path),
             "code": shown["Code"],
             "error": shown["Msg"],
+            "command": shown["Command"],
             "since": shown["Since"],
             "seconds": shown["Seconds"],
         }

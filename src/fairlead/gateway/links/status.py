@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.links.cures import cure
 from fairlead.gateway.links.errors import shown_code
 from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES
 from fairlead.gateway.links.replicator_life import Ailment, ReplicatorNow
 from fairlead.gateway.links.running.backlog import Backlog, backlog
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import RunningLink
+from fairlead.model.names import StreamPath
 from fairlead.wire.messages import BehindPartition, GapRange
 
 SHOWN_MAX = 100
@@ -50,6 +52,7 @@ def status(
     index: int,
     *,
     granted: bool,
+    source: StreamPath,
     ailment: Ailment | None,
     replicator: ReplicatorNow,
     now_ms: int,
@@ -64,7 +67,7 @@ def status(
             **_ours(link, stream),
             "oldestPendingSeconds": max(now_ms - left.oldest_ms, 0) // 1000 if left.records else 0,
             "replicator": replicator.row(),
-            "errors": {} if ailment is None else errors_of(link, ailment, now_ms),
+            "errors": {} if ailment is None else errors_of(link, ailment, source, now_ms),
         }
     )
 
@@ -173,12 +176,13 @@ def _gap(each: GapRange) -> dict[str, Any]:
     }
 
 
-def errors_of(link: RunningLink, ailment: Ailment, now_ms: int) -> dict[str, Any]:
-    """What is wrong with a link: the original's fields, then since when."""
+def errors_of(link: RunningLink, ailment: Ailment, source: StreamPath, now_ms: int) -> dict[str, Any]:
+    """What is wrong with a link: the original's fields, then which command mends it, and since when."""
     return {
         "Code": shown_code(ailment.error),
         "Host": ",".join(link.record.replica_urls),
         "Msg": str(ailment.error),
+        "Command": cure(ailment.error, source, link.record),
         "Since": ailment.since_ms,
         "Seconds": max(now_ms - ailment.since_ms, 0) // 1000,
     }

@@ -29,7 +29,7 @@ class ClusterHealth:
     upkeep: list[str]
     """Logs whose last merge or deletion failed; it is tried again."""
     failing: Sequence[dict[str, Any]]
-    """Links with an error: path, replica, code, error, since, seconds."""
+    """Links with an error: path, replica, code, error, command, since, seconds."""
     replicator: dict[str, Any]
 
     @property

@@ -1,0 +1,40 @@
+"""Which command mends a link: it is a command that there is, with options that it has."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.cli.argv import normalise
+from fairlead.cli.program import tree
+from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.cures import cure
+from fairlead.gateway.links.errors import LinkStalled, ReplicatorDown, RolledBack, StreamChanged
+from fairlead.model.errors import FairleadError, NotAgreed, StorageFull, UnknownStream, Unreachable
+from fairlead.model.names import StreamPath
+
+SOURCE = StreamPath("/ships", "sf")
+RECORD = LinkRecord(
+    b"l" * 16, b"s" * 16, "/ships", StreamPath("/ships", "ny"), ("http://b",), paused=False, created_at=1
+)
+
+
+@pytest.mark.parametrize("kind", [NotAgreed, StreamChanged, RolledBack, UnknownStream, Unreachable, LinkStalled])
+def test_an_error_names_commands_that_there_are(kind: type[FairleadError]) -> None:
+    """With the paths of both streams, so that it runs wherever both clusters are known."""
+    for line in cure(kind("x"), SOURCE, RECORD).split(" && "):
+        fairlead, *words = line.split()
+        assert fairlead == "fairlead"
+        command = tree()
+        for word in words:
+            if word.startswith("-"):
+                break
+            command = command.commands[word]
+        options = {name for param in command.params for name in param.opts}
+        assert {word for word in normalise(words, tree()) if word.startswith("--")} <= options | {"--rescan=true"}
+        assert kind is Unreachable or "/mapr/ny/ships" in line
+
+
+@pytest.mark.parametrize("error", [ReplicatorDown("x"), StorageFull("x", 1, 2)])
+def test_what_no_command_mends_names_none(error: FairleadError) -> None:
+    """Its message says what to do."""
+    assert cure(error, SOURCE, RECORD) == ""
