@@ -50,11 +50,12 @@ def fastest_ships(found: DataFrame, count: int = 10) -> DataFrame:
 
 
 def session(**settings: Any) -> SparkSession:
-    """A Spark on this machine that listens on loopback only, and runs the Python that runs this program."""
+    """A Spark on this machine that listens on loopback only, to nobody but itself (`spark.authenticate`: its ports are
+    open to every user here), and runs the Python that runs this program."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("ships").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
-    builder = builder.config("spark.sql.shuffle.partitions", "4")
+    builder = builder.config("spark.sql.shuffle.partitions", "4").config("spark.authenticate", "true")
     for name, value in settings.items():
         builder = builder.config(name.replace("_", "."), str(value))
     return builder.getOrCreate()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -103,6 +105,40 @@ def test_what_exists_is_copied_when_a_link_is_made(fleet: Fleet) -> None:
     _add(fleet, fleet.replicas[0])
     wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all")
     assert fleet.same(topics, fleet.replicas[0]) == []
+
+
+def test_a_stranger_on_this_machine_is_not_heard_by_spark(fleet: Fleet) -> None:
+    """Spark's ports are open to every user here, and deserialise what whoever knows the secret sends them."""
+    replicator = fleet.source.replicator_pid()
+    assert replicator is not None
+    answers = [_said_by(port) for pid in _java_below(replicator) for port in _listening(pid)]
+    refused = [b"Expected SaslMessage" in answer for answer in answers]
+    assert refused.count(True) == 2, answers
+    # The third is Py4J's, which waits for its own secret.
+    assert [answer for answer in answers if answer and b"Expected SaslMessage" not in answer] == []
+
+
+def _listening(pid: int) -> set[int]:
+    """The TCP ports on which a process listens."""
+    links = [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink()]
+    rows = [
+        line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{kind}").read_text().split("\n")
+    ]
+    open_here = [row[1] for row in rows if row[3:4] == ["0A"] and f"socket:[{row[9]}]" in links]
+    return {int(address.rpartition(":")[2], 16) for address in open_here}
+
+
+def _said_by(port: int) -> bytes:
+    """What a port answers to a message of Spark's protocol from somebody who has shown nothing."""
+    with socket.create_connection(("127.0.0.1", port), 30) as connection:
+        connection.settimeout(2)
+        body = b"hello"
+        message = struct.pack(">bqi", 3, 7, len(body)) + body
+        connection.sendall(struct.pack(">q", 8 + len(message)) + message)
+        try:
+            return connection.recv(4096)
+        except TimeoutError:
+            return b""
 
 
 def test_a_lone_record_arrives_in_the_middle_of_a_round(fleet: Fleet) -> None:

@@ -36,8 +36,11 @@ logger.killed.name = org.apache.spark.util.Utils
 logger.killed.level = off
 logger.aborted.name = org.apache.spark.sql.execution.datasources.v2
 logger.aborted.level = off
+logger.strangers.name = org.apache.spark.network.server.TransportRequestHandler
+logger.strangers.level = off
 """
-"""Spark logs errors of several classes for every round that is stopped; we log a query that dies, with its reason."""
+"""Spark logs errors of several classes for every round that is stopped; we log a query that dies, with its reason. Of a
+stranger who speaks to its ports it logs a stack trace for each message, so that anybody could fill the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,9 @@ def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> 
         "spark.python.unix.domain.socket.dir": str(folder),
         "spark.python.daemon.module": "fairlead.replication.spark.worker_daemon",
         "spark.speculation": "false",
+        # Spark's own ports are open to every user of the machine, and deserialise what they get. With this, whoever
+        # connects must know a secret, which Spark makes for itself in local mode and tells nobody.
+        "spark.authenticate": "true",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": f"{settings.memory_mb}m",
