@@ -39,8 +39,9 @@ def test_a_produce_request_is_read_by_the_server() -> None:
     batches = BatchForm(1, 100).build(Content(100).values(0, [0, 1], [0, 0]).reshape(2, 1, 100), 5)
     request = produce.read_request(produce_body([string(name, True) for name in names], batches), PRODUCE_VERSION)
     assert request.acks == -1
-    assert [topic.name for topic in request.topics] == names
-    for topic, batch in zip(request.topics, batches, strict=True):
+    topics = list(request.topics)
+    assert [topic.name for topic in topics] == names
+    for topic, batch in zip(topics, batches, strict=True):
         assert topic.partitions[0].partition == 0
         assert bytes(topic.partitions[0].records or b"") == batch.tobytes()
         assert check_produced(batch.tobytes()).header.record_count == 1

@@ -31,7 +31,7 @@ class Turns:
         self.packed_in_turn_max = 0
         self.rests = 0
         monkeypatch.setattr(pacing, "perf_counter", self._clock)
-        monkeypatch.setattr(pacing, "asyncio", Mock(sleep=self._sleep))
+        monkeypatch.setattr(pacing, "asyncio", Mock(wraps=asyncio, sleep=self._sleep))
         monkeypatch.setattr(packed_topics, "pack_topic", self._pack)
 
     def _clock(self) -> float:

@@ -77,8 +77,9 @@ class LostAnswers:
 
     def _submit(self, ctx: RequestContext, body: memoryview) -> Submitted:
         assert self._api.submit is not None
-        futures, finish = self._api.submit(ctx, body)
-        return PendingAnswer(futures, partial(self._finish, finish))
+        submitted = self._api.submit(ctx, body)
+        assert isinstance(submitted, PendingAnswer)
+        return PendingAnswer(submitted.futures, partial(self._finish, submitted.finish))
 
     def _finish(self, finish: Callable[[], Packed | None]) -> Packed | None:
         made = finish()

@@ -16,8 +16,9 @@ def produce_request(request: produce.ProduceRequest, version: int) -> bytes:
     """What `produce.read_request` reads."""
     flexible = version >= produce.FLEXIBLE_FROM
     out = [string(request.transactional_id, flexible), struct.pack(">hi", request.acks, request.timeout_ms)]
-    out.append(array_length(len(request.topics), flexible))
-    for topic in request.topics:
+    topics = list(request.topics)
+    out.append(array_length(len(topics), flexible))
+    for topic in topics:
         by_id = version >= produce.TOPIC_IDS_FROM
         out.append(topic.topic_id or ZERO_UUID if by_id else string(topic.name, flexible))
         out.append(array_length(len(topic.partitions), flexible))

@@ -192,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
         begun: Handled
         try:
             header, begun = self.service.begin(self, frame)
-            self._only_produce = header.api_key == PRODUCE
+            self._only_produce = header.api_key == PRODUCE and isinstance(begun, PendingAnswer)
         except Malformed as error:
             begun, self._only_produce = failed(error), False
         self._running.append(_Handling(begun, len(frame)))

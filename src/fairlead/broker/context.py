@@ -43,6 +43,8 @@ class RequestContext:
     client_id: str
     readers: Executor
     """Threads for reads from disk; commits have others, so that a cold read delays no produce."""
+    packers: Executor
+    """The thread for long requests and answers: packing takes the interpreter from the event loop."""
     offered: Mapping[int, range]
     """Versions of every API that is served, by key."""
     traffic: Traffic = field(default_factory=Traffic)

@@ -26,9 +26,11 @@ def group_key(listener: ListenerView, group: str) -> GroupKey:
     return GroupKey(listener.namespace, group)
 
 
-def groups_with_cursors(listener: ListenerView) -> set[str]:
-    """Every group that committed anything in the streams of this listener."""
-    return {group for stream in listener.streams() for shard in stream.shards for group in shard.state.groups()}
+def groups_with_cursors(listener: ListenerView) -> Iterator[str]:
+    """Every group that committed anything in the streams of this listener, once for each shard."""
+    for stream in listener.streams():
+        for shard in stream.shards:
+            yield from shard.state.groups()
 
 
 def has_cursors(listener: ListenerView, group: str) -> bool:

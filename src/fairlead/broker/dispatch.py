@@ -14,6 +14,9 @@ from functools import partial
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
+import structlog
+from kio.schema.errors import ErrorCode
+
 from fairlead.broker.context import RequestContext
 from fairlead.protocol.messages import (
     api_name,
@@ -21,9 +24,12 @@ from fairlead.protocol.messages import (
     read_request,
     request_header_flexible,
     response_header_flexible,
+    write_failure,
     write_response,
 )
-from fairlead.protocol.wire import Malformed, Reader
+from fairlead.protocol.wire import Malformed, Reader, TooManyItems
+
+log = structlog.get_logger(__name__)
 
 API_VERSIONS = 18
 PRODUCE = 0
@@ -53,8 +59,8 @@ class PendingAnswer(NamedTuple, Generic[T]):
     finish: Callable[[], T | None]
 
 
-Submitted = PendingAnswer[Packed]
-"""What a handler gives."""
+Submitted = PendingAnswer[Packed] | Coroutine[Any, Any, "Packed | None"]
+"""What a handler gives; a coroutine if handing over so much takes several turns."""
 Begun = PendingAnswer[list[Part]]
 """The same on its way out: the answer has its length and header in front, and is in pieces."""
 Handled = Begun | Coroutine[Any, Any, list[Part] | None]
@@ -134,12 +140,13 @@ def begin(api: Api, ctx: RequestContext, correlation_id: int, body: memoryview) 
     if api.submit is None:
         return answer(api, ctx, correlation_id, body)
     try:
-        futures, finish = api.submit(ctx, body)
+        submitted = api.submit(ctx, body)
     except Exception as error:
         return failed(error)
-    return PendingAnswer(
-        futures, partial(_framed_answer, finish, correlation_id, response_header_flexible(api.key, ctx.version))
-    )
+    flexible = response_header_flexible(api.key, ctx.version)
+    if isinstance(submitted, PendingAnswer):
+        return PendingAnswer(submitted.futures, partial(_framed_answer, submitted.finish, correlation_id, flexible))
+    return _framed_later(submitted, correlation_id, flexible)
 
 
 def failed(error: Exception) -> Begun:
@@ -149,6 +156,13 @@ def failed(error: Exception) -> Begun:
 
 def _raise(error: Exception) -> NoReturn:
     raise error
+
+
+async def _framed_later(
+    submitted: Coroutine[Any, Any, Packed | None], correlation_id: int, flexible: bool
+) -> list[Part] | None:
+    made = await submitted
+    return None if made is None else framed(made.parts, correlation_id, flexible)
 
 
 def _framed_answer(finish: Callable[[], Packed | None], correlation_id: int, flexible: bool) -> list[Part] | None:
@@ -163,12 +177,25 @@ async def answer(api: Api, ctx: RequestContext, correlation_id: int, body: memor
         Malformed: the body cannot be read. Whatever else leaves the handler is a fault and closes the connection.
     """
     assert api.handle is not None
-    request: Any = body if api.raw else await _read(api, ctx, body)
-    made = await api.handle(ctx, request)
+    try:
+        request: Any = body if api.raw else await _read(api, ctx, body)
+        made = await api.handle(ctx, request)
+    except TooManyItems as error:
+        made = _refused(api, ctx, error)
     if made is None:
         return None
     parts: Sequence[Part] = made.parts if isinstance(made, Packed) else [await _write(api, ctx, made)]
     return framed(parts, correlation_id, response_header_flexible(api.key, ctx.version))
+
+
+def _refused(api: Api, ctx: RequestContext, error: TooManyItems) -> Packed:
+    """INVALID_REQUEST for a whole request that is too large; where an answer has no place for that, its connection ends
+    with a line in the log: an answer for each item would be what the limit is to prevent."""
+    body = write_failure(api.key, ctx.version, ErrorCode.invalid_request)
+    if body is None:
+        raise error
+    log.warning("a request was refused", client=ctx.connection.id, api=api.name, why=str(error))
+    return Packed([body])
 
 
 async def _read(api: Api, ctx: RequestContext, body: memoryview) -> Any:
@@ -176,7 +203,7 @@ async def _read(api: Api, ctx: RequestContext, body: memoryview) -> Any:
     if len(body) < _LONG_BYTES:
         return read_request(api.key, ctx.version, body)
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(ctx.readers, read_request, api.key, ctx.version, body)
+    return await loop.run_in_executor(ctx.packers, read_request, api.key, ctx.version, body)
 
 
 async def _write(api: Api, ctx: RequestContext, made: Mapping[str, Any]) -> bytes:
@@ -184,7 +211,7 @@ async def _write(api: Api, ctx: RequestContext, made: Mapping[str, Any]) -> byte
     if not _is_long(made):
         return write_response(api.key, ctx.version, made)
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(ctx.readers, write_response, api.key, ctx.version, made)
+    return await loop.run_in_executor(ctx.packers, write_response, api.key, ctx.version, made)
 
 
 def _is_long(made: Mapping[str, Any]) -> bool:

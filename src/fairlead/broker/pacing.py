@@ -3,10 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
 from time import perf_counter
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
-SLICE_SECONDS = 0.005
+SLICE_SECONDS = 0.002
 """Work of one request before others get their turn."""
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = WeakKeyDictionary()
+"""Long work that waits for its next slice, by event loop."""
+
+
+async def _one_at_a_time() -> None:
+    """Wait for the next slice. However many requests are long, each round of the loop has one slice of one of them."""
+    loop = asyncio.get_running_loop()
+    waiting = _waiting.setdefault(loop, deque())
+    turn = loop.create_future()
+    waiting.append(turn)
+    if len(waiting) == 1:
+        loop.call_soon(_next, loop, waiting)
+    await turn
+
+
+def _next(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]]) -> None:
+    turn = waiting.popleft()
+    if not turn.done():
+        turn.set_result(None)
+    if waiting:
+        loop.call_soon(_next, loop, waiting)
 
 
 class Pace:
@@ -27,5 +56,17 @@ class Pace:
     async def turn(self) -> None:
         """Let others go on, if this request has worked for a slice."""
         if perf_counter() >= self._until:
-            await asyncio.sleep(self._rest_seconds)
+            if self._rest_seconds:
+                await asyncio.sleep(self._rest_seconds)
+            await _one_at_a_time()
             self._until = perf_counter() + self._slice_seconds
+
+
+async def in_turns(work: Callable[[A], B], items: Iterable[A]) -> list[B]:
+    """What `work` makes of each item, in order."""
+    pace = Pace()
+    made: list[B] = []
+    for item in items:
+        made.append(work(item))
+        await pace.turn()
+    return made

@@ -9,7 +9,7 @@ look into a table. (Incremental sessions, KIP-227, would save sending them; libr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -92,7 +92,7 @@ class FetchMemory:
         self.wake: asyncio.Future[None] | None = None
         """Done as soon as something moves."""
 
-    def take(self, listener: ListenerView, topics: Sequence[bytes], form: tuple[int, int]) -> Iterator[_Entry]:
+    def take(self, listener: ListenerView, topics: Iterable[bytes], form: tuple[int, int]) -> Iterator[_Entry]:
         """The entry of each topic; those of the last request that are in this one again are used again.
 
         `form` is (version, isolation), on which packed answers depend.
@@ -182,7 +182,7 @@ class Poll:
         """The answer need not wait: there is enough, or no room, or an error that the client must hear of."""
         return self._failed or self.size_bytes >= min_bytes or self._room_bytes <= 0
 
-    async def read_all(self, listener: ListenerView, topics: Sequence[bytes]) -> None:
+    async def read_all(self, listener: ListenerView, topics: Iterable[bytes]) -> None:
         """Find each topic and read it."""
         pace = Pace()
         cold: list[_Cold] = []
@@ -190,7 +190,7 @@ class Poll:
             self._entries.append(entry)
             if not entry.current:
                 self._read(entry, cold)
-                await pace.turn()
+            await pace.turn()
         await self._read_cold(cold)
 
     async def read_moved(self) -> None:
@@ -218,12 +218,18 @@ class Poll:
                 memory.wake = None
         return bool(memory.moved)
 
-    def answers(self) -> list[FetchTopicResponse | bytes]:
+    @property
+    def topics(self) -> int:
+        """How many topics were asked for."""
+        return len(self._entries)
+
+    def answers(self) -> Iterator[FetchTopicResponse | bytes]:
         """What was found, in the order of the request."""
-        return [
-            entry.packed if entry.current else FetchTopicResponse(entry.asked.name, entry.asked.topic_id, entry.answers)
-            for entry in self._entries
-        ]
+        for entry in self._entries:
+            if entry.current:
+                yield entry.packed
+            else:
+                yield FetchTopicResponse(entry.asked.name, entry.asked.topic_id, entry.answers)
 
     def _read(self, entry: _Entry, cold: list[_Cold]) -> None:
         """Answer from memory; what is not there goes to `cold` with the room that is kept for it."""

@@ -41,6 +41,7 @@ class KafkaServer:
         self.connections: set[Connection] = set()
         self.traffic = Traffic()
         self.readers = ThreadPoolExecutor(_READERS, "fairlead-read")
+        self.packers = ThreadPoolExecutor(1, "fairlead-pack")
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._listening: dict[str | None, _Listening] = {}
 
@@ -80,6 +81,7 @@ class KafkaServer:
         for stream in list(self._listening):
             await self.stop(stream)
         self.readers.shutdown(wait=False, cancel_futures=True)
+        self.packers.shutdown(wait=False, cancel_futures=True)
 
     async def _end(self, listening: _Listening) -> None:
         listening.stop_accepting()
@@ -157,6 +159,7 @@ class _Listening:
             version=header.version,
             client_id=header.client_id,
             readers=self._server.readers,
+            packers=self._server.packers,
             traffic=self._server.traffic,
             offered=OFFERED,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fairlead.broker.pacing import Pace
 from fairlead.cluster.stream import Stream
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import DraftRequest
@@ -25,7 +26,9 @@ async def change_all(wanted: Sequence[Change | Exception]) -> list[Outcome]:
     """What became of each, in order; what was refused before stays refused."""
     by_stream: dict[Stream, dict[int, Change]] = {}
     outcomes: dict[int, Outcome] = {}
+    pace = Pace()
     for place, change in enumerate(wanted):
+        await pace.turn()
         if isinstance(change, Change):
             by_stream.setdefault(change.stream, {})[place] = change
         else:

@@ -98,7 +98,7 @@ def chosen(stream: Stream, settings: Settings, pairs: Iterable[tuple[str, str | 
         Refused: INVALID_CONFIG, see `check`.
     """
     kept: dict[str, str] = {}
-    for name, value in pairs:
+    for name, value in dict(pairs).items():
         check(stream, settings, name, value)
         if name in HONOURED and value is not None:
             kept[name] = value

@@ -21,7 +21,8 @@ from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 
 CHANGED_TOGETHER = 500
-"""Topics that one request to a shard changes: they share a commit, and evaluating it holds the loop (10 ms)."""
+"""Topics or cursors that one request to a shard changes: they share a commit, and evaluating it holds the loop, for
+10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +189,13 @@ class Stream:
         by_shard: dict[int, list[int]] = {}
         for index, offset in enumerate(offsets):
             by_shard.setdefault(shard_of(offset.topic, len(self.shards)), []).append(index)
-        for number, indexes in by_shard.items():
-            shard = self.shards[number]
-            chosen = [offsets[index] for index in indexes]
-            answers = await shard.submit(lambda draft, chosen=chosen: _commit_each(draft, group, chosen))  # type: ignore[misc]
-            for index, answer in zip(indexes, answers, strict=True):
-                outcomes[index] = answer
+        for number, of_shard in by_shard.items():
+            for first in range(0, len(of_shard), CHANGED_TOGETHER):
+                indexes = of_shard[first : first + CHANGED_TOGETHER]
+                chosen = [offsets[index] for index in indexes]
+                answers = await self.shards[number].submit(partial(_commit_each, group=group, offsets=chosen))
+                for index, answer in zip(indexes, answers, strict=True):
+                    outcomes[index] = answer
         return outcomes
 
     def cursors(self, group: str | None = None) -> Iterator[tuple[str, Topic, int, Cursor]]:
@@ -209,14 +211,23 @@ class Stream:
         self, group: str | None = None, topic: str | None = None, partition: int | None = None
     ) -> int:
         """Delete the chosen cursors, all of them without a choice; answers how many there were."""
-        chosen: dict[int, list[tuple[str, int, int]]] = {}
-        for name, found, number, _ in self.cursors(group):
+        chosen: list[tuple[str, Topic, int]] = []
+        for looked_at, (name, found, number, _) in enumerate(self.cursors(group), 1):
             if topic in {None, found.name} and partition in {None, number}:
-                shard = shard_of(found.name, len(self.shards))
-                chosen.setdefault(shard, []).append((name, found.number, number))
-        for shard_number, keys in chosen.items():
-            await self.shards[shard_number].submit(lambda draft, keys=keys: _delete_each(draft, keys))  # type: ignore[misc]
-        return sum(map(len, chosen.values()))
+                chosen.append((name, found, number))
+            if looked_at % CHANGED_TOGETHER == 0:
+                await asyncio.sleep(0)
+        await self.delete_each(chosen)
+        return len(chosen)
+
+    async def delete_each(self, cursors: Sequence[tuple[str, Topic, int]]) -> None:
+        """Delete cursors, given by group, topic and partition; what is not there need not be deleted."""
+        for first in range(0, len(cursors), CHANGED_TOGETHER):
+            by_shard: dict[Shard, list[tuple[str, int, int]]] = {}
+            for group, topic, partition in cursors[first : first + CHANGED_TOGETHER]:
+                by_shard.setdefault(self.shard_for(topic.name), []).append((group, topic.number, partition))
+            for shard, keys in by_shard.items():
+                await shard.submit(partial(_delete_each, keys=keys))
 
 
 def uuid5_bytes(namespace: bytes, name: str) -> bytes:

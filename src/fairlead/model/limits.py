@@ -21,6 +21,12 @@ OFFSET_METADATA_BYTES_MAX = 4096
 TTL_SECONDS_MAX = 100 * 365 * 86_400
 CONTROL_ROW_BYTES_MAX = 1024 * 1024
 
+REQUEST_ITEMS_MAX = 100_000
+"""Items of one kind (topics, partitions, groups, settings …) in one Kafka request: each takes microseconds and memory
+that is many times its bytes."""
+ANSWER_BYTES_MAX = 100_000_000
+"""Where a few bytes of a request ask for kilobytes, the answer goes to about this size; what comes after is refused."""
+
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 """Largest frame of a link: frames are cut near `frame_bytes`, but never within a commit."""
 CONTROL_MESSAGE_BYTES_MAX = 1024 * 1024

@@ -8,11 +8,12 @@ all its partitions each time.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fairlead.protocol.wire import Malformed, Reader, array_length, bytes_length, string
+from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
+from fairlead.protocol.wire import Malformed, Reader, array_length, bytes_length, check_items, string
 
 FLEXIBLE_FROM = 12
 TOPIC_IDS_FROM = 13
@@ -56,9 +57,9 @@ class FetchRequest:
     isolation: int
     session_id: int
     session_epoch: int
-    topics: list[bytes]
-    """Each topic's part as it came: a client asks nearly the same again and again, and a part that came before need not
-    be read twice. `read_topic` reads one."""
+    topics: Iterator[bytes]
+    """Each topic's part as it came, one by one: a client asks nearly the same again and again, and a part that came
+    before need not be read twice. `read_topic` reads one. Raises: Malformed."""
 
 
 class FetchPartitionResponse(NamedTuple):
@@ -90,13 +91,24 @@ def read_request(body: memoryview | bytes, version: int) -> FetchRequest:
         reader.int32()  # replica id
     max_wait_ms, min_bytes, max_bytes, isolation = reader.int32(), reader.int32(), reader.int32(), reader.int8()
     session_id, session_epoch = (reader.int32(), reader.int32()) if version >= _SESSIONS_FROM else (0, -1)
-    topics = [_take_topic(reader, version) for _ in reader.items()]
     # Forgotten topics, the rack and tagged fields follow: they are about sessions and followers, which are not kept.
+    topics = _take_topics(reader, version)
     return FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics)
 
 
-def _take_topic(reader: Reader, version: int) -> bytes:
-    """The bytes of one topic, found only by its lengths."""
+def _take_topics(reader: Reader, version: int) -> Iterator[bytes]:
+    count = reader.items()
+    check_items("topics", len(count))
+    partitions = 0
+    for _ in count:
+        data, named = _take_topic(reader, version)
+        partitions += named
+        check_items("partitions", partitions)
+        yield data
+
+
+def _take_topic(reader: Reader, version: int) -> tuple[bytes, int]:
+    """The bytes of one topic, found only by its lengths, and how many partitions it names."""
     start = reader.position
     if version >= TOPIC_IDS_FROM:
         reader.take(16)
@@ -104,6 +116,8 @@ def _take_topic(reader: Reader, version: int) -> bytes:
         reader.skip_string()
     form = _partition_form(version)
     count = len(reader.items(item_bytes_min=form.size))
+    if count > PARTITIONS_PER_TOPIC_MAX:
+        raise Malformed(f"{count} partitions of one topic; none has more than {PARTITIONS_PER_TOPIC_MAX}")
     if reader.flexible:
         for _ in range(count):
             reader.take(form.size)
@@ -111,7 +125,7 @@ def _take_topic(reader: Reader, version: int) -> bytes:
         reader.skip_tags()
     else:
         reader.take(form.size * count)
-    return bytes(reader.buffer[start : reader.position])
+    return bytes(reader.buffer[start : reader.position]), count
 
 
 def read_topic(data: bytes, version: int) -> FetchTopic:
@@ -169,22 +183,34 @@ _NO_READ_REPLICA = b"\xff\xff\xff\xff"
 def write_response(
     topics: Sequence[FetchTopicResponse | bytes], version: int, isolation: int = 0, error: int = 0
 ) -> list[Part]:
-    """The answer's body in pieces; the batches among them are the given objects, not copies.
-
-    Topics given as bytes were packed before, by `pack_topic` for the same version and isolation.
-    """
-    flexible = version >= FLEXIBLE_FROM
-    out = _Pieces()
-    out.add(_HEAD.pack(0, error, 0) if version >= _SESSIONS_FROM else bytes(4))
-    out.add(array_length(len(topics), flexible))
-    between = _between(version, isolation)
+    """The answer's body in pieces; see `FetchAnswer`."""
+    answer = FetchAnswer(len(topics), version, isolation, error)
     for topic in topics:
+        answer.add(topic)
+    return answer.finish()
+
+
+class FetchAnswer:
+    """An answer that is packed topic by topic; the batches in it are the given objects, not copies."""
+
+    def __init__(self, count: int, version: int, isolation: int = 0, error: int = 0) -> None:
+        self._version = version
+        self._between = _between(version, isolation)
+        self._out = _Pieces()
+        self._out.add(_HEAD.pack(0, error, 0) if version >= _SESSIONS_FROM else bytes(4))
+        self._out.add(array_length(count, version >= FLEXIBLE_FROM))
+
+    def add(self, topic: FetchTopicResponse | bytes) -> None:
+        """One of the topics. Bytes were packed before, by `pack_topic` for the same version and isolation."""
         if isinstance(topic, bytes):
-            out.add(topic)
+            self._out.add(topic)
         else:
-            _write_topic(out, topic, version, between)
-    out.add(b"\x00" if flexible else b"")
-    return out.finish()
+            _write_topic(self._out, topic, self._version, self._between)
+
+    def finish(self) -> list[Part]:
+        """The whole answer."""
+        self._out.add(b"\x00" if self._version >= FLEXIBLE_FROM else b"")
+        return self._out.finish()
 
 
 def pack_topic(topic: FetchTopicResponse, version: int, isolation: int) -> bytes:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING
 from datetime import timedelta
@@ -20,12 +21,13 @@ from typing import Any
 from uuid import UUID
 
 from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
 from fairlead.protocol.schema import FieldPlan, plan
-from fairlead.protocol.wire import ZERO_UUID, Malformed, Reader
+from fairlead.protocol.wire import ZERO_UUID, Malformed, Reader, check_items
 
 Fields = Mapping[str, Any]
 """An answer, or a part of one, before it is packed for a version."""
@@ -66,46 +68,50 @@ def read_request(api_key: int, version: int, body: memoryview | bytes) -> Any:
     """The request as kio's frozen dataclass of that version.
 
     Raises:
-        Malformed: the bytes are not such a request.
+        Malformed: the bytes are not such a request; TooManyItems is one of a kind.
     """
     schema = load_request_schema(api_key, version)
-    return _read_entity(Reader(body, schema.__flexible__), schema)
+    return _read_entity(Reader(body, schema.__flexible__), schema, Counter())
 
 
-def _read_entity(reader: Reader, schema: Any) -> Any:
-    values = {field.name: _read_field(reader, field) for field in plan(schema) if field.tag is None}
+def _read_entity(reader: Reader, schema: Any, items: Counter[str]) -> Any:
+    values = {field.name: _read_field(reader, field, items) for field in plan(schema) if field.tag is None}
     if reader.flexible:
-        _read_tags(reader, {field.tag: field for field in plan(schema) if field.tag is not None}, values)
+        _read_tags(reader, {field.tag: field for field in plan(schema) if field.tag is not None}, values, items)
     for field in plan(schema):
         if field.tag is not None:
             values.setdefault(field.name, field.default)
     return schema(**values)
 
 
-def _read_tags(reader: Reader, known: Mapping[int | None, FieldPlan], values: dict[str, Any]) -> None:
+def _read_tags(
+    reader: Reader, known: Mapping[int | None, FieldPlan], values: dict[str, Any], items: Counter[str]
+) -> None:
     for _ in range(reader.uvarint()):
         tag = reader.uvarint()
         data = reader.take(reader.uvarint())
         field = known.get(tag)
         if field is not None:
-            values[field.name] = _read_field(Reader(data, reader.flexible), field)
+            values[field.name] = _read_field(Reader(data, reader.flexible), field, items)
 
 
-def _read_field(reader: Reader, field: FieldPlan) -> Any:
+def _read_field(reader: Reader, field: FieldPlan, items: Counter[str]) -> Any:
     if not field.array:
-        return _read_one(reader, field)
+        return _read_one(reader, field, items)
     length = reader.array_length()
     if length < 0:
         if not field.nullable:
             raise Malformed(f"the array {field.name} is null")
         return None
-    return tuple([_read_one(reader, field) for _ in range(length)])
+    items[field.name] += length
+    check_items(field.name, items[field.name])
+    return tuple([_read_one(reader, field, items) for _ in range(length)])
 
 
-def _read_one(reader: Reader, field: FieldPlan) -> Any:
+def _read_one(reader: Reader, field: FieldPlan, items: Counter[str]) -> Any:
     nullable = field.nullable and not field.array
     if field.entity is not None:
-        return None if nullable and reader.int8() < 0 else _read_entity(reader, field.entity)
+        return None if nullable and reader.int8() < 0 else _read_entity(reader, field.entity, items)
     value = _PRIMITIVES[field.kind](reader)
     if value is None and not nullable and field.kind != "uuid":
         raise Malformed(f"the field {field.name} is null")
@@ -157,6 +163,17 @@ def write_response(api_key: int, version: int, answer: Fields) -> bytes:
     buffer = io.BytesIO()
     entity_writer(schema)(buffer, build(schema, answer))
     return buffer.getvalue()
+
+
+def write_failure(api_key: int, version: int, error: ErrorCode) -> bytes | None:
+    """An answer that says only that the whole request failed; None where that version has no place for it."""
+    schema = load_response_schema(api_key, version)
+    if all(field.name != "error_code" for field in plan(schema)):
+        return None
+    try:
+        return write_response(api_key, version, {"error_code": error})
+    except KeyError:
+        return None
 
 
 def build(schema: Any, values: Fields) -> Any:

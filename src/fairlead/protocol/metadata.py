@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from fairlead.protocol.wire import ZERO_UUID, Reader, array_length, no_tags, string
+from fairlead.protocol.wire import ZERO_UUID, Reader, array_length, check_items, no_tags, string
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 10
@@ -43,11 +43,12 @@ class MetadataRequest:
     def __init__(self, body: memoryview | bytes, version: int) -> None:
         """
         Raises:
-            Malformed: the bytes do not begin as a Metadata request does.
+            Malformed: the bytes do not begin as a Metadata request does; TooManyItems.
         """
         self._reader = Reader(body, version >= FLEXIBLE_FROM)
         self._version = version
         self.count = self._reader.array_length(item_bytes_min=2 if version < FLEXIBLE_FROM else 1)
+        check_items("topics", self.count)
         if version == 0 and self.count == 0:
             self.count = -1
 

@@ -7,11 +7,12 @@ version 13 names topics by id (KIP-516).
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fairlead.protocol.wire import Reader, array_length, string
+from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
+from fairlead.protocol.wire import Malformed, Reader, array_length, check_items, string
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
@@ -46,7 +47,8 @@ class ProduceRequest:
     transactional_id: str | None
     acks: int
     timeout_ms: int
-    topics: list[ProduceTopic]
+    topics: Iterable[ProduceTopic]
+    """Of a request that was read: read one by one, once. Raises: Malformed."""
 
 
 class PartitionProduceResponse(NamedTuple):
@@ -65,7 +67,7 @@ class TopicProduceResponse(NamedTuple):
 
     name: str | None
     topic_id: bytes | None
-    partitions: Sequence[PartitionProduceResponse]
+    partitions: list[PartitionProduceResponse]
 
 
 def read_request(body: memoryview | bytes, version: int) -> ProduceRequest:
@@ -77,15 +79,18 @@ def read_request(body: memoryview | bytes, version: int) -> ProduceRequest:
     reader = Reader(body, version >= FLEXIBLE_FROM)
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.int16(), reader.int32()
-    topics = [_read_topic(reader, version) for _ in reader.items()]
-    reader.skip_tags()
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+    count = reader.items()
+    check_items("topics", len(count))
+    return ProduceRequest(transactional_id, acks, timeout_ms, (_read_topic(reader, version) for _ in count))
 
 
 def _read_topic(reader: Reader, version: int) -> ProduceTopic:
     by_id = version >= TOPIC_IDS_FROM
     name, topic_id = (None, reader.uuid()) if by_id else (reader.string(), None)
-    partitions = [_read_partition(reader) for _ in reader.items(item_bytes_min=5)]
+    count = reader.items(item_bytes_min=5)
+    if len(count) > PARTITIONS_PER_TOPIC_MAX:
+        raise Malformed(f"{len(count)} partitions of one topic; none has more than {PARTITIONS_PER_TOPIC_MAX}")
+    partitions = [_read_partition(reader) for _ in count]
     reader.skip_tags()
     return ProduceTopic(name, topic_id, partitions)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from fairlead.model.errors import BadRequest
+from fairlead.model.limits import REQUEST_ITEMS_MAX
 
 _I8 = struct.Struct(">b")
 _I16 = struct.Struct(">h")
@@ -20,6 +21,19 @@ ZERO_UUID = bytes(16)
 
 class Malformed(BadRequest):
     """A client sent bytes that are not the message they claim to be; its connection is closed."""
+
+
+class TooManyItems(Malformed):
+    """A request names more than `REQUEST_ITEMS_MAX` items of a kind."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"a request has more than {REQUEST_ITEMS_MAX:,} {kind.replace('_', ' ')}; send several")
+
+
+def check_items(kind: str, count: int) -> None:
+    """Raises: TooManyItems."""
+    if count > REQUEST_ITEMS_MAX:
+        raise TooManyItems(kind)
 
 
 class Reader:

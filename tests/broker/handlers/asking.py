@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from kio.serial import entity_reader, entity_writer
 
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.context import ConnectionInfo, RequestContext
-from fairlead.broker.dispatch import answer
+from fairlead.broker.dispatch import PendingAnswer, begin
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.topics import ListenerView
 from fairlead.cluster.cluster import Cluster
@@ -50,9 +51,13 @@ class Asker:
             version=version,
             client_id="client",
             readers=self.cluster.executor,
+            packers=self.cluster.executor,
             offered=OFFERED,
         )
-        parts = await answer(APIS[api_key], context, 7, memoryview(buffer.getvalue()))
+        handled = begin(APIS[api_key], context, 7, memoryview(buffer.getvalue()))
+        if isinstance(handled, PendingAnswer):
+            await asyncio.gather(*handled.futures)
+        parts = handled.finish() if isinstance(handled, PendingAnswer) else await handled
         assert parts is not None
         body = b"".join(bytes(part) for part in parts)[8 + response_header_flexible(api_key, version) :]
         response, size = entity_reader(load_response_schema(api_key, version))(body, 0)

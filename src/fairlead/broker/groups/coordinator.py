@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -38,6 +37,8 @@ class Coordinator:
         self._randomness = randomness
         self._scheduler = scheduler
         self._groups: dict[GroupKey, Group] = {}
+        self._by_id: dict[str, list[Group]] = {}
+        """The same by group id: mostly one, on whichever listener."""
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -97,28 +98,23 @@ class Coordinator:
 
     def active(self, namespace: str) -> list[GroupDescription]:
         """Every group of a listener that has members or waits for some, without its members."""
-        return [
-            replace(group.description(), members=())
-            for key, group in self._groups.items()
-            if key.namespace == namespace
-        ]
+        return [group.summary() for key, group in self._groups.items() if key.namespace == namespace]
 
     def has_members(self, group_id: str) -> bool:
         """Is anybody in this group, through whichever listener?"""
-        return any(key.group == group_id and len(group.members) for key, group in self._groups.items())
+        return any(len(group.members) for group in self._by_id.get(group_id, ()))
 
     def subscriptions(self, group_id: str) -> list[tuple[str, bytes]]:
         """(protocol type, subscription) of each member, through whichever listener."""
         return [
             (group.protocol_type, member.subscription(group.protocol))
-            for key, group in self._groups.items()
-            if key.group == group_id
+            for group in self._by_id.get(group_id, ())
             for member in group.members
         ]
 
     def close(self) -> None:
         """Stop every timer and answer all requests that wait."""
-        groups, self._groups = self._groups, {}
+        groups, self._groups, self._by_id = self._groups, {}, {}
         for group in groups.values():
             group.close()
 
@@ -146,11 +142,15 @@ class Coordinator:
     def _create(self, key: GroupKey) -> Group:
         scheduler = self._scheduler or asyncio.get_running_loop()
         group = self._groups[key] = Group(key, self._settings, scheduler, self._forget)
+        self._by_id.setdefault(key.group, []).append(group)
         return group
 
     def _forget(self, group: Group) -> None:
         if self._groups.get(group.key) is group:
             del self._groups[group.key]
+            self._by_id[group.key.group].remove(group)
+            if not self._by_id[group.key.group]:
+                del self._by_id[group.key.group]
 
     def _new_id(self, name: str) -> str:
         return f"{name}-{self._randomness.id16().hex()}"

@@ -12,6 +12,7 @@ of the syncs in COMPLETING and STABLE. Joins are in `joining.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
@@ -271,14 +272,13 @@ class Group:
         return member
 
     def description(self) -> GroupDescription:
-        """How ListGroups and DescribeGroups show it."""
-        return GroupDescription(
-            self.key.group,
-            self.state,
-            self.protocol_type,
-            (self.protocol or "") if self.state is GroupState.STABLE else "",
-            tuple(member.description(self.protocol) for member in self.members),
-        )
+        """How DescribeGroups shows it."""
+        return replace(self.summary(), members=tuple(member.description(self.protocol) for member in self.members))
+
+    def summary(self) -> GroupDescription:
+        """How ListGroups shows it: without its members."""
+        protocol = (self.protocol or "") if self.state is GroupState.STABLE else ""
+        return GroupDescription(self.key.group, self.state, self.protocol_type, protocol)
 
     # ends
 

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
-from fairlead.broker.pacing import Pace
+from fairlead.broker.pacing import in_turns
 from fairlead.broker.topic_changes import Change, change_all
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.streamlog.writing.topics import set_partitions
@@ -20,13 +20,10 @@ API_KEY = 37
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Raise each topic's number of partitions, or with `validate_only` say whether it could be."""
-    pace = Pace()
-    changes: list[Change | Exception] = []
-    for topic in request.topics:
-        changes.append(_change(ctx, topic))
-        await pace.turn()
+    changes = await in_turns(partial(_change, ctx), request.topics)
     outcomes = changes if request.validate_only else await change_all(changes)
-    return {"results": [_answer(asked.name, outcome) for asked, outcome in zip(request.topics, outcomes, strict=True)]}
+    answered = zip(request.topics, outcomes, strict=True)
+    return {"results": await in_turns(lambda each: _answer(each[0].name, each[1]), answered)}
 
 
 def _change(ctx: RequestContext, asked: Any) -> Change | Exception:

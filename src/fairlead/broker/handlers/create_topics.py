@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
-from fairlead.broker.pacing import Pace
+from fairlead.broker.pacing import Pace, in_turns
 from fairlead.broker.topic_changes import Change, change_all
 from fairlead.broker.topic_settings import chosen, in_force
 from fairlead.cluster.stream import Stream
@@ -47,7 +47,7 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     for topic in request.topics:
         wanted.append(_checked(ctx, topic, named[topic.name] > 1))
         await pace.turn()
-    made = map(_could_be, wanted) if request.validate_only else await change_all(list(map(_change, wanted)))
+    made = map(_could_be, wanted) if request.validate_only else await change_all(await in_turns(_change, wanted))
     pack = _Packing(ctx)
     pieces: list[bytes] = []
     for topic, item, outcome in zip(request.topics, wanted, made, strict=True):

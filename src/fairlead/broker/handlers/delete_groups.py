@@ -10,14 +10,20 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import has_cursors
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
+from fairlead.broker.pacing import Pace
 from fairlead.model.errors import FairleadError
+from fairlead.protocol.messages import Fields
 
 API_KEY = 42
 
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """A group with members, through whichever listener, is not deleted."""
-    results = [{"group_id": group, "error_code": await _delete(ctx, group)} for group in request.groups_names]
+    pace = Pace()
+    results: list[Fields] = []
+    for group in dict.fromkeys(request.groups_names):
+        results.append({"group_id": group, "error_code": await _delete(ctx, group)})
+        await pace.turn()
     return {"results": results}
 
 

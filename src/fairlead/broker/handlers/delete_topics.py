@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of, message_of
-from fairlead.broker.pacing import Pace
+from fairlead.broker.pacing import in_turns
 from fairlead.broker.topic_changes import Change, Outcome, change_all
 from fairlead.broker.topics import Found
 from fairlead.model.errors import UnknownTopic
@@ -33,17 +33,9 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
         asked = [_Asked(name, None) for name in request.topic_names]
     else:
         asked = [_Asked(item.name, item.topic_id) for item in request.topics]
-    pace = Pace()
-    found: list[Found | Exception] = []
-    for topic in asked:
-        found.append(_found(ctx, topic))
-        await pace.turn()
-    outcomes = await change_all([_change(topic) for topic in found])
-    answers: list[dict[str, Any]] = []
-    for each in zip(asked, found, outcomes, strict=True):
-        answers.append(_answer(ctx, *each))
-        await pace.turn()
-    return {"responses": answers}
+    found = await in_turns(partial(_found, ctx), asked)
+    outcomes = await change_all(await in_turns(_change, found))
+    return {"responses": await in_turns(lambda each: _answer(ctx, *each), zip(asked, found, outcomes, strict=True))}
 
 
 def _found(ctx: RequestContext, asked: _Asked) -> Found | Exception:

@@ -8,35 +8,61 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.configs import Config, ResourceType, broker_configs, topic_configs
 from fairlead.broker.context import RequestContext
-from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.node import NODE_ID
+from fairlead.broker.pacing import Pace
 from fairlead.model.errors import FairleadError
+from fairlead.model.limits import ANSWER_BYTES_MAX
+from fairlead.protocol import describe_configs as packed
 from fairlead.protocol.messages import Fields
 
 API_KEY = 32
 
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
-    """Each resource has its own answer."""
-    documented = getattr(request, "include_documentation", False)
-    return {"results": [_result(ctx, wanted, request.include_synonyms, documented) for wanted in request.resources]}
+    """Each resource has its own answer, once."""
+    pack = _Packing(ctx, request.include_synonyms, getattr(request, "include_documentation", False))
+    pace = Pace()
+    done: dict[tuple[int, str], bytes] = {}
+    for wanted in request.resources:
+        asked = (wanted.resource_type, wanted.resource_name)
+        if asked not in done:
+            done[asked] = pack.one(*asked, frozenset(wanted.configuration_keys or ()))
+        await pace.turn()
+    return Packed(packed.answer(ctx.version, list(done.values())))
 
 
-def _result(ctx: RequestContext, wanted: Any, synonyms: bool, documented: bool) -> Fields:
-    about = {"resource_type": wanted.resource_type, "resource_name": wanted.resource_name}
-    try:
-        configs = _configs(ctx, wanted.resource_type, wanted.resource_name)
-    except FairleadError as error:
-        return {**about, "error_code": code_of(error), "error_message": message_of(error), "configs": []}
-    names = wanted.configuration_keys
-    chosen = configs if not names else [config for config in configs if config.name in set(names)]
-    return {
-        **about,
-        "error_code": ErrorCode.none,
-        "error_message": None,
-        "configs": [_fields(config, synonyms, documented) for config in chosen],
-    }
+class _Packing:
+    """Packs what resources have; the settings of topics that are alike only once."""
+
+    def __init__(self, ctx: RequestContext, synonyms: bool, documented: bool) -> None:
+        self._ctx = ctx
+        self._synonyms = synonyms
+        self._documented = documented
+        self._settings: dict[tuple[Config, ...], bytes] = {}
+        self._left_bytes = ANSWER_BYTES_MAX
+
+    def one(self, kind: int, name: str, names: frozenset[str]) -> bytes:
+        version = self._ctx.version
+        try:
+            if self._left_bytes < 0:
+                raise RefusedRequest(ErrorCode.invalid_request, "the answer is too long: ask for fewer at once")
+            configs = _configs(self._ctx, kind, name)
+        except FairleadError as error:
+            nothing = packed.settings(version, ())
+            return packed.resource(version, kind, name, nothing, code_of(error), message_of(error))
+        made = packed.resource(version, kind, name, self._packed(tuple(configs), names))
+        self._left_bytes -= len(made)
+        return made
+
+    def _packed(self, configs: tuple[Config, ...], names: frozenset[str]) -> bytes:
+        chosen = tuple(config for config in configs if config.name in names) if names else configs
+        found = self._settings.get(chosen)
+        if found is None:
+            fields = [_fields(config, self._synonyms, self._documented) for config in chosen]
+            found = self._settings[chosen] = packed.settings(self._ctx.version, fields)
+        return found
 
 
 def _configs(ctx: RequestContext, kind: int, name: str) -> list[Config]:

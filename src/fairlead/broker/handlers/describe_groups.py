@@ -11,17 +11,43 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import group_key, has_cursors
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.values import GroupDescription, GroupState, MemberDescription
+from fairlead.broker.pacing import Pace
+from fairlead.model.limits import ANSWER_BYTES_MAX
 from fairlead.protocol.messages import Fields
 
 API_KEY = 15
 
+MEMBER_BYTES = 500
+"""What a member takes in an answer that is being made, beside its metadata and assignment."""
 NOT_FOUND_SINCE = 6
 """Before, an unknown group is one in state Dead, without error (KIP-1043)."""
 
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
-    """Each group by itself."""
-    return {"groups": [_described(ctx, group) for group in request.groups]}
+    """Each group by itself, and once."""
+    pace = Pace()
+    described: list[Fields] = []
+    left_bytes = ANSWER_BYTES_MAX
+    for group_id in dict.fromkeys(request.groups):
+        if left_bytes < 0:
+            described.append(_too_long(group_id))
+        else:
+            described.append(_described(ctx, group_id))
+            left_bytes -= sum(_bytes_in(member) for member in described[-1]["members"])
+        await pace.turn()
+    return {"groups": described}
+
+
+def _bytes_in(member: Fields) -> int:
+    return MEMBER_BYTES + len(member["member_metadata"]) + len(member["member_assignment"])
+
+
+def _too_long(group_id: str) -> Fields:
+    return {
+        "error_code": ErrorCode.invalid_request,
+        "error_message": "the answer is too long: ask for fewer groups at once",
+        **_fields(GroupDescription(group_id, GroupState.DEAD)),
+    }
 
 
 def _described(ctx: RequestContext, group_id: str) -> Fields:

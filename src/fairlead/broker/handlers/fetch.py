@@ -13,8 +13,9 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
+from fairlead.broker.pacing import Pace
 from fairlead.broker.poll import Poll
-from fairlead.protocol.fetch import read_request, write_response
+from fairlead.protocol.fetch import FetchAnswer, read_request, write_response
 
 API_KEY = 1
 RAW = True
@@ -33,6 +34,10 @@ async def handle(ctx: RequestContext, body: memoryview) -> AnswerFields:
     while not poll.enough(request.min_bytes) and await poll.wait(deadline):
         await poll.read_moved()
     ctx.traffic.fetched_bytes += poll.size_bytes
-    answer = write_response(poll.answers(), ctx.version, request.isolation)
+    answer = FetchAnswer(poll.topics, ctx.version, request.isolation)
+    pace = Pace()
+    for topic in poll.answers():
+        answer.add(topic)
+        await pace.turn()
     memory.settle()
-    return Packed(answer)
+    return Packed(answer.finish())

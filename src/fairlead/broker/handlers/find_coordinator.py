@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -9,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.node import NODE_ID
+from fairlead.broker.pacing import in_turns
 from fairlead.protocol.messages import Fields
 
 API_KEY = 10
@@ -20,7 +22,8 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Version 4 and later ask for many keys at once (KIP-699)."""
     key_type = getattr(request, "key_type", GROUP_KEY_TYPE)
     if ctx.version >= 4:
-        return {"coordinators": [_coordinator(ctx, key_type, key) for key in request.coordinator_keys]}
+        keys = dict.fromkeys(request.coordinator_keys)
+        return {"coordinators": await in_turns(partial(_coordinator, ctx, key_type), keys)}
     return _coordinator(ctx, key_type, request.key)
 
 

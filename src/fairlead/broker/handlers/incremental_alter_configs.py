@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -11,6 +12,7 @@ from fairlead.broker.configs import ResourceType
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
+from fairlead.broker.pacing import Pace
 from fairlead.broker.topic_settings import chosen
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields
@@ -27,13 +29,27 @@ class Operation(IntEnum):
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Each resource has its own answer; a resource changes as a whole or not at all."""
-    return {"responses": [await _alter(ctx, resource, request.validate_only) for resource in request.resources]}
+    return {"responses": await change_each(ctx, request, _of_resource)}
 
 
-async def _alter(ctx: RequestContext, resource: Any, validate_only: bool) -> Fields:
+async def change_each(
+    ctx: RequestContext, request: Any, wanted: Callable[[Any], dict[str, str | None]]
+) -> list[Fields]:
+    """The answers for a request's resources, each given the settings that `wanted` reads from it."""
+    pace = Pace()
+    answers: list[Fields] = []
+    for resource in request.resources:
+        answers.append(await _change(ctx, resource, wanted, request.validate_only))
+        await pace.turn()
+    return answers
+
+
+async def _change(
+    ctx: RequestContext, resource: Any, wanted: Callable[[Any], dict[str, str | None]], validate_only: bool
+) -> Fields:
     about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
     try:
-        await change(ctx, resource, {config.name: _wanted(config) for config in resource.configs}, validate_only)
+        await change(ctx, resource, wanted(resource), validate_only)
     except FairleadError as error:
         return {**about, "error_code": code_of(error), "error_message": message_of(error)}
     return {**about, "error_code": ErrorCode.none, "error_message": None}
@@ -55,6 +71,10 @@ async def change(ctx: RequestContext, resource: Any, wanted: dict[str, str | Non
     changes: dict[str, str | None] = {**stored, **resets}
     if changes and not validate_only:
         await found.stream.set_configs(found.topic.name, changes)
+
+
+def _of_resource(resource: Any) -> dict[str, str | None]:
+    return {config.name: _wanted(config) for config in resource.configs}
 
 
 def _wanted(config: Any) -> str | None:

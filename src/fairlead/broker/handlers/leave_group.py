@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -10,6 +11,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import group_key
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.values import GroupKey, Identity
+from fairlead.broker.pacing import in_turns
 from fairlead.protocol.messages import Fields
 
 API_KEY = 13
@@ -22,7 +24,7 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
         return {"error_code": ctx.groups.leave(key, Identity(request.member_id))}
     if not key.group:
         return {"error_code": ErrorCode.invalid_group_id}
-    return {"error_code": ErrorCode.none, "members": [_leave(ctx, key, member) for member in request.members]}
+    return {"error_code": ErrorCode.none, "members": await in_turns(partial(_leave, ctx, key), request.members)}
 
 
 def _leave(ctx: RequestContext, key: GroupKey, member: Any) -> Fields:

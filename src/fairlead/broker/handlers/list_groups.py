@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -11,6 +11,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import groups_with_cursors
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.groups.values import GroupDescription, GroupState
+from fairlead.broker.pacing import Pace
 from fairlead.protocol.messages import Fields
 
 API_KEY = 16
@@ -23,15 +24,22 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """All groups, or those of the asked states (KIP-518) and types."""
     states = _folded(getattr(request, "states_filter", ()))
     types = _folded(getattr(request, "types_filter", ()))
-    listed = _groups(ctx) if not types or CLASSIC in types else []
-    chosen = [_fields(group) for group in listed if not states or group.state.value.lower() in states]
+    pace = Pace()
+    chosen: list[Fields] = []
+    named: set[str] = set()
+    for group in _groups(ctx) if not types or CLASSIC in types else ():
+        if group.group not in named and (not states or group.state.value.lower() in states):
+            chosen.append(_fields(group))
+        named.add(group.group)
+        await pace.turn()
     return {"error_code": ErrorCode.none, "groups": chosen}
 
 
-def _groups(ctx: RequestContext) -> list[GroupDescription]:
-    active = {group.group: group for group in ctx.groups.active(ctx.listener.namespace)}
-    empty = groups_with_cursors(ctx.listener) - active.keys()
-    return [*active.values(), *(GroupDescription(group, GroupState.EMPTY) for group in sorted(empty))]
+def _groups(ctx: RequestContext) -> Iterator[GroupDescription]:
+    """Those with members first; a group may come again for its cursors."""
+    yield from ctx.groups.active(ctx.listener.namespace)
+    for group in groups_with_cursors(ctx.listener):
+        yield GroupDescription(group, GroupState.EMPTY)
 
 
 def _folded(words: Iterable[str]) -> set[str]:

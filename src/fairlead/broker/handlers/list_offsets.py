@@ -42,6 +42,7 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
             partitions.append(await _answered(ctx, topic.name, asked))
             await pace.turn()
         topics.append(packed.topic(ctx.version, topic.name, partitions))
+        await pace.turn()
     return Packed(packed.answer(ctx.version, topics))
 
 

@@ -20,6 +20,7 @@ from fairlead.broker.topic_changes import Change, change_all
 from fairlead.broker.topics import Found
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import AlreadyExists, UnknownStream
+from fairlead.model.limits import ANSWER_BYTES_MAX
 from fairlead.protocol.metadata import Asked, MetadataRequest, begin, end, missing, topic
 
 API_KEY = 3
@@ -46,15 +47,19 @@ async def _all(ctx: RequestContext) -> tuple[int, list[bytes]]:
 
 async def _named(ctx: RequestContext, request: MetadataRequest) -> tuple[int, list[bytes]]:
     pace = Pace()
-    asked: list[Asked] = []
+    named: dict[Asked, None] = {}
     for item in request.topics():
-        asked.append(item)
+        named[item] = None
         await pace.turn()
+    asked = list(named)
     if request.allow_auto_creation():
         await _make_missing(ctx, asked, pace)
     pieces: list[bytes] = []
+    size_bytes = 0
     for item in asked:
-        pieces.append(_answer(ctx, item))
+        fits = size_bytes < ANSWER_BYTES_MAX
+        pieces.append(_answer(ctx, item) if fits else missing(ctx.version, item, ErrorCode.invalid_request))
+        size_bytes += len(pieces[-1])
         await pace.turn()
     return len(asked), pieces
 

@@ -11,6 +11,7 @@ from fairlead.broker.cursors import group_key
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of
 from fairlead.broker.groups.values import Identity
+from fairlead.broker.pacing import Pace
 from fairlead.broker.topics import Found
 from fairlead.cluster.stream import CommittedOffset, Stream
 from fairlead.model.errors import FairleadError, InvalidName, NotFound
@@ -31,22 +32,24 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     identity = Identity(request.member_id, getattr(request, "group_instance_id", None))
     generation = request.generation_id_or_member_epoch
     refused = ctx.groups.check_commit(group_key(ctx.listener, request.group_id), identity, generation)
+    pace = Pace()
     if refused is not ErrorCode.none:
-        return _answer(request, {}, refused)
+        return await _answer(request, {}, refused, pace)
     codes: dict[PlaceInRequest, ErrorCode] = {}
-    for stream, offsets in _by_stream(ctx, request, codes).items():
+    for stream, offsets in (await _by_stream(ctx, request, codes, pace)).items():
         await _commit(stream, request.group_id, offsets, codes)
-    return _answer(request, codes, ErrorCode.none)
+    return await _answer(request, codes, ErrorCode.none, pace)
 
 
-def _by_stream(
-    ctx: RequestContext, request: Any, codes: dict[PlaceInRequest, ErrorCode]
+async def _by_stream(
+    ctx: RequestContext, request: Any, codes: dict[PlaceInRequest, ErrorCode], pace: Pace
 ) -> dict[Stream, dict[PlaceInRequest, CommittedOffset]]:
     """What may be committed, by stream; what may not has its code in `codes`."""
     chosen: dict[Stream, dict[PlaceInRequest, CommittedOffset]] = {}
     for t, topic in enumerate(request.topics):
         found = _find(ctx, topic)
         for p, partition in enumerate(topic.partitions):
+            await pace.turn()
             try:
                 if isinstance(found, ErrorCode):
                     raise RefusedRequest(found, "no such topic")
@@ -97,20 +100,18 @@ def _coordinator_code(error: FairleadError) -> ErrorCode:
     return ErrorCode.coordinator_not_available if code in stops else code
 
 
-def _answer(request: Any, codes: dict[PlaceInRequest, ErrorCode], otherwise: ErrorCode) -> AnswerFields:
-    return {
-        "topics": [
-            {
-                "name": getattr(topic, "name", ""),
-                "topic_id": getattr(topic, "topic_id", None),
-                "partitions": [
-                    _partition(partition.partition_index, codes.get((t, p), otherwise))
-                    for p, partition in enumerate(topic.partitions)
-                ],
-            }
-            for t, topic in enumerate(request.topics)
-        ]
-    }
+async def _answer(
+    request: Any, codes: dict[PlaceInRequest, ErrorCode], otherwise: ErrorCode, pace: Pace
+) -> AnswerFields:
+    topics: list[Fields] = []
+    for t, topic in enumerate(request.topics):
+        partitions: list[Fields] = []
+        for p, partition in enumerate(topic.partitions):
+            partitions.append(_partition(partition.partition_index, codes.get((t, p), otherwise)))
+            await pace.turn()
+        topic_id = getattr(topic, "topic_id", None)
+        topics.append({"name": getattr(topic, "name", ""), "topic_id": topic_id, "partitions": partitions})
+    return {"topics": topics}
 
 
 def _partition(index: int, code: ErrorCode) -> Fields:

@@ -7,14 +7,20 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import has_cursors
+from fairlead.broker.cursors import committed_at, has_cursors
 from fairlead.broker.dispatch import AnswerFields
-from fairlead.broker.errors import code_of
+from fairlead.broker.errors import RefusedRequest, code_of
+from fairlead.broker.pacing import Pace
+from fairlead.cluster.stream import Stream
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields
 from fairlead.protocol.wire import Malformed, Reader
+from fairlead.streamlog.values import Topic
 
 API_KEY = 47
+
+_Place = tuple[int, int]
+"""Topic and partition by their places in the request."""
 
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
@@ -25,32 +31,44 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
         return {"error_code": ErrorCode.non_empty_group}
     if not subscribed and not has_cursors(ctx.listener, request.group_id):
         return {"error_code": ErrorCode.group_id_not_found}
-    topics = [await _topic(ctx, request.group_id, topic, subscribed) for topic in request.topics]
+    codes, cursors = await _chosen(ctx, request, subscribed)
+    for stream, places in cursors.items():
+        try:
+            await stream.delete_each([(request.group_id, *cursor) for cursor in places.values()])
+        except FairleadError as error:
+            codes.update(dict.fromkeys(places, code_of(error)))
+    topics: list[Fields] = []
+    for t, topic in enumerate(request.topics):
+        answered = [
+            {"partition_index": asked.partition_index, "error_code": codes[t, p]}
+            for p, asked in enumerate(topic.partitions)
+        ]
+        topics.append({"name": topic.name, "partitions": answered})
     return {"error_code": ErrorCode.none, "topics": topics}
 
 
-async def _topic(ctx: RequestContext, group: str, topic: Any, subscribed: set[str]) -> Fields:
-    codes = [
-        ErrorCode.group_subscribed_to_topic
-        if topic.name in subscribed
-        else await _delete(ctx, group, topic.name, partition.partition_index)
-        for partition in topic.partitions
-    ]
-    indexes = (partition.partition_index for partition in topic.partitions)
-    return {
-        "name": topic.name,
-        "partitions": [{"partition_index": i, "error_code": c} for i, c in zip(indexes, codes, strict=True)],
-    }
-
-
-async def _delete(ctx: RequestContext, group: str, name: str, partition: int) -> ErrorCode:
-    try:
-        found = ctx.listener.find(name)
-        found.topic.check_partition(partition)
-        await found.stream.delete_cursors(group, found.topic.name, partition)
-    except FairleadError as error:
-        return code_of(error)
-    return ErrorCode.none
+async def _chosen(
+    ctx: RequestContext, request: Any, subscribed: set[str]
+) -> tuple[dict[_Place, ErrorCode], dict[Stream, dict[_Place, tuple[Topic, int]]]]:
+    """The code of each partition, and by stream the cursors that are to be deleted."""
+    pace = Pace()
+    codes: dict[_Place, ErrorCode] = {}
+    cursors: dict[Stream, dict[_Place, tuple[Topic, int]]] = {}
+    for t, topic in enumerate(request.topics):
+        for p, asked in enumerate(topic.partitions):
+            await pace.turn()
+            try:
+                if topic.name in subscribed:
+                    raise RefusedRequest(ErrorCode.group_subscribed_to_topic, "members read it")
+                found = ctx.listener.find(topic.name)
+                found.topic.check_partition(asked.partition_index)
+            except FairleadError as error:
+                codes[t, p] = code_of(error)
+                continue
+            codes[t, p] = ErrorCode.none
+            if committed_at(found, request.group_id, asked.partition_index) is not None:
+                cursors.setdefault(found.stream, {})[t, p] = (found.topic, asked.partition_index)
+    return codes, cursors
 
 
 def _subscribed(ctx: RequestContext, group: str) -> set[str]:

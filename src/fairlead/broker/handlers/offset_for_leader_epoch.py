@@ -9,19 +9,25 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
+from fairlead.broker.pacing import Pace
 from fairlead.broker.partitions import check_epoch
+from fairlead.protocol.messages import Fields
 
 API_KEY = 23
 
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """The largest epoch not above the one asked for, and its end offset."""
-    return {
-        "topics": [
-            {"topic": topic.topic, "partitions": [_answered(ctx, topic.topic, asked) for asked in topic.partitions]}
-            for topic in request.topics
-        ]
-    }
+    pace = Pace()
+    topics: list[Fields] = []
+    for topic in request.topics:
+        partitions: list[Fields] = []
+        for asked in topic.partitions:
+            partitions.append(_answered(ctx, topic.topic, asked))
+            await pace.turn()
+        topics.append({"topic": topic.topic, "partitions": partitions})
+        await pace.turn()
+    return {"topics": topics}
 
 
 def _answered(ctx: RequestContext, name: str, asked: Any) -> dict[str, Any]:

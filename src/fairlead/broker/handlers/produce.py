@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import PRODUCE, Packed, PendingAnswer, Submitted
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
+from fairlead.broker.pacing import Pace
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.topic_settings import LOG_APPEND_TIME, timestamp_type
 from fairlead.broker.topics import Found
@@ -42,6 +43,7 @@ from fairlead.protocol.produce import (
     read_request,
     write_response,
 )
+from fairlead.protocol.wire import check_items
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.produce import ProduceResult, produce
 from fairlead.streamlog.writing.shard import Shard
@@ -52,7 +54,11 @@ API_KEY = PRODUCE
 
 _ACKS = frozenset({0, 1, -1})
 _SUBMITTED_TOGETHER_BYTES = 16_000_000
-"""More than that for one shard goes in several requests of its group commit, so that commits stay small."""
+_SUBMITTED_TOGETHER_MAX = 500
+"""More than that for one shard goes in several requests of its group commit, so that commits stay small, and evaluating
+them holds the loop for some milliseconds only."""
+_AT_ONCE_MAX = 1000
+"""Checking so many batches takes 10 ms; more are checked in turns with what others ask."""
 
 
 class _Item(NamedTuple):
@@ -76,34 +82,67 @@ def submit(ctx: RequestContext, body: memoryview) -> Submitted:
     Raises:
         Malformed: it is no Produce request.
     """
-    request = read_request(body, ctx.version)
-    answers: list[list[PartitionProduceResponse]] = []
-    items: list[_Item] = []
-    for topic_at, topic in enumerate(request.topics):
-        answers.append(_take(ctx, request, topic, topic_at, items))
-    submitted = [(group, _submit(group)) for group in _grouped(items)]
-    return PendingAnswer([future for _, future in submitted], partial(_finish, ctx, request, answers, submitted))
+    taking = _Taking(ctx, read_request(body, ctx.version))
+    for topic in taking.request.topics:
+        taking.take(topic)
+        if taking.partitions > _AT_ONCE_MAX:
+            return _in_turns(taking)
+    submitted = [(group, _submit(group)) for group in _grouped(taking.items)]
+    return PendingAnswer([future for _, future in submitted], partial(_finish, taking, submitted))
 
 
-def _finish(
-    ctx: RequestContext,
-    request: ProduceRequest,
-    answers: list[list[PartitionProduceResponse]],
-    submitted: Sequence[tuple[Sequence[_Item], asyncio.Future[Sequence[_Outcome]]]],
-) -> Packed | None:
-    for group, future in submitted:
+class _Taking:
+    """A request while its batches are checked."""
+
+    def __init__(self, ctx: RequestContext, request: ProduceRequest) -> None:
+        self.ctx = ctx
+        self.request = request
+        self.partitions = 0
+        self.items: list[_Item] = []
+        """Batches that hold."""
+        self.answers: list[TopicProduceResponse] = []
+
+    def take(self, topic: ProduceTopic) -> None:
+        self.partitions += 1 + len(topic.partitions)
+        made = _take(self.ctx, self.request, topic, len(self.answers), self.items)
+        self.answers.append(TopicProduceResponse(topic.name, topic.topic_id, made))
+
+    def put(self, group: Sequence[_Item], future: asyncio.Future[Sequence[_Outcome]]) -> None:
+        """Answer those that were submitted together."""
         error = future.exception()
         outcomes = future.result() if error is None else [error] * len(group)
         for item, outcome in zip(group, outcomes, strict=True):
-            answers[item.topic_at][item.partition_at] = _outcome(ctx, item, outcome)
-    topics = [
-        TopicProduceResponse(asked.name, asked.topic_id, made)
-        for asked, made in zip(request.topics, answers, strict=True)
-    ]
-    if request.acks == ACKS_NONE:
-        _close_if_refused(topics)
+            self.answers[item.topic_at].partitions[item.partition_at] = _outcome(self.ctx, item, outcome)
+
+
+def _finish(
+    taking: _Taking, submitted: Sequence[tuple[Sequence[_Item], asyncio.Future[Sequence[_Outcome]]]]
+) -> Packed | None:
+    for group, future in submitted:
+        taking.put(group, future)
+    if taking.request.acks == ACKS_NONE:
+        _close_if_refused(taking.answers)
         return None
-    return Packed([write_response(topics, ctx.version)])
+    return Packed([write_response(taking.answers, taking.ctx.version)])
+
+
+async def _in_turns(taking: _Taking) -> Packed | None:
+    """The rest of a request to thousands of partitions: its connection begins no other meanwhile."""
+    ctx, pace = taking.ctx, Pace()
+    for topic in taking.request.topics:
+        taking.take(topic)
+        check_items("partitions", len(taking.items))
+        await pace.turn()
+    submitted = [(group, _submit(group)) for group in _grouped(taking.items)]
+    for group, future in submitted:
+        await asyncio.wait((future,))
+        taking.put(group, future)
+        await pace.turn()
+    if taking.request.acks == ACKS_NONE:
+        _close_if_refused(taking.answers)
+        return None
+    loop = asyncio.get_running_loop()
+    return Packed([await loop.run_in_executor(ctx.packers, write_response, taking.answers, ctx.version)])
 
 
 def _take(
@@ -174,7 +213,8 @@ def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
     open_groups: dict[Shard, tuple[list[_Item], int]] = {}
     for item in items:
         group, size = open_groups.get(item.found.shard, ([], 0))
-        if not group or size + len(item.batch.data) > _SUBMITTED_TOGETHER_BYTES:
+        full = size + len(item.batch.data) > _SUBMITTED_TOGETHER_BYTES or len(group) >= _SUBMITTED_TOGETHER_MAX
+        if not group or full:
             group, size = [], 0
             groups.append(group)
         group.append(item)
