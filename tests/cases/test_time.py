@@ -84,6 +84,56 @@ async def test_a_clock_that_jumps_forward_deletes_nothing(tmp_path: Path) -> Non
         assert starts(again) == {0}
 
 
+async def test_a_start_with_a_clock_far_ahead_deletes_nothing(tmp_path: Path) -> None:
+    """A dead clock battery, 300 days ahead until the network tells the time: all is there, and what is written
+    meanwhile has no time of the future, so the next start with the right clock finds nothing strange."""
+    clock = FakeClock(TODAY_MS)
+    async with Site("sf", tmp_path, clock=clock, **EAGER) as sf:
+        await sf.stream(SHIPS)
+        await publish_2010(sf)
+        await merged(sf)
+    clock.wall += 300 * DAY_MS
+    async with Site("sf", tmp_path, clock=clock, **EAGER) as sf:
+        await sf.write(SHIPS, "later", b"x")
+        await merged(sf)
+        assert sf.cluster.stream(SHIPS).shards[0].hold is not None
+        assert starts(sf) == {0}
+        clock.pass_ms(60_000)
+        clock.wall -= 300 * DAY_MS
+        await sf.write(SHIPS, "later", b"y")
+        await merged(sf)
+        assert sf.cluster.stream(SHIPS).shards[0].hold is None
+        assert starts(sf) == {0}
+    async with Site("sf", tmp_path, clock=clock, **EAGER) as sf:
+        assert sf.cluster.stream(SHIPS).shards[0].hold is None
+        clock.pass_ms(WEEK_MS + DAY_MS)
+        await until(lambda: starts(sf) == {10, 2})
+
+
+async def test_an_accepted_start_expires_what_is_too_old_and_nothing_new(tmp_path: Path) -> None:
+    """The server was off for 300 days. What is written before somebody says that the clock is right stays, also over
+    restarts: the log says that these rows are not as old as their times."""
+    clock = FakeClock(TODAY_MS)
+    async with Site("sf", tmp_path, clock=clock) as sf:
+        await sf.stream(SHIPS)
+        await publish_2010(sf)
+    clock.wall += 300 * DAY_MS
+    async with Site("sf", tmp_path, clock=clock) as sf:
+        await sf.write(SHIPS, "ship-0", b"new")
+    async with Site("sf", tmp_path, clock=clock) as sf:
+        shard = sf.cluster.stream(SHIPS).shards[0]
+        assert shard.hold is not None
+        await shard.accept_clock()
+    async with Site("sf", tmp_path, clock=clock, **EAGER) as sf:
+        assert sf.cluster.stream(SHIPS).shards[0].hold is None
+        await until(lambda: starts(sf) == {10})
+        await sf.write(SHIPS, "ship-0", b"newer")
+        await merged(sf)
+        assert await read_to_end(sf, "ship-0") == [(10, b"new"), (11, b"newer")]
+        clock.pass_ms(WEEK_MS + DAY_MS)
+        await until(lambda: starts(sf) == {10, 12})
+
+
 async def test_what_expired_before_the_link_returned_shows_as_a_gap(tmp_path: Path) -> None:
     """Written once while the link was paused, and gone when it goes on: the replica names what it never got."""
     clock = FakeClock(TODAY_MS)

@@ -29,7 +29,7 @@ def test_the_version_is_shown(empty: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(
-    "noun", ["", "stream", "stream topic", "stream cursor", "stream replica", "stream upstream", "cluster"]
+    "noun", ["", "stream", "stream topic", "stream cursor", "stream replica", "stream upstream", "cluster", "clock"]
 )
 def test_every_noun_has_help(empty: CommandLine, noun: str) -> None:
     """With the list of its commands."""
@@ -70,6 +70,13 @@ def test_deleting_asks_and_refuses_when_nobody_can_answer(fairlead: CommandLine)
     fairlead.ok("stream create -path /kept")
     fairlead.refused("stream delete -path /kept", "add --yes")
     fairlead.ok("stream info -path /kept")
+
+
+def test_the_clock_is_shown_and_accepted_once_asked(fairlead: CommandLine) -> None:
+    """It may let records expire, so a script must say --yes."""
+    assert "runs" in fairlead.ok("clock show").out
+    fairlead.refused("clock accept", "add --yes")
+    fairlead.ok("clock accept -yes")
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 130), ("y\n", 0)])

@@ -16,7 +16,7 @@ from fairlead.gateway.guard import Guard
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest.context import RestContext
-from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import AlreadyExists, NotFound
 from fairlead.model.settings import Settings
@@ -90,20 +90,24 @@ def _rows(response: httpx.Response) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def desks(*names: str) -> AsyncIterator[list[Desk]]:
+async def desks(*names: str, clock: Clock | None = None) -> AsyncIterator[list[Desk]]:
     """Clusters in memory that reach each other as http://<name>."""
     async with AsyncExitStack() as started:
         mounts: dict[str, httpx.AsyncBaseTransport] = {}
         http = await started.enter_async_context(httpx.AsyncClient(transport=_Hosts(mounts)))
-        found = [await _open(name, http, mounts, started) for name in names]
+        found = [await _open(name, http, mounts, started, clock or SystemClock()) for name in names]
         yield found
 
 
 async def _open(
-    name: str, http: httpx.AsyncClient, mounts: dict[str, httpx.AsyncBaseTransport], started: AsyncExitStack
+    name: str,
+    http: httpx.AsyncClient,
+    mounts: dict[str, httpx.AsyncBaseTransport],
+    started: AsyncExitStack,
+    clock: Clock,
 ) -> Desk:
     executor = started.enter_context(ThreadPoolExecutor(2))
-    clock, randomness = SystemClock(), SystemRandomness()
+    randomness = SystemRandomness()
     settings = Settings(reserve_bytes=0, reserve_ratio=0.0)
     cluster = await Cluster.open(
         MemoryStorage(), name=name, settings=settings, clock=clock, randomness=randomness, executor=executor

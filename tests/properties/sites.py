@@ -87,7 +87,7 @@ class World:
             randomness=SeededRandomness(self.opened * 7919 + ord(name)),
             settings=SETTINGS,
         )
-        log.upkeep.ttl_ms = TTL_MS
+        log.upkeep.set_retention(TTL_MS)
         self.note("opened", name, log.epoch.number, log.announced.end)
         return log, self.loop.run(_shard(log))
 

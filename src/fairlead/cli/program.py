@@ -38,6 +38,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "produce": "fairlead.cli.records:produce",
     "consume": "fairlead.cli.records:consume",
     "cluster": "fairlead.cli.cluster:app",
+    "clock": "fairlead.cli.clock:app",
 }
 """Where each command is: a function, or the group of a noun."""
 

@@ -30,7 +30,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] =
     else:
         print_rows([{**row, "replicator": row.get("replicator", {}).get("state", "")} for row in rows], COLUMNS)
         for row in rows:
-            for why in row["why"]:
+            for why in (*row["why"], *row.get("expiryheld", ())):
                 print(f"\n{row['cluster']}: {why}")
             for lines in _faults(row.get("failing", ())):
                 print(f"\n{row['cluster']}: {lines}")

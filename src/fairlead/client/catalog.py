@@ -276,6 +276,22 @@ _COPY_COMMANDS = (
     Command(("copystream",), "status", "Show how far a copy is (ours).", _COPY),
 )
 _CLUSTER_COMMANDS = (Command(("cluster",), "info", "Show the cluster: name, addresses, streams, links."),)
+_CLOCK_COMMANDS = (
+    Command(
+        ("clock",),
+        "show",
+        "Show whether records expire, or the clock is not believed (ours).",
+        columns=("path", "expiry", "clockaheadmillis", "heldmillis", "leftmillis", "why"),
+    ),
+    Command(
+        ("clock",),
+        "accept",
+        "Believe the cluster's clock as it is now, so that records expire again (ours).",
+        changes=True,
+        asks="Is the clock of the cluster right? What is too old by it expires now.",
+        columns=("path", "clockaheadmillis"),
+    ),
+)
 
 COMMANDS = (
     *_STREAM_COMMANDS,
@@ -286,5 +302,6 @@ COMMANDS = (
     *_NOT_BUILT,
     *_COPY_COMMANDS,
     *_CLUSTER_COMMANDS,
+    *_CLOCK_COMMANDS,
 )
 BY_PATH = {command.path: command for command in COMMANDS}

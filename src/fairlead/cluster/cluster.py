@@ -236,6 +236,7 @@ class Cluster:
                 raise
             for shard in stream.shards:
                 shard.links_passed = None
+                shard.note_newest(self.meta.now_ms)
         self._changed()
         return stream
 
@@ -316,10 +317,20 @@ class Cluster:
         entries = dict(self.meta.state.entries)
         records = [stream_from_json(id, entry) for id, entry in STREAM.found(entries)]
         await asyncio.gather(*map(self._open_or_note, records))
+        self._compare_times()
         for id, _ in GONE.found(entries):
             self._remove_objects(id)
         if self.default_stream not in {*self._streams, *self.damaged}:
             await self.create_stream(self.default_stream, StreamSettings())
+
+    def _compare_times(self) -> None:
+        """Tell every log how far the others were: the one of a quiet stream does not know how long the cluster ran."""
+        shards = [self.meta, *(shard for stream in self.streams() for shard in stream.shards)]
+        newest_ms = [shard.state.appended_at_last for shard in shards]
+        now_ms = self.clock.wall_ms()
+        known_ms = max((found for found in newest_ms if found <= now_ms), default=0)
+        for shard in shards:
+            shard.note_newest(known_ms)
 
     async def _open_or_note(self, record: StreamRecord) -> None:
         """Open a stream, or note that it is damaged. An error that nobody foresaw is the stream's own too: the others

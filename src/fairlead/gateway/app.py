@@ -20,6 +20,7 @@ from fairlead.gateway.guard import Guard
 from fairlead.gateway.links import control_routes
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.rest import routes
+from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.cluster import describe
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.rest.health import health_of
@@ -60,6 +61,7 @@ def _add_pages(app: FastAPI, context: RestContext, apply: ApplyGateway) -> None:
             "cluster": context.cluster.name,
             "reasons": found.reasons,
             "stopped": found.stopped,
+            "expiryheld": holds(context),
             "replicator": found.replicator,
         }
         return JSONResponse(body, status_code=200 if found.serves else 503)

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fairlead.gateway.apply.session import ApplyCounts
+from fairlead.gateway.rest.clock import hold_of
 from fairlead.gateway.rest.context import RestContext
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -76,7 +77,12 @@ class _ClusterCollector(Collector):
             "fairlead_upkeep_failing", "Logs whose last merge or deletion failed", labels=_STREAM
         )
         jump = GaugeMetricFamily(
-            "fairlead_clock_jump_ms", "How far the clock jumped; while it is not 0 nothing expires", labels=_STREAM
+            "fairlead_clock_jump_ms", "How far the clock is ahead while it is not believed", labels=_STREAM
+        )
+        held = GaugeMetricFamily(
+            "fairlead_expiry_held_seconds",
+            "Nothing expires for so long, since the clock is not believed",
+            labels=_STREAM,
         )
         for stream in self._context.cluster.streams():
             label = (stream.path,)
@@ -86,8 +92,10 @@ class _ClusterCollector(Collector):
             stopped.add_metric(label, sum(shard.stopped is not None for shard in stream.shards))
             failing.add_metric(label, sum(shard.upkeep_error is not None for shard in stream.shards))
             failures.add_metric(label, sum(shard.upkeep_failures for shard in stream.shards))
-            jump.add_metric(label, max((shard.clock_jump_ms for shard in stream.shards), key=abs))
-        yield from (topics, commits, backlog, stopped, failing, failures, jump)
+            hold = hold_of(stream)
+            jump.add_metric(label, 0 if hold is None else hold.ahead_ms)
+            held.add_metric(label, 0 if hold is None else hold.left_ms / 1000)
+        yield from (topics, commits, backlog, stopped, failing, failures, jump, held)
 
     def _links(self) -> Iterator[Metric]:
         gauges = {name: GaugeMetricFamily(name, what, labels=_LINK) for name, what in _LINK_GAUGES.items()}

@@ -59,6 +59,9 @@ class Settings:
     segment_bytes_max: int = _setting(256 * MB, "largest merged segment", 1000)
     checkpoint_interval_seconds: float = _setting(600.0, "least time between two checkpoints of a shard", 0)
     delete_grace_seconds: float = _setting(600.0, "merged inputs are deleted this long after their manifest")
+    expiry_hold_seconds: float = _setting(
+        3600.0, "nothing expires for so long after a start whose clock is further ahead than records live", 0
+    )
     tombstone_seconds: float = _setting(30 * 86_400.0, "a deletion is remembered at least this long")
 
     initial_rebalance_delay_ms: int = _setting(500, "a new consumer group waits this long for members", 0, 600_000)

@@ -18,6 +18,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import structlog
+
 from fairlead.broker.server import KafkaServer
 from fairlead.client.admin import new_http_client
 from fairlead.cluster.cluster import Cluster
@@ -26,6 +28,7 @@ from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.guard import Guard, names_of
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.replicator_life import ReplicatorLife
+from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.addresses import Address, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
@@ -38,6 +41,8 @@ from fairlead.server.listeners import KafkaListeners
 from fairlead.storage.local import LocalStorage
 from fairlead.storage.lock import lock_directory
 from fairlead.storage.packs import PackSettings
+
+_log = structlog.get_logger(__name__)
 
 STORAGE_THREADS = 16
 """Calls of the storage that may be under way at one time, of all streams together."""
@@ -171,6 +176,8 @@ async def _start_http(
         user=getpass.getuser(),
         started_ms=cluster.clock.monotonic_ms(),
     )
+    if found := holds(context):
+        _log.warning("the clock is not believed", why=found)
     settings = cluster.settings
     guard = Guard(
         cluster.clock, [*hosts, *names_of(settings.http_hosts)], connections_max=settings.max_http_connections

@@ -178,7 +178,8 @@ def test_merging_changes_nothing_that_can_be_seen(seed: int, lives: list[int]) -
 def test_expiry_removes_a_prefix_and_no_more(seed: int, lives: list[int]) -> None:
     """What is younger than the time-to-live stays, offsets go on, and the log alone knows where partitions begin."""
     world = World(seed)
-    ttl_ms = world.log.upkeep.ttl_ms = 20_000
+    ttl_ms = 20_000
+    world.log.upkeep.set_retention(ttl_ms)
     for steps in lives:
         world.live(steps)
         world.clock.pass_ms(world.random.choice([0, 5_000, 15_000]))
@@ -204,7 +205,7 @@ def test_after_the_time_to_live_no_data_is_left(seed: int, more: int) -> None:
     """But a start row for each partition, with the end and the reason; new records follow it."""
     world = World(seed)
     world.live(40)
-    world.log.upkeep.ttl_ms = 10_000
+    world.log.upkeep.set_retention(10_000)
     world.clock.pass_ms(4_000_000)
     world.merge()
     assert stored(world.log) == {}
@@ -261,7 +262,7 @@ def test_a_topic_with_compact_does_not_expire() -> None:
         produced(log, kept, b"k")
         produced(log, gone, b"g")
     world.merge()
-    log.upkeep.ttl_ms = 1000
+    log.upkeep.set_retention(1000)
     clock.pass_ms(60_000)
     assert 0 < world.merge(50) < 50
     assert stored(log) == {(kept, 0): [(offset, offset) for offset in range(5)]}

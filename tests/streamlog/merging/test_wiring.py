@@ -186,7 +186,7 @@ def test_expired_records_leave_the_log_start_and_offsets_go_on() -> None:
     clock = FakeClock()
     log, number = filled(clock)
     merged(log)
-    log.upkeep.ttl_ms = TTL_MS
+    log.upkeep.set_retention(TTL_MS)
     clock.pass_ms(10 * TTL_MS)
     merged(log)
     assert log.announced.state.partition(number, 0)[:2] == (5, 5)
@@ -202,7 +202,7 @@ def test_what_expires_while_it_is_read_is_not_served_as_a_gap(monkeypatch: pytes
     clock = FakeClock()
     log, number = filled(clock)
     merged(log)
-    log.upkeep.ttl_ms = TTL_MS
+    log.upkeep.set_retention(TTL_MS)
     clock.pass_ms(10 * TTL_MS)
     log.announced.recent.close()
     read = log.reader._from_disk  # noqa: SLF001 - between the look at the state and that at the disk
@@ -237,7 +237,7 @@ def test_a_clock_that_jumps_forward_deletes_nothing() -> None:
     clock = FakeClock()
     log, number = filled(clock)
     merged(log)
-    log.upkeep.ttl_ms = TTL_MS * 3600
+    log.upkeep.set_retention(TTL_MS * 3600)
     clock.wall += 10 * 365 * 86_400_000
     merged(log)
     assert values_at(log, number) == EXPECTED
@@ -248,7 +248,7 @@ def test_records_of_2010_survive_a_time_to_live_of_seven_days() -> None:
     """F12a: life counts from the append here, not from the producer's time."""
     clock = FakeClock()
     log, number = filled(clock)
-    log.upkeep.ttl_ms = 7 * 86_400_000
+    log.upkeep.set_retention(7 * 86_400_000)
     clock.pass_ms(6 * 86_400_000)
     merged(log)
     assert values_at(log, number) == EXPECTED

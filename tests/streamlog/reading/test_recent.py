@@ -116,7 +116,7 @@ def test_what_expired_is_not_served_from_memory() -> None:
     """Though the batches are still there."""
     clock = FakeClock()
     log, number = filled(clock)
-    log.upkeep.ttl_ms = TTL_MS
+    log.upkeep.set_retention(TTL_MS)
     clock.pass_ms(10 * TTL_MS)
     merged(log)
     rows, place = log.announced.recent.find(number, 0, 2)

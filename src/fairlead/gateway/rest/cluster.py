@@ -6,6 +6,7 @@ from typing import Any
 
 from fairlead import __version__
 from fairlead.client.command import Given
+from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.rest.health import health_of
 
@@ -36,6 +37,7 @@ def describe(context: RestContext) -> dict[str, Any]:
         "upkeep": health.upkeep,
         "failing": health.failing,
         "replicator": health.replicator,
+        "expiryheld": holds(context),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.gateway.rest import cluster, copystream, cursor, replica, stream, topic, upstream
+from fairlead.gateway.rest import clock, cluster, copystream, cursor, replica, stream, topic, upstream
 from fairlead.gateway.rest.context import Handler
 
 HANDLERS: dict[str, Handler] = {
@@ -13,5 +13,6 @@ HANDLERS: dict[str, Handler] = {
     **upstream.HANDLERS,
     **copystream.HANDLERS,
     **cluster.HANDLERS,
+    **clock.HANDLERS,
 }
 """By the path of the command."""

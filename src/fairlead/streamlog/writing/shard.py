@@ -19,6 +19,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging.runners import Merger, merger_of
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.writing.draft import DraftRequest
+from fairlead.streamlog.writing.retention import Hold
 from fairlead.streamlog.writing.turns import UpkeepTurns
 from fairlead.streamlog.writing.watches import Watch, Watches
 from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, Sealed, ShardLog
@@ -145,8 +146,7 @@ class Shard:
 
     def set_retention(self, *, ttl_ms: int, producer_expiry_ms: int) -> None:
         """Time-to-live of records (0: for ever) and of what is remembered of producers, in milliseconds."""
-        self._log.upkeep.ttl_ms = ttl_ms
-        self._log.upkeep.producer_expiry_ms = producer_expiry_ms
+        self._log.upkeep.set_retention(ttl_ms, producer_expiry_ms)
 
     @property
     def links_passed(self) -> int | None:
@@ -158,9 +158,26 @@ class Shard:
         self._log.upkeep.links_passed = commit
 
     @property
-    def clock_jump_ms(self) -> int:
-        """By how much the wall clock has jumped; nothing expires unless it is 0."""
-        return self._log.guard.jump_ms
+    def now_ms(self) -> int:
+        """The `appended_at` of a row that is written now."""
+        return self._log.guard.now_ms()
+
+    @property
+    def hold(self) -> Hold | None:
+        """Why nothing expires; None while the clock is believed."""
+        return self._log.guard.hold
+
+    def note_newest(self, newest_ms: int) -> None:
+        """A time that the cluster's other logs have reached; see `ExpiryGuard.note_newest`."""
+        self._log.guard.note_newest(newest_ms)
+
+    async def accept_clock(self) -> Hold | None:
+        """Believe the clock as it is now. Answers the hold that this has ended, once the log says so. Raises as the
+        future of `submit`."""
+        hold = self._log.guard.accept()
+        if hold is not None:
+            await self.submit(self._log.note_clock)
+        return hold
 
     def submit(self, request: DraftRequest[T], size_bytes: int = 0) -> asyncio.Future[T]:
         """Let a request add its rows to the next commit, after those of earlier calls; the future has its answer once
@@ -334,6 +351,8 @@ class Shard:
         while self.stopped is None:
             await asyncio.sleep(self._log.settings.merge_interval_seconds)
             try:
+                if self._log.clock_is_news:
+                    await self.submit(self._log.note_clock)
                 # Sweep between jobs too: under load one follows the other, and a job may lack the room it needs.
                 await turns.sweep()
                 while self.stopped is None and await turns.merge(merger):

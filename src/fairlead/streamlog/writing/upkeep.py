@@ -79,9 +79,9 @@ class Upkeep:
         self._clock = clock
         self._randomness = randomness
         self._settings = settings
-        self.ttl_ms = 0
-        """Life of a record, milliseconds; 0: for ever."""
-        self.producer_expiry_ms = PRODUCER_EXPIRY_MS
+        self._tombstone_ms = int(settings.tombstone_seconds * 1000)
+        self._ttl_ms = 0
+        self._producer_expiry_ms = PRODUCER_EXPIRY_MS
         self._due: deque[_Due] = deque()
         self._checkpoint_at_ms: int | None = None
         self._k = log.manifest.k
@@ -93,17 +93,29 @@ class Upkeep:
         """A job was not finished, or a deletion failed: the next manifest looks for what they left. It does so only
         once it is durable, since a manifest of unknown outcome may name the objects."""
 
+    @property
+    def ttl_ms(self) -> int:
+        """Life of a record, milliseconds; 0: for ever."""
+        return self._ttl_ms
+
+    def set_retention(self, ttl_ms: int, producer_expiry_ms: int = PRODUCER_EXPIRY_MS) -> None:
+        """How long records live (0: for ever), and how long silent producers are known."""
+        self._ttl_ms, self._producer_expiry_ms = ttl_ms, producer_expiry_ms
+        self._guard.set_lives((ttl_ms, producer_expiry_ms, self._tombstone_ms))
+
     def plan(self) -> MergeJob | None:
         """The next merge job, if one is worth it."""
         log, settings = self._log, self._settings
+        now = self._now()
+        forget_before_ms = self._guard.cut_off_ms(self._tombstone_ms)
         merging = MergeSettings(
             commits_min=settings.merge_commits_min,
             idle_ms=int(settings.merge_idle_seconds * 1000),
             segment_bytes_max=settings.segment_bytes_max,
-            tombstone_ms=int(settings.tombstone_seconds * 1000),
+            tombstone_ms=now.now_ms - (forget_before_ms or 0),
         )
         self._left_over |= self._planned
-        job = merge_policy.plan(log.manifest, list(log.tail.commits), self._now(), merging)
+        job = merge_policy.plan(log.manifest, list(log.tail.commits), now, merging)
         self._planned = job is not None
         return job
 
@@ -113,8 +125,8 @@ class Upkeep:
         deleted = {t.number: t.deleted_at_ms for t in state.tombstones.values()} | state.yielded
         return Now(
             now_ms=self._guard.now_ms(),
-            ttl_ms=self.ttl_ms,
-            cut_off_ms=self._guard.cut_off_ms(self.ttl_ms),
+            ttl_ms=self._ttl_ms,
+            cut_off_ms=self._guard.cut_off_ms(self._ttl_ms),
             stream_id=state.stream_id,
             links_passed=log.end if self.links_passed is None else self.links_passed,
             deleted=deleted,
@@ -235,7 +247,7 @@ class Upkeep:
 
     def expire_producers(self) -> None:
         """Forget idempotent producers that were silent for longer than the setting."""
-        cut_off_ms = self._guard.cut_off_ms(self.producer_expiry_ms)
+        cut_off_ms = self._guard.cut_off_ms(self._producer_expiry_ms)
         if cut_off_ms is not None:
             self._log.state.producers.expire(cut_off_ms)
 

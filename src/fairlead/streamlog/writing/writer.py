@@ -34,8 +34,9 @@ from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import NotLoaded, RowKey, WriterEpoch
 from fairlead.streamlog.writing import recovery
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
+from fairlead.streamlog.writing.entries import delete_entry, put_entry
 from fairlead.streamlog.writing.reserve import Reserve
-from fairlead.streamlog.writing.retention import ExpiryGuard
+from fairlead.streamlog.writing.retention import RECORD_KEY, ExpiryGuard
 from fairlead.streamlog.writing.sealed import Announcement, RequestAnswer, Sealed
 from fairlead.streamlog.writing.upkeep import Upkeep
 
@@ -64,10 +65,16 @@ class ShardLog:
         self.health = Health(announced.prefix)
         self.reader = LogReader(announced, self.health, settings.message_bytes_max)
         self.sizes = Sizes(announced)
-        self.guard = ExpiryGuard(clock, last_appended_at_ms=announced.state.appended_at_last)
+        self.guard = ExpiryGuard(
+            clock,
+            last_appended_at_ms=announced.state.appended_at_last,
+            record=announced.state.entry(RECORD_KEY),
+            hold_ms=int(settings.expiry_hold_seconds * 1000),
+        )
         self._reserve = Reserve(announced.storage, announced.prefix, clock, settings)
         self.upkeep = Upkeep(announced, self.epoch, self.guard, self._reserve, clock, randomness, settings)
         self._randomness = randomness
+        self._record: dict[str, Any] | None = None
         self._sealed: Sealed | None = None
 
     @classmethod
@@ -111,6 +118,8 @@ class ShardLog:
         """
         self.health.check_running()
         assert self._sealed is None, "one commit at a time"
+        # Asked before the draft takes its time: rows of a hold are never written without its record.
+        self._record = self.guard.record(writing=True)
         draft = self._draft()
         answers: list[RequestAnswer] = []
         missing: tuple[RowKey, ...] = ()
@@ -126,10 +135,25 @@ class ShardLog:
                 answers.append(RequestAnswer(None, error))
             if draft.batch_bytes >= self.settings.commit_bytes_max or len(draft.rows) >= COMMIT_ROWS_MAX:
                 break
+        if draft.rows:
+            self.note_clock(draft)
         self._reserve.add(draft.batch_bytes)
         sealed = Sealed(self.announced.end, draft.rows, answers, missing, durable=not draft.rows)
         self._sealed = sealed if draft.rows else None
         return sealed
+
+    @property
+    def clock_is_news(self) -> bool:
+        """Whether the log does not say yet what it must of its clock: a hold has begun or ended, and nothing was
+        written since."""
+        return self.guard.is_told and self.guard.record() != self.announced.state.entry(RECORD_KEY)
+
+    def note_clock(self, draft: Draft) -> None:
+        """A request: have the log say what it must of its clock, as every commit with rows does."""
+        if self._record is None:
+            delete_entry(draft, RECORD_KEY)
+        elif draft.state.entry(RECORD_KEY) != self._record:
+            put_entry(draft, RECORD_KEY, self._record)
 
     def _draft(self) -> Draft:
         return Draft(
