@@ -314,7 +314,7 @@ def test_fsck_finds_no_damage_and_names_it(
     (other.data / "cluster.json").write_text("{}")
     assert "cluster.json: not the description of a cluster" in empty(f"fsck --data {other.data}").out
     (other.data / "cluster.json").unlink()
-    assert "cluster.json: missing" in empty(f"fsck --data {other.data}").out
+    assert "cluster.json: the object is missing" in empty(f"fsck --data {other.data}").out
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.support.packs import always_packed
 from typing_extensions import Buffer
 
 from fairlead.model.errors import Damaged, InvalidValue, Missing
-from fairlead.storage import direct, names, packs
+from fairlead.storage import direct, names, pack_file
 from fairlead.storage.interface import Put, Storage
 from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
 from fairlead.storage.memory import Crashed, MemoryStorage
@@ -22,7 +22,7 @@ from fairlead.storage.packs import PackSettings
 
 SHARD = "streams/" + 32 * "a" + "/shard-0000"
 SMALL_PACK_BYTES = 192 * 1024
-SIZES = [0, 1, 5000, packs.OBJECT_BYTES_MAX, packs.OBJECT_BYTES_MAX + 1, direct.OBJECT_BYTES_MIN + 5]
+SIZES = [0, 1, 5000, pack_file.OBJECT_BYTES_MAX, pack_file.OBJECT_BYTES_MAX + 1, direct.OBJECT_BYTES_MIN + 5]
 """Small and large objects: in a pack, in a file, past the page cache."""
 
 
@@ -208,7 +208,7 @@ def test_no_name_leads_out_of_a_directory(house: House, name: str) -> None:
 # ---------------------------------------------------------------- putting
 
 
-@pytest.mark.parametrize("size", [1, 5000, packs.OBJECT_BYTES_MAX + 1, direct.OBJECT_BYTES_MIN + 5])
+@pytest.mark.parametrize("size", [1, 5000, pack_file.OBJECT_BYTES_MAX + 1, direct.OBJECT_BYTES_MIN + 5])
 def test_a_name_is_given_once(house: House, size: int) -> None:
     """The same bytes again are mine, other bytes are another's, and nothing changes; the next process says so too."""
     data = data_of(size)
@@ -286,7 +286,7 @@ def test_what_one_process_put_the_next_ones_have(house: House, size: int) -> Non
     check(house, {})
 
 
-@pytest.mark.parametrize("size", [10, 20_000, packs.OBJECT_BYTES_MAX + 1])
+@pytest.mark.parametrize("size", [10, 20_000, pack_file.OBJECT_BYTES_MAX + 1])
 def test_what_was_answered_for_outlives_a_power_failure(house: House, size: int) -> None:
     """Whole, one failure after the other; what was deleted may come back."""
     objects = filled(house, 20, size)
@@ -323,7 +323,7 @@ def survives_by(random: Random) -> Callable[[str], bool]:
     return lambda what: random.random() < 0.5
 
 
-@pytest.mark.parametrize("size", [5000, packs.OBJECT_BYTES_MAX + 1])
+@pytest.mark.parametrize("size", [5000, pack_file.OBJECT_BYTES_MAX + 1])
 @pytest.mark.parametrize("power", POWER)
 @pytest.mark.parametrize("kind", DIRECTORIES)
 def test_a_process_that_died_in_a_put_left_all_of_it_or_nothing(disk: Disk, kind: str, size: int, power: str) -> None:

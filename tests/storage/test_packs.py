@@ -12,14 +12,15 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.support.packs import PACK_BYTES, always_packed
+from tests.support.packs import PACK_BYTES, always_packed, kill
 
 from fairlead.model.errors import Damaged, Missing, StorageUnavailable
-from fairlead.storage import names, packs
+from fairlead.storage import names, pack_file
 from fairlead.storage.interface import Put
 from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
 from fairlead.storage.packs import PackSettings
 
+BLOCK = pack_file.BLOCK
 PREFIX = "streams/" + 32 * "a" + "/shard-0000"
 
 
@@ -28,7 +29,7 @@ def commit(number: int, epoch: int = 1) -> str:
 
 
 def packs_of(root: Path) -> list[Path]:
-    return sorted((root / packs.FOLDER).glob("*.pack"))
+    return sorted((root / pack_file.FOLDER).glob("*.pack"))
 
 
 @pytest.fixture
@@ -70,6 +71,14 @@ def in_pack(path: str) -> bool:
     return path.endswith(".pack")
 
 
+def written(root: Path, place: int, data: bytes, pack: Path | None = None) -> None:
+    """Other bytes at a place of a pack; of the only one, if none is given."""
+    (pack,) = packs_of(root) if pack is None else [pack]
+    with pack.open("r+b") as file:
+        file.seek(place)
+        file.write(data)
+
+
 def test_a_small_commit_is_one_sync_of_data(storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage.put_if_absent(commit(6), b"makes the pack")
     synced = noted(monkeypatch, "fdatasync", "fsync")
@@ -92,7 +101,7 @@ def test_reading_beyond_its_end_is_damage(storage: LocalStorage) -> None:
 
 
 def test_other_names_and_large_commits_are_files(storage: LocalStorage, root: Path) -> None:
-    large = os.urandom(packs.OBJECT_BYTES_MAX + 1)
+    large = os.urandom(pack_file.OBJECT_BYTES_MAX + 1)
     storage.put_if_absent(names.manifest(PREFIX, 1, 1), b"{}")
     storage.put_if_absent(commit(1), large)
     assert storage.get(commit(1)) == large
@@ -164,10 +173,8 @@ def test_a_torn_record_is_none(storage: LocalStorage, root: Path) -> None:
     """The machine stopped in the middle of a put that nobody was answered."""
     storage.put_if_absent(commit(1), b"durable")
     storage.put_if_absent(commit(2), b"torn" * 1000)
-    (pack,) = packs_of(root)
-    with pack.open("r+b") as file:
-        file.seek(4096 + 2000)
-        file.write(bytes(4096))
+    written(root, 2 * BLOCK + 2000, bytes(BLOCK))
+    kill(root)
     again = LocalStorage(root, packs=PackSettings())
     assert list(again.list("")) == [commit(1)]
     assert again.size(commit(2)) is None
@@ -176,12 +183,11 @@ def test_a_torn_record_is_none(storage: LocalStorage, root: Path) -> None:
 
 
 def test_a_torn_head_is_none(storage: LocalStorage, root: Path) -> None:
+    """Though some of its blocks came to the disk: they are written in any order."""
     storage.put_if_absent(commit(1), b"durable")
-    storage.put_if_absent(commit(2), b"torn")
-    (pack,) = packs_of(root)
-    with pack.open("r+b") as file:
-        file.seek(4096 + 9)
-        file.write(b"\xff")
+    storage.put_if_absent(commit(2), b"torn" * 10_000)
+    written(root, 2 * BLOCK, bytes(BLOCK))
+    kill(root)
     assert list(LocalStorage(root, packs=PackSettings()).list("")) == [commit(1)]
 
 
@@ -206,6 +212,7 @@ def test_a_pack_that_cannot_be_synced_stops_the_next_process(
 ) -> None:
     """What it can see there is not known to be durable."""
     storage.put_if_absent(commit(1), b"x")
+    kill(root)
     fail(monkeypatch, "fsync", in_pack)
     with pytest.raises(StorageUnavailable):
         LocalStorage(root, packs=PackSettings())
@@ -217,6 +224,7 @@ def test_a_start_believes_only_what_the_disk_has(
     """After a write that failed the page cache keeps what the disk never got, and tells only the first who syncs: so a
     pack is synced, then forgotten by the page cache, then read."""
     storage.put_if_absent(commit(1), b"x")
+    kill(root)
     made = noted(monkeypatch, "fsync", "posix_fadvise", "pread")
     assert list(LocalStorage(root, packs=PackSettings()).list("")) == [commit(1)]
     calls = [call for call, path in made if in_pack(path)]
@@ -225,8 +233,8 @@ def test_a_start_believes_only_what_the_disk_has(
 
 
 def test_a_pack_goes_with_its_last_object(storage: LocalStorage, root: Path) -> None:
-    per_pack = PACK_BYTES // (packs.OBJECT_BYTES_MAX + 4096)
-    data = bytes(packs.OBJECT_BYTES_MAX)
+    per_pack = PACK_BYTES // (pack_file.OBJECT_BYTES_MAX + 4096)
+    data = bytes(pack_file.OBJECT_BYTES_MAX)
     number = 0
     while len(packs_of(root)) < 3:
         storage.put_if_absent(commit(number), data)
@@ -237,9 +245,20 @@ def test_a_pack_goes_with_its_last_object(storage: LocalStorage, root: Path) -> 
         storage.delete(commit(each))
     assert len(packs_of(root)) < len(first)
     assert not list(storage.list(""))
+    storage.close()
+    assert not packs_of(root)
+    assert not list(LocalStorage(root, packs=PackSettings()).list(""))
+
+
+def test_a_pack_of_which_nothing_is_there_goes_at_the_next_start(storage: LocalStorage, root: Path) -> None:
+    """Its maker was killed before it could remove it."""
+    storage.put_if_absent(commit(1), b"x")
+    storage.delete(commit(1))
+    kill(root)
     again = LocalStorage(root, packs=PackSettings())
     assert not list(again.list(""))
     assert not packs_of(root)
+    assert again.check()[1:] == []
 
 
 def test_without_room_commits_are_files(root: Path) -> None:
@@ -278,8 +297,11 @@ class Packed(RuleBasedStateMachine):
         self.storage.delete(commit(number, epoch))
         self.model.pop(commit(number, epoch), None)
 
-    @rule()
-    def next_process(self) -> None:
+    @rule(clean=st.booleans())
+    def next_process(self, clean: bool) -> None:
+        if clean:
+            self.storage.close()
+        kill(self.root)
         self.storage = always_packed(self.root)
 
     @invariant()

@@ -50,7 +50,7 @@ Open = Callable[[Path], LocalStorage]
 
 
 def packed(root: Path) -> LocalStorage:
-    """The directory as a server opens it once it has put its first commits; all of these go into one pack."""
+    """The directory as a server opens it once it has put its first commits: those that follow go into packs."""
     return always_packed(root, packs_max=1, pack_bytes=PACK_BYTES)
 
 
@@ -100,19 +100,22 @@ def files_of(root: Path) -> Iterator[Path]:
 async def running(home: Home) -> AsyncIterator[Cluster]:
     """A server's cluster on the directory, without its listeners. Nothing is merged by itself."""
     storage = home.opened(home.root)
-    with ThreadPoolExecutor(4) as executor:
-        cluster = await Cluster.open(
-            storage,
-            name=NAME,
-            settings=Settings(merge_idle_seconds=3600, merge_interval_seconds=3600),
-            clock=SystemClock(),
-            randomness=SystemRandomness(),
-            executor=executor,
-        )
-        try:
-            yield cluster
-        finally:
-            await cluster.close()
+    try:
+        with ThreadPoolExecutor(4) as executor:
+            cluster = await Cluster.open(
+                storage,
+                name=NAME,
+                settings=Settings(merge_idle_seconds=3600, merge_interval_seconds=3600),
+                clock=SystemClock(),
+                randomness=SystemRandomness(),
+                executor=executor,
+            )
+            try:
+                yield cluster
+            finally:
+                await cluster.close()
+    finally:
+        storage.close()
 
 
 async def produced(cluster: Cluster, home: Home, *values: bytes) -> None:
@@ -198,6 +201,7 @@ def merge(home: Home) -> None:
             continue
         installed(log, run_job.run(storage, SystemRandomness(), job))
         log.upkeep.sweep([Replaced((), job.commits)])
+    storage.close()
 
 
 STATES: Final = {"fresh": _fresh, "killed": _killed, "restarted": _restarted, "merged": _merged}
@@ -340,8 +344,7 @@ def checked(root: Path) -> list[str]:
     """What `fairlead fsck` finds."""
     storage = ReadOnlyLocalStorage(root)
     try:
-        identity.decode(storage.get(names.CLUSTER))
-        return [f"fsck: {problem}" for problem in check_all(storage)]
+        return [f"fsck: {problem}" for problem in [*storage.check(), *check_all(storage)]]
     except FairleadError as error:
         return [f"fsck: {error}"]
 

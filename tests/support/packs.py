@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from fairlead.storage.local import LocalStorage
@@ -16,3 +18,11 @@ def always_packed(root: Path, *, packs_max: int = 4, pack_bytes: int = PACK_BYTE
         pack_bytes=pack_bytes, packs_max=packs_max, files_first=0, free_packs_min=1, aside=lambda make: make()
     )
     return LocalStorage(root, packs=settings)
+
+
+def kill(root: Path) -> None:
+    """The process that has the directory open ends without a word: its files are closed, and no lock is held."""
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{descriptor}").startswith(f"{root}/"):
+                os.close(descriptor)

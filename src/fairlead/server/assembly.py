@@ -38,7 +38,8 @@ from fairlead.process.open_files import leave_room
 from fairlead.server.addresses import check_exposure
 from fairlead.server.http_listener import HttpListener, bind, url_of
 from fairlead.server.listeners import KafkaListeners
-from fairlead.storage.local import LocalStorage
+from fairlead.storage import identity, names
+from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
 from fairlead.storage.lock import lock_directory
 from fairlead.storage.packs import PackSettings
 
@@ -139,10 +140,13 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
 async def _open_cluster(options: ServerOptions, started: AsyncExitStack) -> Cluster:
     lock = lock_directory(options.data)
     started.callback(lock.close)
+    loop = asyncio.get_running_loop()
+    storage = await loop.run_in_executor(None, _open_storage, options.data)
+    started.callback(storage.close)
     executor = ThreadPoolExecutor(STORAGE_THREADS, "storage")
     started.callback(executor.shutdown)
     cluster = await Cluster.open(
-        LocalStorage(options.data, packs=PackSettings()),
+        storage,
         name=options.name,
         settings=options.settings,
         clock=SystemClock(),
@@ -151,6 +155,14 @@ async def _open_cluster(options: ServerOptions, started: AsyncExitStack) -> Clus
     )
     started.push_async_callback(cluster.close)
     return cluster
+
+
+def _open_storage(data: Path) -> LocalStorage:
+    """The directory, unless it is of another version: its packs may not be what we take them for."""
+    there = ReadOnlyLocalStorage(data)
+    if there.size(names.CLUSTER) is not None:
+        identity.decode(there.get(names.CLUSTER))
+    return LocalStorage(data, packs=PackSettings())
 
 
 async def _start_http(

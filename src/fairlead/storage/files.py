@@ -5,6 +5,7 @@ Whatever is made here is private: records are nobody else's to read.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from contextlib import suppress
 from typing import Final
@@ -28,6 +29,25 @@ def make_private_root(path: str) -> None:
     if not os.listdir(path):
         with suppress(PermissionError):  # of another user, who decides who may enter it
             os.chmod(path, DIRECTORY_MODE)
+
+
+def put(temporary: str, path: str, data: bytes) -> bool:
+    """Make a file with its name, its bytes durable; False if the name is taken. The name is durable once the directory
+    is synced."""
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    try:
+        try:
+            os.write(descriptor, data)
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+    return True
 
 
 def sync_and_forget(path: str) -> None:
@@ -59,3 +79,23 @@ def free_bytes(path: str) -> int:
 def why(error: OSError) -> str:
     """What went wrong, for the end of a message."""
     return (error.strerror or str(error)).lower()
+
+
+def lock(descriptor: int) -> bool:
+    """Lock an open file for this process, until it is closed; False if another process has it locked."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def unlink_unlocked(path: str) -> None:
+    """Remove a file, unless a process that lives has it locked."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            if lock(descriptor):
+                os.unlink(path)
+        finally:
+            os.close(descriptor)

@@ -22,12 +22,17 @@ from typing_extensions import Buffer
 
 from fairlead.model.clock import SystemRandomness
 from fairlead.model.errors import Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
-from fairlead.storage import direct, files, names
+from fairlead.storage import direct, files, identity, names, pack_check, pack_file, pack_register
 from fairlead.storage.interface import Put
 from fairlead.storage.lock import LOCK
-from fairlead.storage.packs import FOLDER, OBJECT_BYTES_MAX, PackIndex, PackPlace, PackSettings, PackWriter
+from fairlead.storage.pack_file import FOLDER, OBJECT_BYTES_MAX
+from fairlead.storage.pack_index import PackIndex, PackPlace
+from fairlead.storage.pack_register import PackRegister
+from fairlead.storage.packs import PackSettings, PackWriter
 
 _TEMPORARY: Final = ".tmp"
+_HIDDEN: Final = (_TEMPORARY, FOLDER, pack_register.FOLDER)
+"""Folders in which there are no objects."""
 _OURS: Final = SystemRandomness().id16().hex()[:12]
 """Marks this process's temporary files: a process id alone may come again, in a container it always does."""
 _IOV_MAX: Final = 1024
@@ -40,15 +45,17 @@ class LocalStorage:
 
     Raises:
         StorageUnavailable: the directory cannot be made or written, or its file system has no hard links.
+        Damaged: a pack is missing or damaged; only where `packs` are made.
     """
 
     def __init__(self, root: Path, *, packs: PackSettings | None = None) -> None:
         """`packs`: put small commits into packs; only for the process that holds the directory's lock."""
         self._root = os.fspath(root)
-        self._index = PackIndex(self._root)
-        self._packer = None if packs is None else PackWriter(self._index, packs)
         self._temporary = os.path.join(self._root, _TEMPORARY)
         self._numbers = itertools.count()
+        self._index = PackIndex(self._root)
+        self._register = PackRegister(self._root, self._temporary_name)
+        self._packer = None if packs is None else PackWriter(self._index, self._register, packs)
         self._durable: set[str] = set()
         self._failed: set[str] = set()
         self._open()
@@ -65,7 +72,7 @@ class LocalStorage:
             for name in os.listdir(self._temporary):
                 self._remove_left_over(os.path.join(self._temporary, name))
             if self._packer is not None:
-                self._index.adopt()
+                self._packer.open()
         except OSError as error:
             raise StorageUnavailable(f"data directory {self._root}: {files.why(error)}") from error
         self.probe()
@@ -120,17 +127,29 @@ class LocalStorage:
 
     def _read(self, name: str, start: int, length: int | None) -> bytes:
         place = self._placed(name)
-        descriptor = self._open_object(name, None if place is None else place.path)
+        if place is not None:
+            return self._read_packed(name, place, start, place.length if length is None else length)
+        descriptor = self._open_object(name)
         try:
-            if place is None:
-                size = os.fstat(descriptor).st_size
-                return self._read_file(descriptor, name, size, start, size if length is None else length)
-            wanted = place.length if length is None else length
-            if start + wanted > place.length:
-                raise _cut_short(name, place.length, start + wanted)
-            return self._pread(descriptor, name, place.start + start, wanted)
+            size = os.fstat(descriptor).st_size
+            return self._read_file(descriptor, name, size, start, size if length is None else length)
         finally:
             os.close(descriptor)
+
+    def _read_packed(self, name: str, place: PackPlace, start: int, length: int) -> bytes:
+        """The whole record is read, so that its name and checksum can be compared."""
+        if start + length > place.length:
+            raise _cut_short(name, place.length, start + length)
+        descriptor = self._open_object(name, place.path)
+        try:
+            data = pack_file.data_of(descriptor, place.pack, place.start, name, place.length)
+        except OSError as error:
+            raise self._unavailable("read", name, error) from error
+        finally:
+            os.close(descriptor)
+        if data is None:
+            raise Damaged(name, f"its record at {place.start} of {FOLDER}/{place.pack}.pack is not what was written")
+        return data[start : start + length]
 
     def _read_file(self, descriptor: int, name: str, size: int, start: int, length: int) -> bytes:
         """From a large file past the page cache, else through it."""
@@ -157,7 +176,10 @@ class LocalStorage:
 
     def _refresh(self) -> None:
         try:
-            self._index.refresh()
+            if self._packer is None:
+                self._index.refresh()
+            else:
+                self._packer.refresh()
         except OSError as error:
             raise self._unavailable("list", FOLDER, error) from error
 
@@ -306,8 +328,7 @@ class LocalStorage:
     def list(self, prefix: str) -> Iterator[str]:
         """Names that start with `prefix`, in order, at any depth."""
         top = os.path.join(self._root, prefix.rstrip("/")) if prefix else self._root
-        if self._packer is None:
-            self._refresh()
+        self._refresh()
         yield from heapq.merge(self._list(top, prefix), self._index.list(prefix))
 
     def _list(self, directory: str, prefix: str) -> Iterator[str]:
@@ -319,7 +340,7 @@ class LocalStorage:
         except OSError as error:
             raise self._unavailable("list", prefix, error) from error
         for entry in entries:
-            if prefix == "" and entry in {LOCK, _TEMPORARY + "/", FOLDER + "/"}:
+            if prefix == "" and entry in {LOCK, *(folder + "/" for folder in _HIDDEN)}:
                 continue
             if entry.endswith("/"):
                 yield from self._list(os.path.join(directory, entry[:-1]), prefix + entry)
@@ -329,13 +350,17 @@ class LocalStorage:
     def delete(self, name: str) -> None:
         """Remove the object if it is there."""
         try:
-            if self._placed(name) is not None and self._index.delete(name):
+            if self._placed(name) is not None and self._delete_packed(name):
                 return
             os.unlink(self._path(name))
         except FileNotFoundError:
             pass
         except OSError as error:
             raise self._unavailable("delete", name, error) from error
+
+    def _delete_packed(self, name: str) -> bool:
+        """False if it is in no pack. Who does not hold the directory leaves an empty pack there."""
+        return self._index.delete(name) is not None if self._packer is None else self._packer.delete(name)
 
     def sync(self, prefix: str) -> None:
         """Sync every directory below `prefix` and its parents.
@@ -349,6 +374,29 @@ class LocalStorage:
                     f"{directory}: the directory could not be synced; check the disk, then restart"
                 )
 
+    def check(self) -> Sequence[Damaged]:
+        """What is wrong with all that is not an object of a log: the description of the cluster and the packs.
+
+        Raises:
+            BadRequest: the directory is of another version.
+            StorageUnavailable
+        """
+        found: list[Damaged] = []
+        try:
+            identity.decode(self.get(names.CLUSTER))
+        except Damaged as error:
+            found.append(error)
+        try:
+            found += pack_check.check(PackIndex(self._root), self._register)
+        except OSError as error:
+            raise self._unavailable("read", FOLDER, error) from error
+        return found
+
+    def close(self) -> None:
+        """Nothing more is put into packs: their ends are registered, so that what gets lost of them is noticed."""
+        if self._packer is not None:
+            self._packer.close()
+
     def free_bytes(self) -> int:
         """Free space for this user on the file system of the root."""
         return files.free_bytes(self._root)
@@ -359,7 +407,7 @@ class LocalStorage:
         return found.f_blocks * found.f_frsize
 
     def _path(self, name: str) -> str:
-        if name.startswith("/") or any(part in {"", ".", "..", _TEMPORARY, FOLDER} for part in name.split("/")):
+        if name.startswith("/") or any(part in {"", ".", "..", *_HIDDEN} for part in name.split("/")):
             raise InvalidValue(f"object name {name!r}: parts between '/' must not be empty, '.' or '..'")
         return os.path.join(self._root, name)
 

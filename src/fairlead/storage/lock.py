@@ -7,7 +7,6 @@ holds the directory, and it is the only lock where a file system locks no direct
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from pathlib import Path
 from typing import Final
@@ -50,7 +49,7 @@ def lock_directory(root: Path) -> DirectoryLock:
         descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         lock = DirectoryLock(directory, descriptor)
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
-        if not (_locked(descriptor) and _locked_directory(directory)):
+        if not (files.lock(descriptor) and _locked_directory(directory)):
             lock.close()
             raise Busy(f"data directory {root} is in use by the process with pid {holder}; stop it first")
         if not os.path.samestat(os.fstat(descriptor), os.stat(root / LOCK)):
@@ -64,19 +63,10 @@ def lock_directory(root: Path) -> DirectoryLock:
     return lock
 
 
-def _locked(descriptor: int) -> bool:
-    """Lock it if nobody else does."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _locked_directory(descriptor: int) -> bool:
-    """The same; True where the file system locks no directories."""
+    """Lock it if nobody else does; True where the file system locks no directories."""
     try:
-        return _locked(descriptor)
+        return files.lock(descriptor)
     except OSError as error:
         if error.errno in _NO_LOCKS:
             return True
