@@ -26,7 +26,8 @@ from tests.streamlog.world import (
 )
 from tests.support.rows import batch_row, entry_row, joined
 
-from fairlead.model.errors import Damaged
+from fairlead.model.errors import Damaged, UnknownTopic
+from fairlead.protocol.batch import read_header, records_of
 from fairlead.storage import names
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import payloads
@@ -99,10 +100,10 @@ def life(kind: str, stream_id: bytes = A) -> Life:
         for _ in range(2):
             log = opened(storage, stream_id, clock=clock, seed=seed, settings=MERGING)
             grown(log, number)
-    return Life(storage.snapshot(), records_of(log, number), state_of(log), older)
+    return Life(storage.snapshot(), everything(log, number), state_of(log), older)
 
 
-def records_of(log: ShardLog, number: int) -> dict[int, dict[int, bytes | None]]:
+def everything(log: ShardLog, number: int) -> dict[int, dict[int, bytes | None]]:
     return {partition: values_at(log, number, partition) for partition in range(PARTITIONS)}
 
 
@@ -194,14 +195,30 @@ HARMS: dict[str, Harm] = {
 TABLE = {
     "claim": {"fsck"},
     "manifest": {"start"},
-    "commit": {"start", "read"},
-    "data segment": {"start", "read"},
-    "control segment": {"start", "fsck"},
+    "commit": {"writes", "read"},
+    "data segment": {"writes", "read"},
+    "control segment": {"writes", "fsck"},
     "checkpoint": {"fsck"},
 }
-"""How an object's damage shows. `start`: the log is not opened. `read`: a reader is refused what was harmed, since a
-start reads no record batches and nothing below the checkpoint. `fsck`: all goes on as before, since the object is not
+"""How an object's damage shows. `start`: the log is not opened. `writes`: it takes no write and can be read where it is
+whole. `read`: so it is from when a reader is refused what was harmed, since a start reads no record batches and nothing
+below the checkpoint. `fsck`: all goes on as before, since the object is not
 needed (a claim, a checkpoint, a control segment below a checkpoint), and fsck names it."""
+
+
+def found_at(log: ShardLog, number: int, partition: int, end: int) -> dict[int, bytes | None]:
+    """What is served at each offset, asked for one by one; where reading is refused, or led past, nothing."""
+    found: dict[int, bytes | None] = {}
+    for offset in range(end):
+        try:
+            batches = log.reader.fetch(number, partition, offset, 1).batches
+        except (Damaged, UnknownTopic):
+            continue
+        for batch in batches:
+            if read_header(batch).record_count == 0:
+                assert log.health.stopped is None, "a reader is led past what was lost"
+            found |= {record.offset: record.value for record in records_of(batch)}
+    return found
 
 
 def outcome(life: Life, objects: Objects) -> str:
@@ -214,20 +231,20 @@ def outcome(life: Life, objects: Objects) -> str:
     except Damaged:
         assert said, "fsck says nothing of it"
         return "start"
+    damaged = log.health.stopped is not None
     number = 0 if log.announced.state.topic_count == 0 else next(iter(log.announced.state.topics())).number
     refused = False
     for partition, expected in life.records.items():
-        try:
-            found = values_at(log, number, partition)
-        except Damaged:
-            refused = True
-            continue
+        found = found_at(log, number, partition, len(expected))
+        refused |= found != expected and log.health.stopped is not None
         assert found.items() <= expected.items(), "what was never written is served"
-        if found != expected:
+        if found != expected and not refused:
             return "shorter"
-    if refused:
+    if damaged or refused:
         assert said, "fsck says nothing of it"
-        return "read"
+        with pytest.raises(Damaged):
+            produced(log, number, b"later")
+        return "writes" if damaged else "read"
     if state_of(log) != life.state:
         return "shorter"
     for partition, expected in life.records.items():
@@ -265,8 +282,13 @@ def test_a_log_that_is_damaged_writes_and_deletes_nothing() -> None:
                 (objects,) = removed(life, kind, name)
                 storage = MemoryStorage()
                 storage.replace(objects)
-                with pytest.raises(Damaged):
-                    opened(storage, A)
+                if kind == "manifest":
+                    with pytest.raises(Damaged):
+                        opened(storage, A)
+                else:
+                    log = opened(storage, A)
+                    assert isinstance(log.health.stopped, Damaged)
+                    assert log.upkeep.take_due() == []
                 written = {each: data for each, data in storage.snapshot().items() if names.parse_epoch(each) is None}
                 assert written == {at: data for at, data in objects.items() if names.parse_epoch(at) is None}, age
 
@@ -280,8 +302,36 @@ def test_a_manifest_lost_while_all_that_the_one_before_names_is_there_loses_noth
     merged(log, 1)
     storage.delete(log.announced.manifest.name)
     again = opened(storage, A, clock=clock)
-    assert (records_of(again, number), state_of(again)) == (records_of(log, number), state_of(log))
+    assert (everything(again, number), state_of(again)) == (everything(log, number), state_of(log))
     assert check_all(storage) == []
+
+
+def test_what_is_whole_can_be_read_beside_what_is_damaged() -> None:
+    """One harmed commit hides its own records: not those before and after it, and not another partition's."""
+    life = LIVES["fresh"]
+    for name in names_of(life, "commit")[1:-1]:
+        for objects in zeroed(life, "commit", name):
+            storage = MemoryStorage()
+            storage.replace(objects)
+            log = opened(storage, A)
+            number = next(iter(log.announced.state.topics())).number
+            found = [found_at(log, number, at, len(records)) for at, records in life.records.items()]
+            whole = list(life.records.values())
+            assert sum(map(len, found)) == sum(map(len, whole)) - 2, "each commit has one batch of two records"
+            assert whole[0] in found or whole[1] in found
+
+
+def test_a_reader_beyond_what_was_lost_is_not_sent_back() -> None:
+    """The end of the partition may have been in the commit that is gone: no consumer begins again because of it."""
+    life = LIVES["fresh"]
+    storage = MemoryStorage()
+    storage.replace({**life.objects, names.commit("x", 1, 6): b""})
+    log = opened(storage, A)
+    topic = next(iter(log.announced.state.topics()))
+    end = len(life.records[1])
+    assert log.announced.state.partition(topic.number, 1).end == end - 2
+    with pytest.raises(Damaged):
+        log.reader.fetch(topic.number, 1, end, 1000)
 
 
 def test_an_epoch_is_not_used_again_though_its_claim_is_lost() -> None:
@@ -309,8 +359,7 @@ def test_a_commit_that_does_not_follow_is_damage() -> None:
         name = names.commit("x", log.epoch.number, log.announced.end)
         row = batch_row(number, offset, commit=log.announced.end, previous_end=previous_end)
         storage.put_if_absent(name, format.encode([row], name=name, epoch_id=log.epoch.id))
-        with pytest.raises(Damaged, match="partition 0 ends at offset 1 before row 0"):
-            opened(storage, A)
+        assert "partition 0 ends at offset 1 before row 0" in str(opened(storage, A).health.stopped)
 
 
 def test_a_segment_whose_rows_are_there_already_is_damage() -> None:

@@ -160,8 +160,10 @@ class Cluster:
             recent=recent,
         )
         try:
+            if meta.stopped is not None:
+                raise another(meta.stopped)
             check_versions(meta.state.entries)
-        except BadRequest:
+        except FairleadError:
             await meta.close()
             raise
         cluster = cls(

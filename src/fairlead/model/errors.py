@@ -15,7 +15,7 @@
     │  ├─ CorruptBatch · BatchTooLarge
     │  └─ OutOfOrderSequence · StaleProducerEpoch
     ├─ Fenced          someone newer owns this; stop
-    ├─ Damaged         stored bytes are not what was written; stop this shard, by name
+    ├─ Damaged         stored bytes are not what was written; no more writes in this shard, by name
     │  └─ Missing              the object is not there; a reader asks again, since its rows may lie in another object
     └─ Closed          this process is stopping
 

@@ -103,13 +103,12 @@ def _check_claims(storage: Storage, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _commits(storage: Storage, manifest: Manifest) -> Iterator[int]:
-    """Commits that count, including those that the last writer wrote after its manifest."""
-    last = manifest.epochs[-1]
-    end = max(last.first, manifest.merged_end)
-    yield from range(manifest.merged_end, end)
-    while storage.size(names.commit(manifest.prefix, last.number, end)) is not None:
-        yield end
-        end += 1
+    """Commits that count, including those that the last writer wrote after its manifest; of these, what is missing has
+    been named."""
+    missing: list[Damaged] = []
+    end = opening.end_of(storage, manifest, missing)
+    named = {damage.name for damage in missing}
+    yield from (number for number in range(manifest.merged_end, end) if manifest.commit_name(number) not in named)
 
 
 def _other_than(entry: SegmentEntry, columns: Columns) -> str:

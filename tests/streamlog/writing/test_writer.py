@@ -359,14 +359,14 @@ def test_damage_stops_the_shard_by_name() -> None:
 
 
 def test_a_commit_that_is_missing_or_cut_is_not_opened_over() -> None:
-    """Recovery stops and names the object."""
+    """The log takes no write, and says which object it is."""
     log = fresh(A)
     made(log)
     log = opened(log.announced.storage)
     made(log, "two")
     memory(log).damage(names.commit("x", 1, 0), lambda data: data[:-5])
-    with pytest.raises(Damaged, match="commit"):
-        opened(log.announced.storage)
+    with pytest.raises(Damaged, match=names.commit("x", 1, 0)):
+        made(opened(log.announced.storage), "three")
 
 
 def test_a_commit_that_is_missing_before_later_ones_is_no_end_of_the_log() -> None:
@@ -379,8 +379,13 @@ def test_a_commit_that_is_missing_before_later_ones_is_no_end_of_the_log() -> No
     whole = log.announced.storage.get(name)
     log.announced.storage.delete(name)
     for _ in range(2):
+        damaged = opened(log.announced.storage, A)
         with pytest.raises(Damaged, match=name):
-            opened(log.announced.storage, A)
+            produced(damaged, number, b"4")
+        with pytest.raises(Damaged, match=name):
+            damaged.reader.fetch(number, 0, 1, 1000)
+        assert damaged.reader.fetch(number, 0, 0, 1000).batches != []
+        assert damaged.reader.fetch(number, 0, 2, 1000).batches != []
     log.announced.storage.put_if_absent(name, whole)
     assert values_at(opened(log.announced.storage, A), number) == {0: b"1", 1: b"2", 2: b"3"}
 

@@ -1,8 +1,9 @@
 """Opening a shard: claim the next writer epoch, find out which commits count, say so in a manifest.
 
 A manifest is believed only if nothing says that a newer one was lost: no commit of an epoch above its own, and no
-segment or checkpoint that stands for commits beyond the end that it gives. Otherwise the log is damaged, and nothing is
-written or deleted in it.
+segment or checkpoint that stands for commits beyond the end that it gives. Otherwise it cannot be said what counts, and
+the log is not opened. If the manifest is good and some of what it names is missing or damaged, the log is opened for
+reading the rest. In both cases nothing but a claim is written, and nothing is deleted.
 
 Why it holds (F1): a writer checks after its put. If the check passed, the put came before the next writer's claim, and
 so before that writer's listing, so it counts; if the check failed, nothing was acknowledged.
@@ -96,24 +97,27 @@ def check_fence(storage: Storage, prefix: str, epoch: WriterEpoch) -> None:
         raise Fenced(f"{prefix}: a newer server has opened it (epoch {epoch.number + 1}); this one stops")
 
 
-def next_manifest(storage: Storage, prefix: str, log: bytes, epoch: WriterEpoch) -> Manifest:
+def next_manifest(storage: Storage, prefix: str, log: bytes, epoch: WriterEpoch, damages: list[Damaged]) -> Manifest:
     """Manifest 0 of our epoch, not yet put: the ruling manifest, with its epoch ended where its commits end.
 
+    Commits and segments that are missing are added to `damages`: the manifest is then for reading, and never put.
+
     Raises:
-        Damaged: the ruling manifest is lost or another log's, or an object that it names is missing.
+        Damaged: the ruling manifest is lost, damaged or another log's.
     """
     ruling = manifests.newest(storage, prefix)
-    for doubt in doubts(storage, prefix, ruling):
-        raise doubt
     if ruling is None:
+        for doubt in _orphans(storage, prefix):
+            raise doubt
         return manifests.first_manifest(prefix, epoch.number, epoch.id, log)
     if ruling.log != log:
         raise Damaged(ruling.name, f"is of the log {ruling.log.hex()}, and is opened as that of {log.hex()}")
+    end = end_of(storage, ruling, damages)
+    for doubt in _newer(storage, ruling, end):
+        raise doubt
     there = set(storage.list(names.segments_of(prefix)))
-    for segment in ruling.segments:
-        if segment.name not in there:
-            raise Missing(segment.name)
-    return ruling.with_epoch(epoch.number, epoch.id, end_of(storage, ruling))
+    damages += [Missing(segment.name) for segment in ruling.segments if segment.name not in there]
+    return ruling.with_epoch(epoch.number, epoch.id, end)
 
 
 def doubts(storage: Storage, prefix: str, ruling: Manifest | None) -> Iterator[Damaged]:
@@ -121,20 +125,23 @@ def doubts(storage: Storage, prefix: str, ruling: Manifest | None) -> Iterator[D
     if ruling is None:
         yield from _orphans(storage, prefix)
         return
-    newer = {
+    damages: list[Damaged] = []
+    end = end_of(storage, ruling, damages)
+    yield from damages
+    yield from _newer(storage, ruling, end)
+
+
+def _newer(storage: Storage, ruling: Manifest, end: int) -> Iterator[Damaged]:
+    """Traces of a newer manifest."""
+    epochs = {
         parsed.epoch
-        for name in storage.list(names.commits_of(prefix))
+        for name in storage.list(names.commits_of(ruling.prefix))
         if (parsed := names.parse_commit(name)) is not None and parsed.epoch > ruling.epoch
     }
-    for epoch in sorted(newer):
+    for epoch in sorted(epochs):
         why = f"the manifest is missing, and commits of its epoch are there; the newest manifest is {ruling.name}"
-        yield Damaged(names.manifest(prefix, epoch, 0), why)
-    try:
-        end = end_of(storage, ruling)
-    except Damaged as error:
-        yield error
-    else:
-        yield from _beyond(storage, ruling, end)
+        yield Damaged(names.manifest(ruling.prefix, epoch, 0), why)
+    yield from _beyond(storage, ruling, end)
 
 
 def _orphans(storage: Storage, prefix: str) -> Iterator[Damaged]:
@@ -196,26 +203,23 @@ def check_rules(storage: Storage, manifest: Manifest) -> None:
         raise Damaged(manifest.name, f"was put to rule, and {ruling} rules")
 
 
-def end_of(storage: Storage, ruling: Manifest) -> int:
-    """The first commit of the ruling manifest's own epoch that is missing.
+def end_of(storage: Storage, ruling: Manifest, damages: list[Damaged]) -> int:
+    """The end of the commits of the ruling manifest's own epoch.
 
     A writer puts a commit only once the one before is durable. So if a commit exists beyond a missing one, the log does
-    not end there: an acknowledged commit was lost, and those after it would be taken for left-overs and deleted.
-
-    Raises:
-        Damaged: a commit exists beyond the missing one.
+    not end there: an acknowledged commit was lost, which is added to `damages`, and those after it are no left-overs.
     """
-    end = max(ruling.epochs[-1].first, ruling.merged_end)
+    first = max(ruling.epochs[-1].first, ruling.merged_end)
     written = {
         parsed.number
         for name in storage.list(names.commits_of(ruling.prefix, ruling.epoch))
-        if (parsed := names.parse_commit(name)) is not None
+        if (parsed := names.parse_commit(name)) is not None and parsed.number >= first
     }
-    while end in written:
-        end += 1
-    if written and max(written) > end:
-        missing = names.commit(ruling.prefix, ruling.epoch, end)
-        raise Damaged(missing, f"the commit is missing, and later ones up to {max(written)} are there")
+    end = max(written, default=first - 1) + 1
+    for missing in range(first, end):
+        if missing not in written:
+            why = f"the commit is missing, and later ones up to {end - 1} are there"
+            damages.append(Damaged(names.commit(ruling.prefix, ruling.epoch, missing), why))
     return end
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fairlead.model.errors import Damaged
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest
@@ -29,6 +30,8 @@ class AnnouncedLog:
     recent: LogBatches
     end: int
     """Number of the next commit: all below are announced."""
+    damage: Damaged | None = None
+    """What the log was opened with that cannot be read; it is then only for reading what lies elsewhere."""
     news_end: int = field(init=False)
     """End of the last commit that links are told of: the commits from here on have only local rows."""
 

@@ -2,7 +2,8 @@
 
 A gap in the offsets is served as an empty batch, as Kafka's log cleaner leaves them, so that consumers pass it even at
 the end of a partition. Batches from disk are checked by their CRC before they are handed out; an I/O or checksum error
-stops the log, and the error names the object.
+stops the log, and the error names the object. Batches before damaged ones are handed out, and those after them to who
+asks for them; whether records are missing in between, the rows say, since each knows where its partition ended before.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from fairlead.model.errors import CorruptBatch, Damaged, OffsetOutOfRange
+from fairlead.model.errors import CorruptBatch, Damaged, OffsetOutOfRange, another
 from fairlead.protocol.batch import CRC_AT, CRC_BYTES, check_stored, empty_batch, read_header
 from fairlead.protocol.lookup import Room, first_record
 from fairlead.streamlog.reading.announced import AnnouncedLog
@@ -50,7 +51,7 @@ class LogReader:
         self._log = log
         self._lookup_bytes_max = LOOKUP_BATCHES * message_bytes_max
         self._health = health
-        self._places = BatchPlaces(log)
+        self._places = BatchPlaces(log, health.stop)
         self._stored: OrderedDict[RowKey, StoredBatch | None] = OrderedDict()
         self._ahead = ReadAhead(self._read_on)
 
@@ -61,6 +62,8 @@ class LogReader:
         state = self._state(number, partition)
         if offset == state.end:
             return Fetched([], state.end, state.start)
+        if self._log.damage is not None and offset > state.end:
+            raise another(self._log.damage)  # the end may lie higher: a consumer must not be sent back
         if not state.start <= offset < state.end:
             raise OffsetOutOfRange(offset, state.start, state.end)
         batches = self._from_cache(number, partition, offset, max_bytes, state.epoch)
@@ -103,7 +106,7 @@ class LogReader:
         found = self.fetch_cached(number, partition, offset, max_bytes)
         if found is not None:
             return found
-        self._health.check_running()
+        self._health.check_readable()
         state = self._state(number, partition)
         ahead = _within(self._ahead.take((number, partition, offset)), max_bytes)
         if ahead:
@@ -130,12 +133,17 @@ class LogReader:
         batches: list[bytes | memoryview] = []
         chosen: list[BatchPlace] = []
         room = max_bytes
-        for piece in self._places.from_offset(number, partition, offset):
-            if piece.base_offset > offset or (chosen and piece.size > room):
-                break
-            chosen.append(piece)
-            room -= piece.size
-            offset = piece.last_offset + 1
+        try:
+            for piece in self._places.from_offset(number, partition, offset):
+                if piece.base_offset > offset or (chosen and piece.size > room):
+                    break
+                chosen.append(piece)
+                room -= piece.size
+                offset = piece.last_offset + 1
+        except Damaged as error:
+            if not chosen:
+                raise
+            self._health.stop(error)
         if chosen:
             return self._read(chosen)
         # Nothing is there: a gap, or records that expired meanwhile; a consumer must be told of these, not led past.
@@ -148,14 +156,19 @@ class LogReader:
 
     def _read(self, pieces: Sequence[BatchPlace]) -> list[bytes | memoryview]:
         batches: list[bytes | memoryview] = []
-        for run in _neighbours(pieces):
-            start = run[0].position
-            length = run[-1].position + run[-1].size - start
-            data = memoryview(self._log.storage.get_range(run[0].name, start, length))
-            for piece in run:
-                batch = data[piece.position - start : piece.position - start + piece.size]
-                _check(piece, batch)
-                batches.append(batch)
+        try:
+            for run in _neighbours(pieces):
+                start = run[0].position
+                length = run[-1].position + run[-1].size - start
+                data = memoryview(self._log.storage.get_range(run[0].name, start, length))
+                for piece in run:
+                    batch = data[piece.position - start : piece.position - start + piece.size]
+                    _check(piece, batch)
+                    batches.append(batch)
+        except Damaged as error:
+            if not batches:
+                raise
+            self._health.stop(error)
         return batches
 
     # What is stored at an offset, for the apply rule
@@ -216,7 +229,7 @@ class LogReader:
     def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with the largest timestamp. Blocking; see `offset_for_time`."""
         start = self._state(number, partition).start
-        self._health.check_running()
+        self._health.check_readable()
         with self._health.stopped_by_failed_reads():
             found = self._places.newest(number, partition, start)
             newest = max(found, key=lambda piece: piece.max_timestamp, default=None)
@@ -231,7 +244,7 @@ class LogReader:
 
     def _first(self, pieces: Iterable[BatchPlace], offset: int, timestamp_ms: int | None) -> tuple[int, int] | None:
         room = Room(self._lookup_bytes_max, LOOKUP_RECORDS)
-        self._health.check_running()
+        self._health.check_readable()
         with self._health.stopped_by_failed_reads():
             for piece in pieces:
                 (batch,) = self._read([piece])

@@ -1,4 +1,8 @@
-"""Whether a log answers, or what stopped it. Whoever finds that it cannot go on stops it: a reader or its writer."""
+"""Whether a log answers, or what stopped it. Whoever finds that it cannot go on stops it: a reader or its writer.
+
+A log that was stopped by damage takes no more writes, since nothing may be built upon it. What is whole can be read all
+the same: a read that meets the damage is answered with it, every other one with its records.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ class Health:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self.stopped: FairleadError | None = None
-        """Why the log answers nothing any more; None while it runs."""
+        """Why the log takes no more writes; None while it runs."""
         self.on_stop: Callable[[FairleadError], None] | None = None
         """Called once when the log stops, on the thread that found out why."""
 
     def stop(self, error: BaseException) -> None:
-        """From now on every call is answered with this error."""
+        """From now on every write is answered with this error, and every read too unless it is damage."""
         if self.stopped is not None:
             return
         if isinstance(error, FairleadError):
@@ -29,14 +33,24 @@ class Health:
         if self.on_stop is not None:
             self.on_stop(self.stopped)
 
-    def check_running(self) -> None:
+    def check_writable(self) -> None:
         """Raises the error that stopped the log, if one did."""
         if self.stopped is not None:
             raise another(self.stopped)
 
+    @property
+    def readable(self) -> bool:
+        """Whether reads are answered, at least where nothing is damaged."""
+        return self.stopped is None or isinstance(self.stopped, Damaged)
+
+    def check_readable(self) -> None:
+        """Raises the error that stopped the log, if one did and it was not damage."""
+        if not self.readable:
+            self.check_writable()
+
     @contextmanager
     def stopped_by_failed_reads(self) -> Iterator[None]:
-        """Stops the log if the block fails to read what is stored, and passes the error on."""
+        """Stops the log if the block fails to read what is stored, and passes the error on; see the module."""
         try:
             yield
         except (Damaged, StorageUnavailable) as error:

@@ -9,7 +9,7 @@ Only the bytes that its effect needs are read of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any, Final
@@ -34,20 +34,46 @@ _OF_TOPIC: Final = (Kind.START, Kind.TOPIC, Kind.TOPIC_DELETED)
 """Kinds of control rows that change what a later batch of the topic does."""
 
 
-def replay_segments(storage: Storage, state: ShardState, segments: Sequence[LogObject], from_commit: int) -> None:
+OnDamage = Callable[[Damaged], None]
+"""Told of an object or row that is passed over, or raises."""
+
+
+def refuse(damage: Damaged) -> None:
+    """Pass over nothing. Raises: Damaged."""
+    raise damage
+
+
+def replay_segments(
+    storage: Storage,
+    state: ShardState,
+    segments: Sequence[LogObject],
+    from_commit: int,
+    on_damage: OnDamage = refuse,
+) -> None:
     """Bring a state over the rows of segments from a commit on, run by run.
 
     Raises:
         CorruptBatch: the payload of a control row cannot be read.
-        Damaged, Missing, StorageUnavailable
+        Damaged, Missing: unless `on_damage` lets the segment be passed over.
+        StorageUnavailable
     """
     wanted = (segment for segment in segments if segment.end > from_commit)
     for _, run in groupby(wanted, lambda segment: (segment.first, segment.end)):
-        rows = together([open_object(storage, segment) for segment in run])
-        replay_rows(storage, state, rows.take(np.flatnonzero(rows.columns.commit >= from_commit)))
+        found = [columns for segment in run if (columns := _opened(storage, segment, on_damage)) is not None]
+        if found:
+            rows = together(found)
+            replay_rows(storage, state, rows.take(np.flatnonzero(rows.columns.commit >= from_commit)), on_damage)
 
 
-def replay_rows(storage: Storage, state: ShardState, rows: LocatedRows) -> None:
+def _opened(storage: Storage, segment: LogObject, on_damage: OnDamage) -> Columns | None:
+    try:
+        return open_object(storage, segment)
+    except Damaged as error:
+        on_damage(error)
+        return None
+
+
+def replay_rows(storage: Storage, state: ShardState, rows: LocatedRows, on_damage: OnDamage = refuse) -> None:
     """Bring a state over rows, given in any order. Raises as `replay_segments`."""
     columns = _heads(storage, rows)
     in_order = np.lexsort((columns.row, columns.commit))
@@ -55,8 +81,9 @@ def replay_rows(storage: Storage, state: ShardState, rows: LocatedRows) -> None:
     places = _lasting(columns)
     for place, row in zip(places.tolist(), columns.take(places).rows(), strict=True):
         if row.kind == Kind.BATCH and row.base_offset < state.partition(row.topic, row.partition).end:
-            raise Damaged(rows.objects[rows.object[in_order[place]]].name, _twice(row))
-        effects.replay(state, row)
+            on_damage(Damaged(rows.objects[rows.object[in_order[place]]].name, _twice(row)))
+        else:
+            effects.replay(state, row)
 
 
 def _twice(row: Row) -> str:

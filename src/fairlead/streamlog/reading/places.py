@@ -1,4 +1,8 @@
-"""Where a partition's batches lie on disk, by the columns of commits and segments, which are kept for a while."""
+"""Where a partition's batches lie on disk, by the columns of commits and segments, which are kept for a while.
+
+An object that cannot be read hides some of them. Then a batch that begins beyond the offset that was asked for is given
+only if it says that nothing came before it from there on.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairlead.model.errors import Damaged, another
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.columns import Columns
@@ -61,8 +66,9 @@ def _sort_key(slice: N, number: N, partition: N) -> N:
 class BatchPlaces:
     """Finds the batches of one log. Any thread may call it."""
 
-    def __init__(self, log: AnnouncedLog) -> None:
+    def __init__(self, log: AnnouncedLog, on_damage: Callable[[Damaged], None]) -> None:
         self._log = log
+        self._on_damage = on_damage
         self._lock = threading.Lock()
         self._columns: OrderedDict[str, _Indexed] = OrderedDict()
         self._columns_bytes = 0
@@ -89,17 +95,39 @@ class BatchPlaces:
         return self._from(number, partition, offset, chosen)
 
     def _from(self, number: int, partition: int, offset: int, chosen: _Choice) -> Iterator[BatchPlace]:
+        damage = self._log.damage
+        for found in self._stretches(number, partition, offset):
+            if isinstance(found, Damaged):
+                damage = damage or found
+                continue
+            columns, places = found
+            if damage is not None and columns.base_offset[places[0]] > offset < columns.previous_end[places[0]]:
+                raise another(damage)
+            yield from (_piece(columns, place) for place in chosen(columns, places))
+            offset = int(columns.last_offset[places[-1]]) + 1
+        if damage is not None and not self._is_end(number, partition, offset):
+            raise another(damage)
+
+    def _is_end(self, number: int, partition: int, offset: int) -> bool:
+        """Whether no record from the offset on was ever here."""
+        state = self._log.state
+        gaps = [gap for gap in state.gaps_of(number, partition) if gap.start <= offset]
+        return max([offset, *(gap.end for gap in gaps)]) >= state.partition(number, partition).end
+
+    def _stretches(self, number: int, partition: int, offset: int) -> Iterator[tuple[Columns, range] | Damaged]:
+        """Neighbouring rows of the partition, in order, and objects that cannot be read where there may be more."""
         entries = list(self._log.tail.entries(number, partition))
         first_in_tail = entries[0].base_offset if entries else None
         if first_in_tail is None or offset < first_in_tail:
-            for columns, places in self._in_segments(number, partition, offset):
-                yield from (_piece(columns, place) for place in chosen(columns, places))
-                offset = int(columns.last_offset[places[-1]]) + 1
+            for found in self._in_segments(number, partition, offset):
+                yield found
+                if not isinstance(found, Damaged):
+                    offset = int(found[0].last_offset[found[1][-1]]) + 1
         for entry in entries[first_at(entries, offset) :]:
-            columns, _ = self._indexed(self._log.manifest.commit_name(entry.commit))
-            yield from (_piece(columns, place) for place in chosen(columns, range(entry.place, entry.place + 1)))
+            columns = self._indexed(self._log.manifest.commit_name(entry.commit))
+            yield columns if isinstance(columns, Damaged) else (columns.columns, range(entry.place, entry.place + 1))
 
-    def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[tuple[Columns, range]]:
+    def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[tuple[Columns, range] | Damaged]:
         """Where they lie in segments. Runs are in the order of commits; segments of a run are in that of their names,
         so they are sorted here."""
         slice = slice_of_number(number)
@@ -108,20 +136,29 @@ class BatchPlaces:
         for _, run in itertools.groupby(wanted, lambda segment: (segment.first, segment.end)):
             stretches: list[tuple[int, Columns, range]] = []
             for segment in run:
-                columns, keys = self._indexed(segment.name)
+                found = self._indexed(segment.name)
+                if isinstance(found, Damaged):
+                    yield found
+                    continue
+                columns, keys = found
                 low, high = np.searchsorted(keys, [key, key + 1])
                 low += np.searchsorted(columns.last_offset[low:high], offset)
                 if low < high:
                     stretches.append((int(columns.base_offset[low]), columns, range(int(low), int(high))))
             yield from ((columns, places) for _, columns, places in sorted(stretches, key=itemgetter(0)))
 
-    def _indexed(self, name: str) -> _Indexed:
+    def _indexed(self, name: str) -> _Indexed | Damaged:
+        """An object's columns, or why they cannot be read."""
         with self._lock:
             found = self._columns.get(name)
             if found is not None:
                 self._columns.move_to_end(name)
                 return found
-        columns = format.read_columns(self._log.storage, name)
+        try:
+            columns = format.read_columns(self._log.storage, name)
+        except Damaged as error:
+            self._on_damage(error)
+            return error
         numbers = columns.topic.astype(np.int64)
         found = _Indexed(columns, _sort_key(slices_of_numbers(numbers), numbers, columns.partition.astype(np.int64)))
         with self._lock:

@@ -111,6 +111,10 @@ class ShardState:
         """Gaps that no expiry has passed, in order of topic number."""
         return [gap for key in sorted(self._gaps) for gap in self._gaps[key]]
 
+    def gaps_of(self, number: int, partition: int) -> tuple[Gap, ...]:
+        """Gaps of one partition that no expiry has passed, in the order in which they were declared."""
+        return self._gaps.get((number, partition), ())
+
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         """What is remembered of an idempotent producer."""
         return self.producers.get((number, partition, producer_id))

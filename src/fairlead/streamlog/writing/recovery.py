@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects import checkpoint, format
@@ -16,11 +18,16 @@ _OF_PARTITION = (Kind.BATCH, Kind.START)
 """Kinds of rows that say where their partition ended before them."""
 
 
-def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) -> tuple[ShardState, int]:
+def recover(
+    storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail, damages: list[Damaged]
+) -> tuple[ShardState, int]:
     """The state after the last commit that counts, and the number of the next; fills the tail.
 
+    Segments and commits that cannot be read are passed over, and added to `damages`: the state is then what the others
+    say, for reading them and for nothing else.
+
     Raises:
-        Damaged: a segment or commit that counts cannot be read.
+        Damaged: it cannot be said what counts.
         StorageUnavailable
     """
     state, from_commit = _from_checkpoint(storage, manifest, stream_id)
@@ -31,20 +38,27 @@ def recover(storage: Storage, manifest: Manifest, stream_id: bytes, tail: Tail) 
     merged_end = manifest.merged_end
     merged = [item for item in manifest.objects(from_commit, end) if item.segment]
     try:
-        lasting.replay_segments(storage, state, merged, from_commit)
+        lasting.replay_segments(storage, state, merged, from_commit, damages.append)
     except CorruptBatch as error:
         raise Damaged(manifest.prefix, str(error)) from error
     for commit in range(merged_end, end):
         name = manifest.commit_name(commit)
-        columns = format.read_whole(storage.get(name), name)
-        if columns.epoch_id != manifest.epoch_id(commit):
-            raise Damaged(name, "was written in another epoch of this number: it is of a copy of the log")
-        rows = list(columns.rows())
+        try:
+            rows = _rows(storage, name, manifest.epoch_id(commit))
+        except Damaged as error:
+            damages.append(error)
+            continue
         if commit >= from_commit:
-            for row in rows:
-                _replay(state, row, name)
+            _replay(state, rows, name, damages)
         tail.add(commit, rows)
     return state, end
+
+
+def _rows(storage: Storage, name: str, epoch_id: bytes) -> list[Row]:
+    columns = format.read_whole(storage.get(name), name)
+    if columns.epoch_id != epoch_id:
+        raise Damaged(name, "was written in another epoch of this number: it is of a copy of the log")
+    return list(columns.rows())
 
 
 def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> tuple[ShardState, int]:
@@ -60,14 +74,22 @@ def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> 
     return ShardState(stream_id), manifest.begin
 
 
-def _replay(state: ShardState, row: Row, name: str) -> None:
-    """The effect of a row of a commit, which begins where the row before it in its partition ended."""
-    if row.kind in _OF_PARTITION and state.topic_table.slot_of(row.topic, row.partition) >= 0:
-        end = state.partition(row.topic, row.partition).end
-        if row.previous_end != end:
-            where = f"topic number {row.topic}, partition {row.partition}"
-            raise Damaged(name, f"{where} ends at offset {end:,} before row {row.row}, which says {row.previous_end:,}")
-    try:
-        effects.replay(state, row)
-    except CorruptBatch as error:
-        raise Damaged(name, str(error)) from error
+def _replay(state: ShardState, rows: Sequence[Row], name: str, damages: list[Damaged]) -> None:
+    for row in rows:
+        if not damages and (why := _jump(state, row)):
+            damages.append(Damaged(name, why))
+        try:
+            effects.replay(state, row)
+        except CorruptBatch as error:
+            raise Damaged(name, str(error)) from error
+
+
+def _jump(state: ShardState, row: Row) -> str:
+    """Why a row does not follow the one before it in its partition; empty if it does."""
+    if row.kind not in _OF_PARTITION or state.topic_table.slot_of(row.topic, row.partition) < 0:
+        return ""
+    end = state.partition(row.topic, row.partition).end
+    if row.previous_end == end:
+        return ""
+    where = f"topic number {row.topic}, partition {row.partition}"
+    return f"{where} ends at offset {end:,} before row {row.row}, which says {row.previous_end:,}"

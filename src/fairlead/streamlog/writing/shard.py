@@ -126,8 +126,13 @@ class Shard:
 
     @property
     def stopped(self) -> FairleadError | None:
-        """Why the shard answers nothing any more; None while it runs."""
+        """Why the shard takes no more writes; None while it runs."""
         return self._health.stopped
+
+    @property
+    def readable(self) -> bool:
+        """Whether reads are answered: the shard runs, or is stopped by damage and answers what lies elsewhere."""
+        return self._health.readable
 
     @property
     def closed(self) -> bool:
@@ -135,14 +140,15 @@ class Shard:
         return self._closed
 
     def check_open(self) -> None:
-        """
+        """Check that the shard can be read.
+
         Raises:
             Closed: the server is stopping, or the stream was deleted.
             FairleadError: why the shard is stopped.
         """
         if self._closed:
             raise Closed(f"{self.announced.prefix}: the server is stopping, or the stream was deleted")
-        self._health.check_running()
+        self._health.check_readable()
 
     def set_retention(self, *, ttl_ms: int, producer_expiry_ms: int) -> None:
         """Time-to-live of records (0: for ever) and of what is remembered of producers, in milliseconds."""
@@ -190,6 +196,7 @@ class Shard:
         answer: asyncio.Future[T] = self._loop.create_future()
         try:
             self.check_open()
+            self._health.check_writable()
         except FairleadError as error:
             answer.set_exception(error.with_traceback(None))
             return answer

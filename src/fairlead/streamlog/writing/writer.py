@@ -91,23 +91,31 @@ class ShardLog:
     ) -> ShardLog:
         """Claim the shard, find its end and rebuild its state. Blocking. `recent` is shared by all logs of a process.
 
+        If a commit or segment that counts cannot be read, the log is stopped by that damage from the beginning: what
+        lies elsewhere can be read, and nothing is written or deleted.
+
         Raises:
-            Damaged: an object that counts cannot be read.
+            Damaged: it cannot be said which objects count.
             Fenced: another server claims it at the same time.
             StorageUnavailable, StorageFull
         """
         settings = settings or Settings()
         storage.sync(prefix + "/")
         epoch = opening.claim(storage, prefix, stream_id, randomness)
-        manifest = opening.next_manifest(storage, prefix, stream_id, epoch)
+        damages: list[Damaged] = []
+        manifest = opening.next_manifest(storage, prefix, stream_id, epoch, damages)
         tail = Tail()
-        state, end = recovery.recover(storage, manifest, stream_id, tail)
-        opening.put_manifest(storage, manifest, epoch)
-        opening.check_rules(storage, manifest)
+        state, end = recovery.recover(storage, manifest, stream_id, tail, damages)
+        if not damages:
+            opening.put_manifest(storage, manifest, epoch)
+            opening.check_rules(storage, manifest)
         recent = recent or RecentBatches(settings)
-        announced = AnnouncedLog(storage, manifest, state, tail, recent.of_log(), end)
+        announced = AnnouncedLog(storage, manifest, state, tail, recent.of_log(), end, next(iter(damages), None))
         log = cls(announced, clock=clock, randomness=randomness, settings=settings)
-        log.upkeep.replace_later(Replaced(tuple(unreferenced(storage, manifest))))
+        if announced.damage is not None:
+            log.health.stop(announced.damage)
+        else:
+            log.upkeep.replace_later(Replaced(tuple(unreferenced(storage, manifest))))
         return log
 
     def seal(self, requests: Sequence[DraftRequest[Any]]) -> Sealed:
@@ -116,7 +124,7 @@ class ShardLog:
         Raises:
             FairleadError: the log is stopped.
         """
-        self.health.check_running()
+        self.health.check_writable()
         assert self._sealed is None, "one commit at a time"
         # Asked before the draft takes its time: rows of a hold are never written without its record.
         self._record = self.guard.record(writing=True)
