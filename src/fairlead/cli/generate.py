@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +21,7 @@ from fairlead.client.command import Command, Param
 from fairlead.model.errors import BadRequest
 from fairlead.process.interrupts import Interrupted
 
-RunCommand = Callable[[Command, Mapping[str, Any], str | None], Envelope]
+ShowAnswer = Callable[[Envelope, Command, bool], None]
 
 _PANEL_COMMON = "Common options"
 _COMMON: tuple[tuple[str, Any, str], ...] = (
@@ -28,21 +30,35 @@ _COMMON: tuple[tuple[str, Any, str], ...] = (
 )
 
 
-def add_noun(app: typer.Typer, noun: tuple[str, ...]) -> None:
-    """Add every verb of a noun to its Typer group."""
+@dataclass(frozen=True, slots=True)
+class OwnOption:
+    """An option that only the command line has; `run` gets it by its name."""
+
+    name: str
+    kind: Any
+    what: str
+
+
+def add_noun(
+    app: typer.Typer, noun: tuple[str, ...], own: Mapping[str, Callable[..., None]] = MappingProxyType({})
+) -> None:
+    """Add every verb of a noun to its Typer group; `own` has the functions of those that are more than a call."""
     for command in COMMANDS:
         if command.noun == noun:
-            app.command(command.verb)(command_function(command))
+            app.command(command.verb)(own.get(command.verb) or command_function(command))
 
 
-def command_function(command: Command, run: RunCommand = call) -> Callable[..., None]:
-    """The function of one command, with a parameter for each option; `run` does it."""
-    function = _function(command, run)
+def command_function(
+    command: Command, run: Callable[..., Envelope] = call, show: ShowAnswer | None = None, own: Sequence[OwnOption] = ()
+) -> Callable[..., None]:
+    """The function of one command, with a parameter for each option; `run` does it and is given the options that are
+    its `own`, `show` prints the answer."""
+    function = _function(command, run, show or print_answer, own)
     function.__doc__ = _help(command)
     return function
 
 
-def show(answer: Envelope, command: Command, as_json: bool) -> None:
+def print_answer(answer: Envelope, command: Command, as_json: bool) -> None:
     """Print an answer: nothing for a change that went well and has nothing to say."""
     if as_json:
         print_json(answer.envelope)
@@ -65,19 +81,23 @@ def confirm(question: str, yes: bool) -> None:
         raise typer.Abort
 
 
-def _function(command: Command, run: RunCommand) -> Callable[..., None]:
+def _function(
+    command: Command, run: Callable[..., Envelope], show: ShowAnswer, own: Sequence[OwnOption]
+) -> Callable[..., None]:
     def function(**given: Any) -> None:
         cluster, as_json, yes = given.pop("cluster"), given.pop("json"), given.pop("yes", False)
+        chosen = {option.name: given.pop(option.name) for option in own}
         params = {name: value for name, value in given.items() if value is not None}
         if command.asks:
             command.parse(params)
             confirm(command.asks.format(**params), yes)
         with _saying_what_goes_on(command, params):
-            answer = run(command, params, cluster)
+            answer = run(command, params, cluster, **chosen)
         show(answer, command, as_json)
 
-    function.__signature__ = inspect.Signature(_parameters(command))  # type: ignore[attr-defined]
-    function.__annotations__ = {p.name: p.annotation for p in _parameters(command)}
+    parameters = [*_parameters(command), *(_common(option.name, option.kind, option.what) for option in own)]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {p.name: p.annotation for p in parameters}
     return function
 
 
@@ -95,10 +115,12 @@ def _saying_what_goes_on(command: Command, params: Mapping[str, Any]) -> Iterato
 def _parameters(command: Command) -> list[inspect.Parameter]:
     found = [_parameter(param) for param in command.params]
     common = [*_COMMON, ("yes", bool, "do not ask")] if command.asks else _COMMON
-    for name, kind, what in common:
-        option = typer.Option(f"--{name}", help=what, rich_help_panel=_PANEL_COMMON)
-        found.append(_keyword(name, Annotated[kind, option], False if kind is bool else None))
-    return found
+    return found + [_common(name, kind, what) for name, kind, what in common]
+
+
+def _common(name: str, kind: Any, what: str) -> inspect.Parameter:
+    option = typer.Option(f"--{name}", help=what, rich_help_panel=_PANEL_COMMON)
+    return _keyword(name, Annotated[kind, option], False if kind is bool else None)
 
 
 def _parameter(param: Param) -> inspect.Parameter:

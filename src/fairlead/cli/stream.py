@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 import typer
 
+from fairlead.cli.autosetup import autosetup
 from fairlead.cli.generate import add_noun
 
 app = typer.Typer(no_args_is_help=True, help="Streams: groups of topics that share their settings and replicas.")
 
 
-def _group(name: str, what: str) -> None:
+def _group(name: str, what: str, own: Mapping[str, Callable[..., None]] = MappingProxyType({})) -> None:
     group = typer.Typer(no_args_is_help=True, help=what)
-    add_noun(group, ("stream", name))
+    add_noun(group, ("stream", name), own)
     app.add_typer(group, name=name)
 
 
@@ -19,5 +23,5 @@ add_noun(app, ("stream",))
 _group("topic", "Topics of a stream.")
 _group("assign", "Which consumers have which partitions (not built yet).")
 _group("cursor", "Committed offsets of consumer groups.")
-_group("replica", "Replicas of a stream: where its records are sent.")
+_group("replica", "Replicas of a stream: where its records are sent.", {"autosetup": autosetup})
 _group("upstream", "Upstreams of a replica: from where it accepts records.")

@@ -196,7 +196,7 @@ _REPLICA_COMMANDS = (
         ),
         changes=True,
         goes_on="the cluster goes on, if it was asked already: it makes {replica} and copies what is there; "
-        "`fairlead stream replica list -path {path}` shows how far it is, "
+        "`fairlead stream replica list -path {path}` shows how far it is, the same command with --wait waits for it, "
         "`fairlead stream replica remove -path {path} -replica {replica}` ends it and leaves what was copied",
     ),
     Command(

@@ -307,11 +307,17 @@ async def test_a_server_of_another_cluster_than_named_is_refused(command: str, p
 
 
 async def test_autosetup_between_two_clusters_names_both_sides() -> None:
-    """One command: the replica with the source's settings, the link and the upstream."""
+    """One command: the replica with the source's settings, the link and the upstream. It says so, and what follows."""
     async with desks("sanfrancisco", "newyork") as (here, there):
         await here.post("stream/create", path="/ships", ttl=77)
         call = {"path": "/ships", "replica": "/mapr/newyork/ships", "clusters": {"newyork": [there.url]}}
-        await here.post("stream/replica/autosetup", **call)
+        (row,) = await here.post("stream/replica/autosetup", **call)
+        assert row["done"] == [
+            "created /mapr/newyork/ships with the settings of /mapr/sanfrancisco/ships",
+            "named /mapr/newyork/ships a replica of /mapr/sanfrancisco/ships",
+            "named /mapr/sanfrancisco/ships an upstream of /mapr/newyork/ships",
+        ]
+        assert row["next"].startswith("there is nothing to copy yet, and what comes later follows")
         assert there.cluster.stream("/ships").settings.ttl_seconds == 77
         (upstream,) = await there.get("stream/upstream/list", path="/ships")
         assert upstream["upstream"] == "/mapr/sanfrancisco/ships"

@@ -27,6 +27,11 @@ class Autosetup:
         self._there = there
         self._done: list[tuple[str, Undo]] = []
 
+    @property
+    def done(self) -> list[str]:
+        """What it did, a line for each step."""
+        return [what for what, _ in self._done]
+
     async def run(self, stream: Stream, target: StreamPath, new_link: Callable[[], LinkRecord]) -> LinkRecord:
         """Do all; `new_link` makes the record, paused.
 
@@ -41,7 +46,7 @@ class Autosetup:
     async def _steps(self, stream: Stream, target: StreamPath, new_link: Callable[[], LinkRecord]) -> LinkRecord:
         source, there, links = self._cluster.global_path(stream.path), self._there, self._cluster.links
         await there.create(target.path, copied_settings(stream.settings))
-        self._did(f"created {target}", lambda: there.delete(target.path))
+        self._did(f"created {target} with the settings of {source}", lambda: there.delete(target.path))
         link = await links.add(new_link())
         self._did(f"named {target} a replica of {source}", lambda: links.remove(link.id))
         await there.add_upstream(target.path, source)

@@ -22,6 +22,7 @@ from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.replica_cluster import StreamsHere, streams_of
 from fairlead.gateway.links.replicator_life import Ailment, ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
+from fairlead.gateway.links.running.backlog import backlog
 from fairlead.gateway.links.running.running_link import RunningLink, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, errors_of, status
@@ -77,8 +78,9 @@ class LinkCommands:
 
     async def autosetup(
         self, path: str, replica: StreamPath, urls: Sequence[str] = (), *, multimaster: bool = False
-    ) -> LinkRecord:
-        """Make the replica with the source's settings, name it here and the source there, and start.
+    ) -> dict[str, Any]:
+        """Make the replica with the source's settings, name it here and the source there, and start; answers what it
+        did and what happens now.
 
         What exists is copied by the link itself. When a step fails, what was made is taken back, and the error says so.
 
@@ -92,7 +94,25 @@ class LinkCommands:
         stream, target = self._cluster.stream(path), self._naming.global_path(replica)
         self._check_new(stream, target)
         steps = Autosetup(self._cluster, streams_of(self._cluster, target, urls, self._http))
-        return await steps.run(stream, target, lambda: self._naming.new_link(stream, target, urls, paused=True))
+        record = await steps.run(stream, target, lambda: self._naming.new_link(stream, target, urls, paused=True))
+        source = str(self._cluster.global_path(path))
+        return {
+            "source": source,
+            "replicaPath": str(target),
+            "done": steps.done,
+            "next": self._what_follows(stream, record),
+        }
+
+    def _what_follows(self, stream: Stream, record: LinkRecord) -> str:
+        """What happens now, for the person who has just set a link up."""
+        link, ailing = self._links.get(record.id), self.replicator.ailment()
+        if ailing is not None:
+            return f"nothing is copied yet: {ailing.error}"
+        records = 0 if link is None else backlog(link, stream).records
+        copied = f"what is there ({records:,} records) is copied" if records else "there is nothing to copy yet"
+        carrying = self.replicator.now().state == "carrying"
+        spark = "" if carrying else "; the replicator starts Spark first, which takes some seconds"
+        return f"{copied}, and what comes later follows{spark}"
 
     def _check_other(self, stream: Stream, target: StreamPath) -> None:
         if self._cluster.stream(target.path) is stream:

@@ -16,8 +16,7 @@ async def add(context: RestContext, given: Given) -> Rows:
 
 async def autosetup(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), given["replica"]
-    await context.links.autosetup(path, replica, context.urls(given, replica))
-    return []
+    return [await context.links.autosetup(path, replica, context.urls(given, replica))]
 
 
 async def list_replicas(context: RestContext, given: Given) -> Rows:

@@ -1,0 +1,133 @@
+"""`fairlead stream replica autosetup`: says what was done and what happens now; `--wait` waits until the replica is in
+step. The cluster does the work: the copy goes on if the command is ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from fairlead.cli.calls import call, chosen_cluster
+from fairlead.cli.generate import OwnOption, command_function
+from fairlead.cli.output import print_error, print_json
+from fairlead.cli.progress import Progress
+from fairlead.client.admin import Envelope
+from fairlead.client.catalog import BY_PATH
+from fairlead.client.command import Command
+from fairlead.model.clock import SystemClock
+from fairlead.model.errors import AlreadyExists, FairleadError, InvalidValue
+from fairlead.model.names import parse_stream_path
+from fairlead.process.interrupts import Interrupted
+
+POLL_SECONDS = 0.5
+"""Between two questions how far the replica is."""
+_AUTOSETUP = BY_PATH["/rest/stream/replica/autosetup"]
+_LIST = BY_PATH["/rest/stream/replica/list"]
+
+
+def _run(
+    command: Command, params: Mapping[str, Any], cluster: str | None, wait: bool = False, timeout: float | None = None
+) -> Envelope:
+    if timeout is not None and not wait:
+        raise InvalidValue("--timeout: only with --wait")
+    try:
+        answer = call(command, params, cluster)
+    except AlreadyExists as error:
+        if not wait or _row(params, cluster) is None:
+            raise
+        print_error(f"{error}; this command waits until it is in step")
+        answer = Envelope((), {})
+    if not wait:
+        return answer
+    for line in _told(answer):
+        print(line, file=sys.stderr, flush=True)
+    return _in_step(params, cluster, timeout)
+
+
+def _in_step(params: Mapping[str, Any], cluster: str | None, timeout: float | None) -> Envelope:
+    """Wait until all that there was when the link began has arrived.
+
+    Raises:
+        FairleadError: the link has stopped or is gone, or it takes longer than `timeout` seconds.
+        Interrupted: Ctrl-C; replication goes on.
+    """
+    clock = SystemClock()
+    deadline_ms = None if timeout is None else clock.monotonic_ms() + timeout * 1000
+    what, row = f"the replica {params['replica']}", None
+    progress = Progress()
+    try:
+        while True:
+            row = _row(params, cluster)
+            if row is None:
+                raise FairleadError(f"{what} was removed meanwhile")
+            if row["replicaState"] == "REPLICA_STATE_REPLICATING" and not row["errors"]:
+                return Envelope((row,), {"status": "OK", "total": 1, "data": [row]})
+            if row["replicaState"] == "REPLICA_STATE_UNEXPECTED":
+                raise FairleadError(f"{what} has stopped: {row['errors'].get('Msg', '')}")
+            progress.show(row["copyTableCompletionPercentage"], _how_far(row), _phase(row))
+            if deadline_ms is not None and clock.monotonic_ms() >= deadline_ms:
+                raise FairleadError(f"{what} is not in step after {timeout:g} s ({_how_far(row)}); {_goes_on(params)}")
+            time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        far = "" if row is None else f" ({_how_far(row)})"
+        raise Interrupted(f"{what} is not in step yet{far}; {_goes_on(params)}") from None
+    finally:
+        progress.end()
+
+
+def _row(params: Mapping[str, Any], cluster: str | None) -> dict[str, Any] | None:
+    """The replica's row of `replica list`."""
+    source, replica = parse_stream_path(params["path"]), parse_stream_path(params["replica"])
+    home = source.cluster or chosen_cluster(cluster).name
+    wanted = (replica.cluster or home, replica.path)
+    rows = call(_LIST, {"path": params["path"]}, cluster).data
+    return next((row for row in rows if (row["cluster"], row["stream"]) == wanted), None)
+
+
+def _how_far(row: Mapping[str, Any]) -> str:
+    return _phase(row) or f"{row['putsPending']:,} records to go"
+
+
+def _phase(row: Mapping[str, Any]) -> str:
+    """What keeps records from being carried; empty while they are."""
+    if row["errors"]:
+        return str(row["errors"]["Msg"])
+    return "" if row["replicator"]["state"] == "carrying" else "the replicator starts"
+
+
+def _goes_on(params: Mapping[str, Any]) -> str:
+    return (
+        f"replication goes on: `fairlead stream replica list -path {params['path']}` shows how far it is, "
+        "the same command waits again"
+    )
+
+
+def _told(answer: Envelope) -> list[str]:
+    """What was done and what happens now."""
+    row = answer.first
+    return [*row["done"], row["next"]] if row else []
+
+
+def _show(answer: Envelope, command: Command, as_json: bool) -> None:
+    row = answer.first
+    if as_json:
+        print_json(answer.envelope)
+    elif "done" in row:
+        for line in _told(answer):
+            print(line)
+        source = str(row["source"])
+        print(f"how far it is: fairlead stream replica list -path {source} (`--wait` waits until it is in step)")
+    else:
+        print(f"{row['replicaPath']} is in step")
+
+
+autosetup = command_function(
+    _AUTOSETUP,
+    _run,
+    _show,
+    (
+        OwnOption("wait", bool, "wait until the replica is in step, and show how far it is (ours)"),
+        OwnOption("timeout", float | None, "with --wait: give up waiting after so many seconds (ours)"),
+    ),
+)
