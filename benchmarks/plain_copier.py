@@ -1,7 +1,7 @@
 """The replicator without Spark: reader and sink of one task joined directly, to know what Spark costs.
 
-Not part of Fairlead. `python -m benchmarks.plain_copier --server URL [--workers N]` runs until it is told to end;
-the case `replicator` starts it where it would start the replicator.
+Not part of Fairlead. `python -m benchmarks.plain_copier --server URL --data DIR [--workers N]` runs until it is told to
+end; the case `replicator` starts it where it would start the replicator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 
+from fairlead.process.control_secret import FILE
 from fairlead.replication.carried.rows import LinkFrame
 from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.task import ReaderSettings, ReaderTask
@@ -31,9 +33,9 @@ class _Direct(Handover[LinkFrame]):
         self._sink.offer(item)
 
 
-async def _worker(server: str, name: str) -> None:
-    sink = SinkTask(server, name)
-    reader = ReaderTask(server, name, ReaderSettings(), _Direct(sink))
+async def _worker(server: str, secret_file: str, name: str) -> None:
+    sink = SinkTask(server, name, secret_file=secret_file)
+    reader = ReaderTask(server, name, ReaderSettings(), _Direct(sink), secret_file=secret_file)
     await asyncio.gather(sink.run(), reader.run())
 
 
@@ -42,20 +44,21 @@ def _end(processes: Sequence[SpawnProcess]) -> None:
         process.terminate()
 
 
-def _run(server: str, name: str) -> None:
+def _run(server: str, secret_file: str, name: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    asyncio.run(_worker(server, name))
+    asyncio.run(_worker(server, secret_file, name))
 
 
 def main() -> None:
     """One process per worker, as with Spark's Python workers (which are two per task)."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", required=True)
+    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--workers", type=int, default=2)
     chosen = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=_run, args=(chosen.server, f"plain-{number}"), daemon=True)
+        context.Process(target=_run, args=(chosen.server, str(chosen.data / FILE), f"plain-{number}"), daemon=True)
         for number in range(chosen.workers)
     ]
     for process in processes:

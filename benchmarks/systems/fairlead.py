@@ -147,7 +147,7 @@ def pair_fairlead(
         source, replica = (
             stack.enter_context(fairlead(folder, name, settings)) for name in ("sanfrancisco", "newyork")
         )
-        command = [sys.executable, "-m", *carrier, "--server"]
+        command = [sys.executable, "-m", *carrier, "--data", str(source.site.data), "--server"]
         variables = {f"FAIRLEAD_{key.upper()}": value for key, value in _texts(settings).items()}
         replicator = Daemon(
             "replicator", [*command, source.site.url], folder / "replicator.log", {**os.environ, **variables}

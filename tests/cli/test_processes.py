@@ -69,6 +69,28 @@ def test_up_says_where_it_is_and_ends_with_its_child(tmp_path: Path, number: sig
     assert "Traceback" not in site.log.read_text()
 
 
+def test_the_replicator_is_known_by_a_secret_that_only_its_user_reads(tmp_path: Path) -> None:
+    """New at each start, in a file of the data directory; no command line shows it. Without it nothing is carried."""
+    site = Site("sanfrancisco", tmp_path)
+    secrets = set()
+    for _ in range(2):
+        site.start("up")
+        child = wait_until(site.replicator_pid, "the replicator runs")
+        assert child is not None
+        file = site.data / "control-secret"
+        secret = file.read_text()
+        assert len(bytes.fromhex(secret)) == 32
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert str(site.data) in command_of(child)
+        assert secret not in command_of(child) + Path(f"/proc/{child}/environ").read_text()
+        arguments = ["replicator", "--once", "--server", site.url, "--secret-file", str(site.data / "cluster.json")]
+        assert "holds no secret" in refused(arguments)
+        secrets.add(secret)
+        site.stop()
+    assert len(secrets) == 2
+    assert not any(secret in site.log.read_text() for secret in secrets)
+
+
 def test_a_replicator_without_java_is_seen_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `status`, `replica list` and health, as soon as a link wants to move something, and as long as it lasts."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))

@@ -34,6 +34,7 @@ from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.errors import Missing
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
+from fairlead.process import control_secret
 from fairlead.protocol.batch import build_batch
 from fairlead.server.http_listener import configuration
 from fairlead.storage.interface import Storage
@@ -83,12 +84,14 @@ from tests.support.waiting import WAIT_SECONDS, until
 SHIPS = "/ships"
 SOURCE = StreamPath("/ships", "sf")
 REPLICA = StreamPath("/ships", "ny")
+SECRET = "5e" * 32
 FAST = Timing(
     backoff_first_s=0.02,
     backoff_max_s=0.1,
     answer_s=0.5,
     skip_dead_s=0.2,
     repair_s=0.05,
+    report_s=3600,
     replicator_s=3600,
     stalled_s=3600,
 )
@@ -136,7 +139,7 @@ class Site:
         self._clock = clock or SystemClock()
         self._settings = replace(Settings(reserve_bytes=0, reserve_ratio=0.0, window_bytes=1_000_000), **settings)
         self.port = port
-        self.guard = guard or Guard(self._clock)
+        self.guard = guard or Guard(self._clock, secret=SECRET)
         self.requests: list[str] = []
 
     async def __aenter__(self) -> Site:
@@ -184,6 +187,17 @@ class Site:
     @property
     def urls(self) -> tuple[str, ...]:
         return (self.url,)
+
+    @property
+    def secret_file(self) -> str:
+        """Where the secret is that its guard wants."""
+        self._folder.mkdir(exist_ok=True)
+        control_secret.write(self._folder, bytes.fromhex(SECRET))
+        return str(self._folder / control_secret.FILE)
+
+    def control(self, path: str, secret: str = SECRET) -> connect:
+        """A connection to /control/<path> that is to be opened."""
+        return connect(f"ws://127.0.0.1:{self.port}/control/{path}", additional_headers={control_secret.HEADER: secret})
 
     async def __aexit__(self, *exc: object) -> None:
         self.apply.close()
@@ -257,9 +271,8 @@ class Worker:
         return [message for message in self.given if isinstance(message, Grant)]
 
     async def __aenter__(self) -> Worker:
-        base = self._site.url.replace("http", "ws")
-        self._reader = await connect(base + "/control/reader")
-        self._sink = await connect(base + "/control/sink")
+        self._reader = await self._site.control("reader")
+        self._sink = await self._site.control("sink")
         await self._sink.send(to_json(SinkHello(self.name)))
         await self._reader.send(to_json(ReaderHello(self.name, self.slots)))
         for work in (self._hear_reader(), self._hear_sink(), self._work()):

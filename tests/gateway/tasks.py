@@ -22,8 +22,8 @@ async def task(
 ) -> AsyncIterator[None]:
     """A reader and a sink; frames that `keep` refuses are lost between them. The sink is added to `sinks`."""
     handover: Handover[LinkFrame] = Handover(64_000_000)
-    reader = ReaderTask(site.url, name, ReaderSettings(), handover)
-    sink = SinkTask(site.url, name)
+    reader = ReaderTask(site.url, name, ReaderSettings(), handover, secret_file=site.secret_file)
+    sink = SinkTask(site.url, name, secret_file=site.secret_file)
     if sinks is not None:
         sinks.append(sink)
 

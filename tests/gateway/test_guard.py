@@ -14,8 +14,9 @@ from websockets.exceptions import InvalidStatus
 from fairlead.gateway.guard import BODY_BYTES_MAX, Guard, names_of
 from fairlead.model.clock import SystemClock
 from fairlead.model.limits import CONTROL_MESSAGE_BYTES_MAX
+from fairlead.process import control_secret
 from tests.gateway.desk import Desk, desks
-from tests.gateway.rig import Site
+from tests.gateway.rig import SECRET, Site
 from tests.support.waiting import in_time
 
 EVIL = "http://evil.example"
@@ -33,7 +34,7 @@ async def desk() -> AsyncIterator[Desk]:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """A listener with little patience."""
-    guard = Guard(SystemClock(), connections_max=8, head_seconds=0.3, body_seconds=0.3)
+    guard = Guard(SystemClock(), secret=SECRET, connections_max=8, head_seconds=0.3, body_seconds=0.3)
     async with Site("sf", tmp_path, guard=guard) as found:
         yield found
 
@@ -108,10 +109,9 @@ async def test_a_page_of_another_site_changes_nothing(desk: Desk, path: str, hea
 @pytest.mark.parametrize("path", ["reader", "sink", "replicator"])
 async def test_a_page_of_another_site_opens_no_websocket(site: Site, path: str, host: str, origin: str) -> None:
     """Browsers ask nobody before they open one."""
+    headers = {"origin": origin, control_secret.HEADER: SECRET}
     with pytest.raises(InvalidStatus, match="403"):
-        await connect(
-            f"ws://{host}/control/{path}", additional_headers={"origin": origin}, host="127.0.0.1", port=site.port
-        )
+        await connect(f"ws://{host}/control/{path}", additional_headers=headers, host="127.0.0.1", port=site.port)
 
 
 @pytest.mark.parametrize("header", [f"Host: localhost\r\nOrigin: {EVIL}", "Host: evil.example"])
@@ -206,7 +206,7 @@ async def test_a_slow_second_head_ends(site: Site) -> None:
 
 async def test_there_are_only_so_many_connections(site: Site) -> None:
     """A further one is closed at once, and one that ends makes room."""
-    crowd = [await connect(f"ws://127.0.0.1:{site.port}/control/replicator") for _ in range(8)]
+    crowd = [await site.control("replicator") for _ in range(8)]
     assert await answer_to(site, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
     await crowd.pop().close()
     request = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -219,7 +219,7 @@ async def test_there_are_only_so_many_connections(site: Site) -> None:
 
 async def test_a_large_control_message_ends_its_connection(site: Site) -> None:
     """One of 40 MB was taken before anything was known of who sent it."""
-    async with connect(f"ws://127.0.0.1:{site.port}/control/reader", close_timeout=1) as socket:
+    async with site.control("reader") as socket:
         await socket.send("x" * (CONTROL_MESSAGE_BYTES_MAX + 1))
         async with in_time():
             await socket.wait_closed()

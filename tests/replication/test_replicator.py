@@ -30,6 +30,9 @@ from tests.support.stepped import SteppedLoop
 from tests.support.waiting import WAIT_SECONDS, in_time, until
 
 MODULE = "fairlead.replication"
+SECRET_FILE = tempfile.NamedTemporaryFile("w", prefix="control-secret-")  # noqa: SIM115 - until the tests end
+SECRET_FILE.write("5e" * 32)
+SECRET_FILE.flush()
 
 
 async def test_links_are_waited_for() -> None:
@@ -88,7 +91,7 @@ def start(command: list[str], **environment: str) -> subprocess.Popen[bytes]:
 
 def replicator(url: str, *more: str) -> list[str]:
     """Its command."""
-    return [sys.executable, "-m", MODULE, "--server", url, *more]
+    return [sys.executable, "-m", MODULE, "--server", url, "--secret-file", SECRET_FILE.name, *more]
 
 
 async def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:

@@ -250,6 +250,7 @@ def test_once_carries_what_is_there_and_ends(tmp_path: Path) -> None:
         source.cli("stream", "replica", "add", "-path", "/one", "-replica", "/two")
         source.cli("stream", "upstream", "add", "-path", "/two", "-upstream", "/one")
         command = [sys.executable, "-m", "fairlead.replication", "--server", source.url, "--once"]
+        command += ["--data", str(source.data)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         assert source.in_sync("/one")

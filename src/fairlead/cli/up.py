@@ -72,13 +72,18 @@ def server(
 def replicator(
     url: Annotated[str | None, typer.Option("--server", metavar="URL", help="HTTP address of the server")] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", help="the cluster, if no --server is given")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="the server's data directory, with its secret")] = None,
+    secret_file: Annotated[Path | None, typer.Option("--secret-file", help="the secret, if it lies elsewhere")] = None,
     once: Annotated[bool, typer.Option("--once", help="carry what is there now, then end")] = False,
     settings: SettingsFile = None,
 ) -> None:
     """Run only the replicator of a cluster: the Spark application that moves records along its links."""
+    if (data is None) == (secret_file is None):
+        raise InvalidValue("say where the server's secret is: --data DIR (its data directory) or --secret-file FILE")
     address = check_url(url) if url is not None else chosen_cluster(cluster).http[0]
     load(settings, os.environ)
-    os.execv(sys.executable, _replicator_command(address, settings, *(["--once"] if once else [])))
+    secret = ["--data", str(data)] if data is not None else ["--secret-file", str(secret_file)]
+    os.execv(sys.executable, _replicator_command(address, settings, *secret, *(["--once"] if once else [])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ class _Given:
                 yield
                 return
             address_book().put(KnownCluster(self.name, tuple(server.cluster.urls), (server.kafka,)))
-            async with _replicating(server, self.settings):
+            async with _replicating(server, self.data, self.settings):
                 self._announce(server, f"cluster {self.name} is up")
                 print(_FIRST_STEPS, flush=True)
                 yield
@@ -171,9 +176,9 @@ END_SECONDS = 20.0
 
 
 @asynccontextmanager
-async def _replicating(server: Server, settings: Path | None) -> AsyncIterator[None]:
+async def _replicating(server: Server, data: Path, settings: Path | None) -> AsyncIterator[None]:
     """Keep a replicator running for as long as the server does."""
-    command = _replicator_command(server.http, settings, "--with-parent")
+    command = _replicator_command(server.http, settings, "--data", str(data), "--with-parent")
     keeping = asyncio.create_task(keep_replicating(command, server.replicator))
     try:
         yield

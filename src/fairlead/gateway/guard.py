@@ -9,6 +9,7 @@ are read here, whole, within a time and a bound, so a handler is never given a b
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ipaddress
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 from fairlead.model.clock import Clock
 from fairlead.model.envelope import error_envelope
 from fairlead.model.errors import Busy, FairleadError, InvalidValue, NotAllowed
+from fairlead.process import control_secret
 
 BODY_BYTES_MAX: Final = 1_000_000
 """Of one call."""
@@ -60,13 +62,15 @@ class _Gone(Exception):
 
 
 class Guard:
-    """Of one listener. `hosts`: names that others call it by; a number and `localhost` always pass."""
+    """Of one listener. `hosts`: names that others call it by; a number and `localhost` always pass. `secret`: what
+    the server's own replicator says; without one, nobody controls anything."""
 
     def __init__(
         self,
         clock: Clock,
         hosts: Iterable[str] = (),
         *,
+        secret: str = "",
         connections_max: int = 500,
         head_seconds: float = HEAD_SECONDS,
         body_seconds: float = BODY_SECONDS,
@@ -75,12 +79,18 @@ class Guard:
         self.head_seconds = head_seconds
         self._clock = clock
         self._hosts = frozenset({"localhost", *map(_plain, hosts)})
+        self._secret = secret
         self._body_seconds = body_seconds
         self._bodies_bytes = 0
 
     def refusal(self, method: str, path: str, headers: Headers) -> Refusal | None:
         """Why a call with this head is refused; None lets it in."""
-        return self._by_host(headers) or _by_origin(method, path, headers) or _by_kind(path, headers)
+        return (
+            self._by_host(headers)
+            or _by_origin(method, path, headers)
+            or _by_kind(path, headers)
+            or self._by_secret(path, headers)
+        )
 
     def _by_host(self, headers: Headers) -> Refusal | None:
         named = _values(headers, b"host")
@@ -98,6 +108,17 @@ class Guard:
             ipaddress.ip_address(host)
             return True
         return False
+
+    def _by_secret(self, path: str, headers: Headers) -> Refusal | None:
+        """Who opens a control connection takes links' grants and says how far they are."""
+        if not path.startswith("/control/"):
+            return None
+        said = [value for key, value in headers if key.lower() == control_secret.HEADER.encode()]
+        if self._secret and len(said) == 1 and hmac.compare_digest(said[0], self._secret.encode()):
+            return None
+        return Refusal(
+            403, NotAllowed(f"{path} is for this server's own replicator, which reads {control_secret.FILE}")
+        )
 
     def wrap(self, app: App) -> App:
         """The application behind this guard."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus, InvalidURI
 
 from fairlead.model.errors import Unreachable
+from fairlead.process import control_secret
 from fairlead.wire.messages import Kinds, from_json, to_json
 from fairlead.wire.waits import CONNECT_SECONDS
 
+_FORBIDDEN = 403
 RECONNECT_SECONDS = 0.25
 """Pause before a lost control connection is opened again: a restarted server is found within a second."""
 
@@ -28,18 +31,21 @@ def websocket_url(base: str, path: str) -> str:
 
 
 @asynccontextmanager
-async def open_websocket(base: str, path: str) -> AsyncIterator[ClientConnection]:
-    """A WebSocket to `path` of the server at `base`.
+async def open_websocket(base: str, path: str, secret_file: str = "") -> AsyncIterator[ClientConnection]:
+    """A WebSocket to `path` of the server at `base`, whose secret is in that file.
 
     Raises:
         Unreachable: it cannot be opened, or broke while it was used.
+        InvalidValue: the file holds no secret.
     """
     url = websocket_url(base, path)
+    headers = {control_secret.HEADER: control_secret.read(Path(secret_file))} if secret_file else {}
     opening = connect(
         url,
         compression=None,
         max_size=None,
         proxy=None,
+        additional_headers=headers,
         open_timeout=CONNECT_SECONDS,
         close_timeout=0.5,
         ping_interval=20.0,
@@ -71,17 +77,20 @@ class Control:
 
 
 @asynccontextmanager
-async def open_control(server_url: str, path: str, hears: Kinds) -> AsyncIterator[Control]:
-    """A control connection.
+async def open_control(server_url: str, path: str, hears: Kinds, secret_file: str = "") -> AsyncIterator[Control]:
+    """A control connection. The file is read each time, since a server that starts again has another secret.
 
     Raises:
         Unreachable: it cannot be opened, or broke while it was used.
+        InvalidValue: the file holds no secret.
     """
-    async with open_websocket(server_url, path) as socket:
+    async with open_websocket(server_url, path, secret_file) as socket:
         yield Control(socket, hears)
 
 
 def _why(error: BaseException) -> str:
     if isinstance(error, ConnectionClosed):
         return f"the connection was closed ({error})"
+    if isinstance(error, InvalidStatus) and error.response.status_code == _FORBIDDEN:
+        return "the server does not know this secret: is it of its data directory and its present start?"
     return str(error) or type(error).__name__

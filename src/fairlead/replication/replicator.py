@@ -1,4 +1,4 @@
-"""The replicator process: `python -m fairlead.replication --server URL`.
+"""The replicator process: `python -m fairlead.replication --server URL --data DIR`.
 
 It waits on /control/replicator without a JVM until the source server has links with work. Then it starts Spark and runs
 one query for all links, round after round. Once there has been no link for a while, it ends Spark and waits again. A
@@ -27,6 +27,7 @@ import structlog
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, Unreachable
 from fairlead.model.settings import Settings, load
+from fairlead.process import control_secret
 from fairlead.process.logs import configure_logs
 from fairlead.process.parent import end_with_parent
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
@@ -125,11 +126,11 @@ class Replicator:
             watching.cancel()
 
     async def _watch(self) -> None:
-        server = self._options.link.server
+        server, secret_file = self._options.link.server, self._options.link.secret_file
         told = False
         while True:
             try:
-                async with open_control(server, CONTROL_PATH, REPLICATOR_HEARS) as control:
+                async with open_control(server, CONTROL_PATH, REPLICATOR_HEARS, secret_file) as control:
                     told = False
                     await first_of(self._listen(control), self._report.tell(control))
             except (Unreachable, InvalidValue) as error:
@@ -292,7 +293,7 @@ async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -
         Unreachable: no server answers; this is found out before Spark starts.
         ReplicationFailed: Spark says why.
     """
-    async with open_control(options.link.server, CONTROL_PATH, REPLICATOR_HEARS):
+    async with open_control(options.link.server, CONTROL_PATH, REPLICATOR_HEARS, options.link.secret_file):
         pass
     java = await asyncio.to_thread(find_java, environment)
     once = replace(options, link=replace(options.link, once=True))
@@ -304,10 +305,11 @@ async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -
         await asyncio.shield(spark.stop())
 
 
-def options_from(server: str, settings: Settings) -> ReplicatorOptions:
+def options_from(server: str, settings: Settings, secret_file: str = "") -> ReplicatorOptions:
     """The options that a site's settings give."""
     link = LinkOptions(
         server,
+        secret_file=secret_file,
         workers=settings.replicator_workers,
         round_seconds=settings.round_seconds,
         frame_bytes=settings.frame_bytes,
@@ -325,6 +327,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="fairlead replicator", description="Carries the links of one cluster.")
     parser.add_argument("--server", required=True, help="HTTP address of the cluster's server, http://HOST:PORT")
+    secret = parser.add_mutually_exclusive_group(required=True)
+    secret.add_argument("--data", type=Path, help="the server's data directory, which has its secret")
+    secret.add_argument("--secret-file", type=Path, help="the file of the server's secret, if it lies elsewhere")
     parser.add_argument("--once", action="store_true", help="carry what is there now, then end")
     parser.add_argument("--settings", type=Path, help="settings file (TOML)")
     parser.add_argument("--with-parent", action="store_true", help="end when the process that started this one does")
@@ -334,7 +339,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = load(chosen.settings, os.environ)
         configure_logs(settings.log_level)
-        options = options_from(chosen.server, settings)
+        secret_file = chosen.secret_file or chosen.data / control_secret.FILE
+        options = options_from(chosen.server, settings, str(secret_file.absolute()))
         program = run_once(options, os.environ) if chosen.once else Replicator(options, os.environ).run()
         told = asyncio.run(_until_told(program))
     except FairleadError as error:

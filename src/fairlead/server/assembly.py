@@ -12,7 +12,7 @@ import getpass
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
@@ -34,6 +34,7 @@ from fairlead.model.addresses import Address, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.names import check_cluster_name
 from fairlead.model.settings import Settings
+from fairlead.process import control_secret
 from fairlead.process.open_files import leave_room
 from fairlead.server.addresses import check_exposure
 from fairlead.server.http_listener import HttpListener, bind, url_of
@@ -127,8 +128,8 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     listeners = KafkaListeners(kafka, cluster, kafka_address, options.advertise)
     started.push_async_callback(listeners.close)
     await listeners.start()
-    hosts = [http_address.host, socket.gethostname(), *([options.advertise.host] if options.advertise else [])]
-    links = await _start_http(cluster, options.data_root, listeners, http_socket, hosts, started)
+    guard = _guard(options, cluster, http_address.host)
+    links = await _start_http(cluster, options.data_root, listeners, http_socket, guard, started)
     # What is here now stays: the garbage collector need not walk it again and again while clients wait for it (100 ms
     # with a hundred thousand topics, against 10 ms so).
     gc.collect()
@@ -165,12 +166,21 @@ def _open_storage(data: Path) -> LocalStorage:
     return LocalStorage(data, packs=PackSettings())
 
 
+def _guard(options: ServerOptions, cluster: Cluster, host: str) -> Guard:
+    """Of the HTTP listener; the secret of its replicator is new at each start."""
+    hosts = [host, socket.gethostname(), *names_of(options.settings.http_hosts)]
+    if options.advertise is not None:
+        hosts.append(options.advertise.host)
+    secret = control_secret.write(options.data, cluster.randomness.id16() + cluster.randomness.id16())
+    return Guard(cluster.clock, hosts, secret=secret, connections_max=options.settings.max_http_connections)
+
+
 async def _start_http(
     cluster: Cluster,
     data_root: str,
     listeners: KafkaListeners,
     http_socket: socket.socket,
-    hosts: Sequence[str],
+    guard: Guard,
     started: AsyncExitStack,
 ) -> LinkManager:
     http = await started.enter_async_context(new_http_client())
@@ -190,10 +200,6 @@ async def _start_http(
     )
     if found := holds(context):
         _log.warning("the clock is not believed", why=found)
-    settings = cluster.settings
-    guard = Guard(
-        cluster.clock, [*hosts, *names_of(settings.http_hosts)], connections_max=settings.max_http_connections
-    )
     listener = HttpListener(build_app(context, links, apply, guard))
     started.push_async_callback(listener.stop)
     await listener.start(http_socket)

@@ -22,6 +22,7 @@ from typing_extensions import Buffer
 
 from fairlead.model.clock import SystemRandomness
 from fairlead.model.errors import Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
+from fairlead.process.control_secret import FILE as CONTROL_SECRET
 from fairlead.storage import direct, files, identity, names, pack_check, pack_file, pack_register
 from fairlead.storage.interface import Put
 from fairlead.storage.lock import LOCK
@@ -340,7 +341,7 @@ class LocalStorage:
         except OSError as error:
             raise self._unavailable("list", prefix, error) from error
         for entry in entries:
-            if prefix == "" and entry in {LOCK, *(folder + "/" for folder in _HIDDEN)}:
+            if prefix == "" and entry in {LOCK, CONTROL_SECRET, *(folder + "/" for folder in _HIDDEN)}:
                 continue
             if entry.endswith("/"):
                 yield from self._list(os.path.join(directory, entry[:-1]), prefix + entry)

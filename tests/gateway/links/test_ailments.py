@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.gateway.rig import FAST, REPLICA, SHIPS, SOURCE, Site, Worker
 from tests.support.waiting import until
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 
 from fairlead.wire.messages import ReplicatorState, to_json
 
@@ -42,7 +42,7 @@ async def source(folder: Path, ny: Site, **timing: float) -> AsyncIterator[Site]
 @asynccontextmanager
 async def replicator(site: Site, *states: ReplicatorState) -> AsyncIterator[ClientConnection]:
     """A replicator's control connection that has said this."""
-    async with connect(site.url.replace("http", "ws") + "/control/replicator") as socket:
+    async with site.control("replicator") as socket:
         for state in states:
             await socket.send(to_json(state))
         await until(lambda: site.manager.replicator.now().state == states[-1].doing)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tests.gateway.rig import Site, Worker
 from tests.support.waiting import WAIT_SECONDS, until
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from fairlead.gateway.links.grants import connected_reader, granting
@@ -193,11 +192,11 @@ async def test_topic_numbers_and_places_of_rows_are_answered(sf: Site) -> None:
     assert located.objects
 
 
-@pytest.mark.parametrize("path", ["/control/reader", "/control/sink"])
+@pytest.mark.parametrize("path", ["reader", "sink"])
 @pytest.mark.parametrize("text", ["good morning", '{"type":"done","grant":1}', '{"type":"hello"}'])
 async def test_a_conversation_that_begins_wrong_is_ended(sf: Site, path: str, text: str) -> None:
     """The reason is in the close frame, and the server goes on."""
-    async with connect(sf.url.replace("http", "ws") + path) as socket:
+    async with sf.control(path) as socket:
         await socket.send(text)
         with pytest.raises(ConnectionClosed) as closed:
             await socket.recv()
@@ -209,7 +208,7 @@ async def test_a_conversation_that_begins_wrong_is_ended(sf: Site, path: str, te
 @pytest.mark.parametrize(("path", "hello"), [("reader", ReaderHello("w", 1)), ("sink", SinkHello("w"))])
 async def test_a_second_hello_ends_the_conversation(sf: Site, path: str, hello: object) -> None:
     """It is a task that has lost its place."""
-    async with connect(sf.url.replace("http", "ws") + "/control/" + path) as socket:
+    async with sf.control(path) as socket:
         await socket.send(to_json(hello))
         await socket.send(to_json(hello))
         with pytest.raises(ConnectionClosed, match="second hello"):
@@ -278,7 +277,7 @@ async def test_a_reader_that_cannot_join_leaves_nothing_behind(sf: Site, monkeyp
         raise UnknownStream("it was deleted")
 
     monkeypatch.setattr(sf.manager.tasks, "reader_joined", join)
-    async with connect(sf.url.replace("http", "ws") + "/control/reader") as socket:
+    async with sf.control("reader") as socket:
         await socket.send(to_json(ReaderHello("w", 1)))
         with pytest.raises(ConnectionClosed):
             await socket.recv()

@@ -438,11 +438,10 @@ async def test_a_copy_into_a_deleted_stream_fails(sf: Site, ny: Site) -> None:
 
 async def test_the_replicator_is_told_how_many_links_want_to_move(sf: Site, ny: Site) -> None:
     """So that it starts Spark with the first and needs none without."""
-    from websockets.asyncio.client import connect
 
     from fairlead.wire.messages import REPLICATOR_HEARS, LinksActive, from_json
 
-    async with connect(sf.url.replace("http", "ws") + "/control/replicator") as socket:
+    async with sf.control("replicator") as socket:
         assert from_json(await socket.recv(), REPLICATOR_HEARS) == LinksActive(0)
         await agree(sf, ny)
         assert from_json(await socket.recv(), REPLICATOR_HEARS) == LinksActive(1)

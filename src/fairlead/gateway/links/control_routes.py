@@ -56,14 +56,17 @@ async def reader(socket: WebSocket) -> None:
     hello = await _hello(socket, READER_SAYS, ReaderHello)
     if hello is None:
         return
-    connected = ConnectedReader(socket.app.state.cluster, hello)
+    try:
+        connected = tasks.new_reader(hello)
+    except InvalidValue as error:
+        await _end(socket, error)
+        return
     try:
         tasks.reader_joined(connected)
-        await _converse(
-            socket, connected.outgoing, READER_SAYS, lambda message: _from_reader(tasks, connected, message)
-        )
+        ended = await _converse(socket, connected, READER_SAYS, lambda message: _from_reader(tasks, connected, message))
     finally:
         tasks.reader_left(connected)
+    await _end(socket, ended)
 
 
 async def _from_reader(tasks: TaskReports, connected: ConnectedReader, message: object) -> None:
@@ -75,6 +78,7 @@ async def _from_reader(tasks: TaskReports, connected: ConnectedReader, message: 
         case TopicsWanted():
             connected.name_topics(message)
         case Locate():
+            connected.heard()
             await connected.locate(message)
         case Done():
             tasks.done(connected, message)
@@ -91,15 +95,16 @@ async def sink(socket: WebSocket) -> None:
     outbox = Outbox()
     tasks.sink_joined(outbox)
     try:
-        await _converse(socket, outbox.outgoing, SINK_SAYS, lambda message: _from_sink(tasks, message))
+        ended = await _converse(socket, outbox, SINK_SAYS, lambda message: _from_sink(tasks, outbox, message))
     finally:
         tasks.sink_left(outbox)
+    await _end(socket, ended)
 
 
-async def _from_sink(tasks: TaskReports, message: object) -> None:
+async def _from_sink(tasks: TaskReports, sink: Outbox, message: object) -> None:
     match message:
         case Progress():
-            tasks.progress(message)
+            tasks.progress(sink, message)
         case Failed():
             tasks.sink_failed(message)
         case SliceRefused():
@@ -130,10 +135,11 @@ async def replicator(socket: WebSocket) -> None:
     unwatch = runner.watch(tell)
     tell()
     try:
-        await _converse(socket, outbox.outgoing, REPLICATOR_SAYS, heard)
+        ended = await _converse(socket, outbox, REPLICATOR_SAYS, heard)
     finally:
         unwatch()
         life.gone(process)
+    await _end(socket, ended)
 
 
 async def _hello(socket: WebSocket, kinds: Kinds, kind: type[Any]) -> Any:
@@ -145,7 +151,7 @@ async def _hello(socket: WebSocket, kinds: Kinds, kind: type[Any]) -> Any:
         await _end(socket, error)
         return None
     except (TimeoutError, WebSocketDisconnect, KeyError):
-        await _close(socket)
+        await _end(socket, None)
         return None
     if not isinstance(message, kind):
         await _end(socket, InvalidValue("the first message is not a hello"))
@@ -155,21 +161,23 @@ async def _hello(socket: WebSocket, kinds: Kinds, kind: type[Any]) -> Any:
 
 async def _converse(
     socket: WebSocket,
-    outgoing: Callable[[], Coroutine[Any, Any, list[object]]],
+    outbox: Outbox | ConnectedReader,
     kinds: Kinds,
     heard: Callable[[object], Coroutine[Any, Any, None]],
-) -> None:
+) -> InvalidValue | None:
+    """Until the other side leaves, or is given up: then the reason."""
     try:
-        await first_of(_say(socket, outgoing), _hear(socket, kinds, heard))
+        await first_of(_say(socket, outbox), _hear(socket, kinds, heard), outbox.until_lost())
     except InvalidValue as error:
-        await _end(socket, error)
+        return error
     except (WebSocketDisconnect, KeyError, RuntimeError):
-        await _close(socket)
+        pass
+    return None
 
 
-async def _say(socket: WebSocket, outgoing: Callable[[], Coroutine[Any, Any, list[object]]]) -> None:
+async def _say(socket: WebSocket, outbox: Outbox | ConnectedReader) -> None:
     while True:
-        for message in await outgoing():
+        for message in await outbox.outgoing():
             await socket.send_text(to_json(message))
 
 
@@ -178,13 +186,12 @@ async def _hear(socket: WebSocket, kinds: Kinds, heard: Callable[[object], Corou
         await heard(from_json(await socket.receive_text(), kinds))
 
 
-async def _end(socket: WebSocket, error: InvalidValue) -> None:
-    log.warning("control connection ended", path=socket.url.path, error=str(error))
-    with suppress(RuntimeError, WebSocketDisconnect):
-        await socket.close(POLICY_VIOLATION, str(error)[:120])
-
-
-async def _close(socket: WebSocket) -> None:
+async def _end(socket: WebSocket, error: InvalidValue | None) -> None:
     """Close, if the other side has not."""
+    if error is not None:
+        log.warning("control connection ended", path=socket.url.path, error=str(error))
     with suppress(RuntimeError, WebSocketDisconnect):
-        await socket.close()
+        if error is None:
+            await socket.close()
+        else:
+            await socket.close(POLICY_VIOLATION, str(error)[:120])

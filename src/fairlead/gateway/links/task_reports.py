@@ -1,8 +1,8 @@
 """What reader and sink tasks say to the source server, and what follows from it.
 
 In: messages of the control connections (`control_routes.py`), and the connections' beginning and end. Out: events and
-numbers of links; grants given, ended and taken back. Owns nothing. Always true: what a task says of a grant that no
-longer stands changes nothing.
+numbers of links; grants given, ended and taken back. Owns who speaks of which run. Always true: what a task says of a
+grant that no longer stands changes nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from fairlead.gateway.links.running.running_link import RunningLink, source_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import REPAIR_DELAY_MAX_S, Timing
 from fairlead.model.envelope import to_error
-from fairlead.model.errors import Damaged, FairleadError, UnknownStream
+from fairlead.model.errors import Damaged, FairleadError, InvalidValue, UnknownStream, Unreachable
+from fairlead.model.names import SLICES
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import Done, Failed, Progress, ReadReport, SliceRefused
+from fairlead.wire.messages import Done, Failed, Progress, ReaderHello, ReadReport, SliceRefused
 
 
 class TaskReports:
@@ -47,7 +48,18 @@ class TaskReports:
         self._failures = failures
         self._timing = timing
 
+        self._sink_of: dict[GrantRun, Outbox] = {}
+        """Who has spoken of a run; nobody else may, as long as it is connected."""
+
     # ------------------------------------------------------------ readers
+
+    def new_reader(self, hello: ReaderHello) -> ConnectedReader:
+        """A reader task says hello.
+
+        Raises:
+            InvalidValue: it asks for too much.
+        """
+        return ConnectedReader(self._cluster, hello, report_seconds=self._timing.report_s)
 
     def reader_joined(self, reader: ConnectedReader) -> None:
         """A reader task has connected: it gets what waits, and its part of big backlogs."""
@@ -68,6 +80,7 @@ class TaskReports:
 
     def read(self, reader: ConnectedReader, report: ReadReport) -> None:
         """A reader says how far it has scanned."""
+        reader.heard(report.grant)
         held, link = self._held(reader, report.grant)
         if held is None or link is None or held.repair:
             return
@@ -77,6 +90,7 @@ class TaskReports:
 
     def done(self, reader: ConnectedReader, message: Done) -> None:
         """A reader has finished a repair, or a copy's part."""
+        reader.heard(message.grant)
         held, link = self._held(reader, message.grant)
         if held is None or link is None:
             return
@@ -101,12 +115,23 @@ class TaskReports:
     def sink_left(self, sink: Outbox) -> None:
         """A sink has gone."""
         self._table.sinks.discard(sink)
+        self._sink_of = {run: owner for run, owner in self._sink_of.items() if owner is not sink}
 
-    def progress(self, message: Progress) -> None:
-        """A sink says what its destination has recorded."""
+    def progress(self, sink: Outbox, message: Progress) -> None:
+        """A sink says what its destination has recorded.
+
+        Raises:
+            InvalidValue: the run is another sink's, or was never given.
+        """
+        if self._granting.runs.last < message.run or self._sink_of.setdefault(message.run, sink) is not sink:
+            raise InvalidValue("progress of a run that is not this sink's")
         self._table.answered(message.run, message.frames, message.size_bytes)
         link = self._links.known_as(message.link)
         if link is None:
+            return
+        beyond = self._beyond_the_log(link, message)
+        if beyond:
+            self._failures.note(link, Unreachable(beyond), Event.UNDELIVERED)
             return
         link.on(Event.DELIVERED)
         link.positions.advance(message.shard, message.slices)
@@ -118,6 +143,15 @@ class TaskReports:
             link.attention.look_in(self._timing.repair_s if link.conflicts else self._timing.backoff_first_s)
         self._note_moved(link, records=message.records)
         self._note_caught_up(link)
+
+    def _beyond_the_log(self, link: RunningLink, message: Progress) -> str:
+        """Why this cannot be: a destination says what it likes. Empty if it can."""
+        stream = self._cluster.stream_by_id(link.record.source)
+        shards = stream.shards if stream is not None else []
+        end = shards[message.shard].announced.end if 0 <= message.shard < len(shards) else 0
+        if all(0 <= each < SLICES and 0 <= commit <= end for each, commit in message.slices.items()):
+            return ""
+        return f"{link.record.replica_path} says that it has commits which are not in the log of its source"
 
     def sink_failed(self, message: Failed) -> None:
         """A sink could not deliver: take the link's grants back and ask the destination after a while."""

@@ -83,8 +83,11 @@ class ReaderTask:
         settings: ReaderSettings,
         handover: Handover[LinkFrame],
         open_objects: OpenObjects = open_directory,
+        *,
+        secret_file: str = "",
     ) -> None:
         self._server_url = server_url
+        self._secret_file = secret_file
         self._worker = worker
         self._settings = settings
         self._handover = handover
@@ -105,7 +108,7 @@ class ReaderTask:
         """Hold one conversation with the server. Returns True if all is done (`once`), False if it broke, whichever end
         failed: the task goes on, since it serves other grants too."""
         try:
-            async with open_control(self._server_url, CONTROL_PATH, READER_HEARS) as control:
+            async with open_control(self._server_url, CONTROL_PATH, READER_HEARS, self._secret_file) as control:
                 self._lost = ""
                 await control.send(ReaderHello(self._worker, self._settings.slots))
                 conversation = _Conversation(control, self._settings, self._hand_on, self._open_objects)

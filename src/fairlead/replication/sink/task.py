@@ -46,8 +46,11 @@ class _Open:
 class SinkTask:
     """Make it, and call everything, on one loop; `run` it until cancelled, then `finish`."""
 
-    def __init__(self, server_url: str, worker: str, settings: SinkSettings | None = None) -> None:
+    def __init__(
+        self, server_url: str, worker: str, settings: SinkSettings | None = None, *, secret_file: str = ""
+    ) -> None:
         self._server_url = server_url
+        self._secret_file = secret_file
         self._worker = worker
         self._settings = settings or SinkSettings()
         self._open: dict[tuple[bytes, GrantRun], _Open] = {}
@@ -119,7 +122,7 @@ class SinkTask:
         lost = ""
         while True:
             try:
-                async with open_control(self._server_url, CONTROL_PATH, SINK_HEARS) as control:
+                async with open_control(self._server_url, CONTROL_PATH, SINK_HEARS, self._secret_file) as control:
                     lost = ""
                     await control.send(SinkHello(self._worker))
                     try:

@@ -15,6 +15,8 @@ class LinkOptions:
 
     server: str
     """HTTP address of the source server, for example `http://127.0.0.1:7660`."""
+    secret_file: str = ""
+    """Where that server's secret for control connections is. What is in it never passes through Spark."""
     workers: int = 2
     """Tasks of a round."""
     round_seconds: float = 60.0
@@ -44,7 +46,7 @@ class LinkOptions:
 
 
 def _value(name: str, text: str) -> Any:
-    kind = {"server": str, "round_seconds": float, "once": _truth}.get(name, int)
+    kind = {"server": str, "secret_file": str, "round_seconds": float, "once": _truth}.get(name, int)
     try:
         return kind(text)  # type: ignore[operator]
     except ValueError as error:

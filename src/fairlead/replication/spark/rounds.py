@@ -44,7 +44,7 @@ def read(options: LinkOptions, until_ms: int | None = None, *, cold: bool = Fals
     seconds = None if until_ms is None else seconds_left(until_ms - clock.wall_ms(), options.round_seconds)
     handover: Handover[LinkFrame] = Handover(_AHEAD_BYTES)
     settings = ReaderSettings(options.slots, options.frame_bytes, options.position_bytes, options.once)
-    reader = ReaderTask(options.server, worker_name(), settings, handover)
+    reader = ReaderTask(options.server, worker_name(), settings, handover, secret_file=options.secret_file)
     thread = TaskThread("reader", reader.run)
     try:
         yield from until_over(handover, seconds, _WARM_UP_ROWS if cold else 0, clock)
@@ -80,7 +80,8 @@ def until_over(
 
 def write(options: LinkOptions, batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
     """Hand every frame to a sink task as it comes; returns their number and bytes."""
-    sink = SinkTask(options.server, worker_name(), SinkSettings(window_bytes=options.window_bytes))
+    settings = SinkSettings(window_bytes=options.window_bytes)
+    sink = SinkTask(options.server, worker_name(), settings, secret_file=options.secret_file)
     thread = TaskThread("sink", sink.run)
     frames = size_bytes = 0
     try:

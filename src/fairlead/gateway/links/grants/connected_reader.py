@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.gateway.links.grants.outbox import Outbox
+from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.messages import (
     Announce,
@@ -30,6 +32,11 @@ from fairlead.wire.messages import (
 )
 
 OBJECTS_PER_MESSAGE_MAX = 2000
+SLOTS_MAX = 1024
+"""Grants that one worker may ask for at a time."""
+REPORT_SECONDS = 10.0
+"""A reader says how far it is when it is given a grant, and then at each change. One that does not is stuck or gone:
+with its grants a link would stand still, and nobody would say why."""
 ANNOUNCE_INTERVAL_SECONDS = 0.008
 """Between two announcements of a busy log, so that commits gather; a lone commit after a pause is announced at once."""
 
@@ -49,16 +56,23 @@ class ConnectedReader:
     """One connected reader task."""
 
     def __init__(
-        self, cluster: Cluster, hello: ReaderHello, announce_interval_seconds: float = ANNOUNCE_INTERVAL_SECONDS
+        self,
+        cluster: Cluster,
+        hello: ReaderHello,
+        announce_interval_seconds: float = ANNOUNCE_INTERVAL_SECONDS,
+        report_seconds: float = REPORT_SECONDS,
     ) -> None:
+        if not 0 < hello.slots <= SLOTS_MAX:
+            raise InvalidValue(f"{hello.slots:,} slots; a worker has 1 to {SLOTS_MAX:,}")
         self.worker = hello.worker
         self.slots = hello.slots
         self._cluster = cluster
-        self._waiting: deque[object] = deque()
+        self._outbox = Outbox()
+        self._unreported: dict[int, asyncio.TimerHandle] = {}
+        self._report_seconds = report_seconds
         self._moved: set[ShardKey] = set()
         self._named: dict[ShardKey, int] = {}
         self._users: Counter[ShardKey] = Counter()
-        self._news = asyncio.Event()
         self._interval = announce_interval_seconds
         self._announced_at = -math.inf
         self._due: asyncio.TimerHandle | None = None
@@ -69,13 +83,37 @@ class ConnectedReader:
         self._users[key] += 1
         self._put(message)
         self._put(_Name(key, min(message.starts.values())))
+        self._expect_report(message.grant)
 
     def repair(self, message: RepairGrant) -> None:
         """Give a repair; its reader asks for objects with Locate."""
         self._put(message)
+        self._expect_report(message.grant)
+
+    def _expect_report(self, grant: int) -> None:
+        loop = asyncio.get_running_loop()
+        why = f"{self.worker} has said nothing of a grant for {self._report_seconds:g} s"
+        self._unreported[grant] = loop.call_later(self._report_seconds, self._outbox.lose, why)
+
+    def heard(self, grant: int | None = None) -> None:
+        """It has said something of a grant; or, with None, something that tells that it lives."""
+        for each in list(self._unreported) if grant is None else [grant]:
+            timer = self._unreported.pop(each, None)
+            if timer is not None:
+                timer.cancel()
+
+    async def until_lost(self) -> None:
+        """Wait until this reader was given up: it says nothing, or does not read what is said. What it held is then
+        given to others.
+
+        Raises:
+            InvalidValue: the reason.
+        """
+        await self._outbox.until_lost()
 
     def withdraw(self, grant: int, key: ShardKey | None, reason: str) -> None:
         """Take a grant back."""
+        self.heard(grant)
         self.release(key)
         self._put(Withdraw(grant, reason))
 
@@ -101,13 +139,13 @@ class ConnectedReader:
         loop = asyncio.get_running_loop()
         wait_seconds = self._announced_at + self._interval - loop.time()
         if wait_seconds <= 0:
-            self._news.set()
+            self._outbox.wake()
         elif self._due is None:
             self._due = loop.call_later(wait_seconds, self._announce_due)
 
     def _announce_due(self) -> None:
         self._due = None
-        self._news.set()
+        self._outbox.wake()
 
     def list_again(self, asked: ListObjects) -> None:
         """Answer a reader that met a missing object."""
@@ -135,11 +173,8 @@ class ConnectedReader:
 
     async def outgoing(self) -> list[object]:
         """Wait until there is something to say, and return all of it."""
-        await self._news.wait()
-        self._news.clear()
         messages: list[object] = []
-        while self._waiting:
-            message = self._waiting.popleft()
+        for message in await self._outbox.outgoing():
             messages.extend(self._announce(message.key, message.first) if isinstance(message, _Name) else [message])
         moved, self._moved = self._moved, set()
         if moved:
@@ -149,8 +184,7 @@ class ConnectedReader:
         return messages
 
     def _put(self, message: object) -> None:
-        self._waiting.append(message)
-        self._news.set()
+        self._outbox.put(message)
 
     def _announce(self, key: ShardKey, first: int | None) -> Iterator[Announce]:
         """Objects from `first` on, as a new list; or, with None, those that were not named yet."""

@@ -36,6 +36,11 @@ class Runs:
     def __init__(self, epoch: int) -> None:
         self._last = GrantRun(epoch, 0)
 
+    @property
+    def last(self) -> GrantRun:
+        """The newest that was given or seen."""
+        return self._last
+
     def next(self) -> GrantRun:
         """A run above all that were given or seen."""
         self._last = GrantRun(self._last.epoch, self._last.counter + 1)

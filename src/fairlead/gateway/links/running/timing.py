@@ -20,6 +20,8 @@ class Timing:
     answer_s: float = 5.0
     """A gateway that takes a connection and says nothing is dead after this."""
     skip_dead_s: float = 10.0
+    report_s: float = 10.0
+    """A reader that says nothing of a grant for so long is given up."""
     repair_s: float = 1.0
     """What is still behind this long after a repair is repaired again (then twice as long, up to a minute)."""
     replicator_s: float = 20.0
