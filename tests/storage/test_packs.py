@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -266,6 +267,38 @@ def test_without_room_commits_are_files(root: Path) -> None:
     for number in range(40):
         assert storage.put_if_absent(commit(number), b"x") is Put.WRITTEN
     assert not packs_of(root)
+
+
+@pytest.mark.parametrize("server", [False, True])
+def test_commits_are_put_in_order_once_at_an_opening(root: Path, monkeypatch: pytest.MonkeyPatch, server: bool) -> None:
+    """However the packs are named: they are read in another order than they were written in."""
+    storage = always_packed(root, packs_max=3, pack_bytes=40 * BLOCK)
+    for number in range(500):
+        storage.put_if_absent(commit(number), b"x")
+    kill(root)
+    assert len(packs_of(root)) > 10
+    moved: list[int] = []
+    argsort = np.argsort
+
+    def counted(rows: Any, **how: Any) -> Any:
+        moved.append(len(rows))
+        return argsort(rows, **how)
+
+    monkeypatch.setattr(np, "argsort", counted)
+    again = always_packed(root) if server else ReadOnlyLocalStorage(root)
+    assert list(again.list("")) == [commit(number) for number in range(500)]
+    assert moved == [500]
+
+
+def test_a_commit_that_comes_late_is_put_in_its_place(root: Path) -> None:
+    """Several packs are written to at a time, so a reader finds later commits first."""
+    storage, reader = always_packed(root), ReadOnlyLocalStorage(root)
+    for numbers in ([5, 7, 3, 4], [2, 9, 1], [8, 6, 0]):
+        for number in numbers:
+            storage.put_if_absent(commit(number), b"%d" % number)
+        assert list(storage.list("")) == list(reader.list(""))
+    assert [reader.get(commit(number)) for number in range(10)] == [b"%d" % number for number in range(10)]
+    assert list(reader.list("")) == [commit(number) for number in range(10)]
 
 
 class Packed(RuleBasedStateMachine):

@@ -17,6 +17,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import crc32c
@@ -103,7 +104,12 @@ def head(pack: str, name: bytes, parts: Sequence[memoryview], length: int, start
 
 
 def _own_checksum(pack: str, start: int, name_length: int, length: int, checksum: int) -> int:
-    return crc32c.crc32c(_PLACE.pack(_RECORD_MAGIC, name_length, length, checksum, start), crc32c.crc32c(pack.encode()))
+    return crc32c.crc32c(_PLACE.pack(_RECORD_MAGIC, name_length, length, checksum, start), _checksum_of(pack))
+
+
+@lru_cache(maxsize=64)
+def _checksum_of(pack: str) -> int:
+    return crc32c.crc32c(pack.encode())
 
 
 def _record_in(data: bytes, pack: str, start: int) -> Record | None:

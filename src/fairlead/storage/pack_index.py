@@ -74,13 +74,13 @@ class _Commits:
             self._insert(each)
 
     def _insert(self, new: _New) -> None:
-        """The packs that are written to at a time are few, so hardly any must make room."""
+        """Few packs are written to at a time, so few commits must make room."""
         if self._count == len(self._rows):
             self._rows = np.concatenate((self._rows, np.zeros(max(64, self._count), _ROW)))
         rows, place = self._rows, self._count
-        while place and rows["number"][place - 1] > new[0]:
-            place -= 1
-        rows[place + 1 : self._count + 1] = rows[place : self._count].copy()
+        if place and rows["number"][place - 1] > new[0]:
+            place = int(np.searchsorted(rows["number"][:place], new[0], side="right"))
+            rows[place + 1 : self._count + 1] = rows[place : self._count].copy()
         rows[place] = new
         self._count += 1
 
