@@ -117,10 +117,11 @@ class PackRegister:
         return Entry(entry.number + 1, dict(sorted(kept.items())), tuple(sorted({*removed, *remove})))
 
     def _put(self, entry: Entry) -> bool:
-        """Put an entry and remove the older ones; False if its number is taken."""
+        """Put an entry and remove the older ones; False if its number is taken, or was: the entry that had it may be
+        removed already, and then a later one is there."""
         path = os.path.join(self._root, entry.name)
         files.make_directories(self._folder)
-        if not files.put(self._temporary(), path, encode(entry)):
+        if not files.put(self._temporary(), path, encode(entry)) or max(self._names()) != os.path.basename(path):
             return False
         for directory in (self._folder, self._root):
             files.sync_directory(directory)
