@@ -15,6 +15,7 @@ from tests.support.waiting import until
 
 from fairlead.broker.connection import Connection
 from fairlead.broker.dispatch import Begun, Header, PendingAnswer
+from fairlead.broker.memory import RequestMemory
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import Busy
 from fairlead.protocol.wire import Malformed
@@ -28,14 +29,15 @@ class SlowService:
 
     def __init__(self) -> None:
         self.traffic = Traffic()
+        self.memory = RequestMemory(10**9)
         self.free = asyncio.Event()
         self._scratch = memoryview(bytearray(1 << 16))
 
     def scratch(self) -> memoryview:
         return self._scratch
 
-    def admit(self, connection: Connection) -> bool:
-        return True
+    def admit(self, connection: Connection) -> float:
+        return 0.0
 
     def forget(self, connection: Connection) -> None:
         pass

@@ -12,6 +12,7 @@ from tests.support.broker import RunningBroker
 
 from fairlead.broker import pacing, packed_topics
 from fairlead.broker.connection import Connection
+from fairlead.broker.memory import RequestMemory
 from fairlead.broker.packed_topics import RUN, PackedTopics
 from fairlead.broker.traffic import Traffic
 from fairlead.protocol.metadata import topic as pack_topic
@@ -129,7 +130,15 @@ async def test_a_long_answer_is_written_in_turns_to_a_client_that_takes_it_at_on
     Turns(monkeypatch)
     transport = Mock()
     transport.get_extra_info.return_value = ("127.0.0.1", 1)
-    connection = Connection(Mock(request_bytes_max=1000, idle_seconds=60.0, traffic=Traffic()))
+    connection = Connection(
+        Mock(
+            request_bytes_max=1000,
+            idle_seconds=60.0,
+            traffic=Traffic(),
+            memory=RequestMemory(10**9),
+            admit=Mock(return_value=0.0),
+        )
+    )
     connection.connection_made(transport)
     parts = [bytes(100)] * 1000 + [bytes(20 * PIECE_BYTES)]
     sending = asyncio.ensure_future(connection._send(parts))  # noqa: SLF001 - an answer of these very pieces

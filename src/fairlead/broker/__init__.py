@@ -2,6 +2,8 @@
 
     server.py      listeners: the main one and one per exposed stream; bounds and closes connections
     connection.py  one client: frames in, answers out in order, garbage disconnects
+    memory.py      what all connections hold together; addresses.py what one address may have
+    pacing.py      long work in slices, one slice a round of the loop
     dispatch.py    API key and version → the handler's module, and back to bytes
     apis.py        the list of all handlers: what is not in it is not offered
     context.py     what a handler is given

@@ -21,6 +21,7 @@ import structlog
 
 from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import PRODUCE, Handled, Header, Part, PendingAnswer, failed
+from fairlead.broker.memory import FREE_BYTES, STALLED_SECONDS, RequestMemory, Share
 from fairlead.broker.pacing import Pace
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import FairleadError
@@ -58,13 +59,14 @@ class Service(Protocol):
     request_bytes_max: int
     idle_seconds: float
     traffic: Traffic
+    memory: RequestMemory
 
     def scratch(self) -> memoryview:
         """The buffer that all connections read into."""
         ...
 
-    def admit(self, connection: Connection) -> bool:
-        """Count a new connection; False if there are too many."""
+    def admit(self, connection: Connection) -> float | None:
+        """Count a new connection. After how many seconds it may be read; None if there are too many."""
         ...
 
     def forget(self, connection: Connection) -> None:
@@ -91,6 +93,11 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[memoryview] = deque()
         self._held_bytes = 0
         """Of requests that wait or run."""
+        self._answer_bytes = 0
+        """Of answers that are being sent."""
+        self._share = Share(service.memory, self._pace_reading, self._taken_too_long)
+        self._early = False
+        """It may not be read yet."""
         self._running: deque[_Handling] = deque()
         self._only_produce = True
         self._answering: asyncio.Task[None] | None = None
@@ -114,15 +121,21 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = wire = cast(asyncio.Transport, transport)
         self.client = _address(transport.get_extra_info("peername"))
         self.local = _address(transport.get_extra_info("sockname"))
-        if not self.service.admit(self):
+        delay = self.service.admit(self)
+        if delay is None:
             wire.abort()
             return
+        if delay:
+            self._early = True
+            self._pace_reading()
+            self._loop.call_later(delay, self._read_from_now_on)
         wire.set_write_buffer_limits(high=2 * _WRITE_BYTES)
         self._watch_idleness(self.service.idle_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._waiting.clear()
+        self._share.resize(0)
         self.service.forget(self)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -145,8 +158,10 @@ class Connection(asyncio.BufferedProtocol):
         except Malformed as error:
             self._end(error)
             return
-        self._waiting.extend(frames)
-        self._held_bytes += sum(map(len, frames))
+        if frames:
+            self._waiting.extend(frames)
+            self._held_bytes += sum(map(len, frames))
+            self._share.moved()
         self.service.traffic.received_bytes += nbytes
         self._start_what_may()
 
@@ -198,9 +213,17 @@ class Connection(asyncio.BufferedProtocol):
         self._running.append(_Handling(begun, len(frame)))
         self.service.traffic.requests += 1
 
+    def _read_from_now_on(self) -> None:
+        self._early = False
+        self._pace_reading()
+
     def _pace_reading(self) -> None:
+        if self._transport is None:
+            return
+        room = self._share.resize(self._held_bytes + self._framing.partial_bytes + self._answer_bytes)
         full = len(self._waiting) >= _WAITING_MAX or self._held_bytes >= self.service.request_bytes_max
-        if self._transport is None or full == self._paused_reading:
+        full = full or not room or self._early
+        if full == self._paused_reading:
             return
         self._paused_reading = full
         if full:
@@ -214,6 +237,7 @@ class Connection(asyncio.BufferedProtocol):
             while self._running:
                 answers, failure = await self._next_answers()
                 await self._send([part for parts in answers for part in parts or ()])
+                self._answer_bytes = 0
                 for _ in answers:
                     self._held_bytes -= self._running.popleft().size_bytes
                 if failure is not None:
@@ -260,6 +284,7 @@ class Connection(asyncio.BufferedProtocol):
                     future.exception()  # nobody else asks, and asyncio would say so in the log
 
     async def _send(self, parts: Sequence[Part]) -> None:
+        self._count(parts)
         pace = Pace(_WRITE_SLICE_SECONDS)
         for piece in _pieces(parts):
             if self._transport is None:
@@ -269,6 +294,14 @@ class Connection(asyncio.BufferedProtocol):
             if self._paused_writing:
                 await self._wait_until_writable()
             await pace.turn()
+
+    def _count(self, parts: Sequence[Part]) -> None:
+        """Hold the memory of an answer until it is sent."""
+        self._answer_bytes = sum(map(len, parts))
+        if self._answer_bytes > FREE_BYTES and self._transport is not None:
+            self._share.moved()
+            held_bytes = self._held_bytes + self._framing.partial_bytes + self._answer_bytes
+            self._share.resize(held_bytes, forced=True)
 
     async def _wait_until_writable(self) -> None:
         self._writable = self._loop.create_future()
@@ -296,6 +329,14 @@ class Connection(asyncio.BufferedProtocol):
             what = "a request failed for a reason that was not foreseen; client disconnected"
             log.error(what, client=self.name, exc_info=error)
         self.close()
+
+    def _taken_too_long(self, far: bool) -> None:
+        """Others wait for memory. Whoever does not send or take what it began to is given up; a request that we take
+        long for is not its fault."""
+        sends = self._framing.partial_bytes > 0 and not self._paused_reading
+        stalled = sends and self._loop.time() - self._active_at >= STALLED_SECONDS
+        if stalled or (far and (sends or self._paused_writing)):
+            self._end(Malformed("others wait for the memory that its request or answer holds, and it is too slow"))
 
     def _watch_idleness(self, delay_seconds: float) -> None:
         self._idle_timer = self._loop.call_later(delay_seconds, self._check_idleness)

@@ -6,26 +6,46 @@ All listeners share the bound on connections, the buffer they read into and the 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import structlog
 
+from fairlead.broker.addresses import Addresses
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.connection import Connection
 from fairlead.broker.context import ConnectionInfo, RequestContext
-from fairlead.broker.dispatch import Handled, Header, Part, begin, framed, read_header
+from fairlead.broker.dispatch import Handled, Header, Part, PendingAnswer, begin, framed, read_header
 from fairlead.broker.groups.coordinator import Coordinator
-from fairlead.broker.handlers import api_versions
+from fairlead.broker.handlers import (
+    api_versions,
+    find_coordinator,
+    heartbeat,
+    init_producer_id,
+    leave_group,
+    offset_commit,
+    produce,
+)
+from fairlead.broker.memory import RequestMemory
 from fairlead.broker.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.limits import LISTEN_BACKLOG
+from fairlead.process.machine import memory_bytes
 from fairlead.protocol.framing import SCRATCH_BYTES
 from fairlead.protocol.messages import write_response
 
 log = structlog.get_logger(__name__)
 
+_MEMORY_PART = 8
+"""Requests and answers may hold an eighth of the machine's memory, like the newest batches."""
+_SHORT_ANSWERS = frozenset(
+    module.API_KEY
+    for module in (api_versions, find_coordinator, heartbeat, init_producer_id, leave_group, offset_commit, produce)
+)
+"""What goes on while no memory is left: little is answered, and memory is given back by it."""
 _READERS = 4
 """Threads that read for consumers who are not at the end of the log."""
 
@@ -38,7 +58,13 @@ class KafkaServer:
         self.cluster = cluster
         self.groups = Coordinator(cluster.settings, cluster.randomness)
         self.advertise = advertise
+        settings = cluster.settings
         self.connections: set[Connection] = set()
+        self.clients = Addresses(
+            settings.max_connections_per_ip or -(-settings.max_connections * 3 // 4),
+            settings.max_connection_creation_rate,
+        )
+        self.memory = RequestMemory(settings.queued_max_request_bytes or memory_bytes() // _MEMORY_PART)
         self.traffic = Traffic()
         self.readers = ThreadPoolExecutor(_READERS, "fairlead-read")
         self.packers = ThreadPoolExecutor(1, "fairlead-pack")
@@ -94,17 +120,28 @@ class KafkaServer:
     def scratch(self) -> memoryview:
         return self._scratch
 
-    def admit(self, connection: Connection) -> bool:
-        """Count a connection; False and one line in the log if there are too many."""
+    def admit(self, connection: Connection) -> float | None:
+        """Count a connection. After how many seconds it may be read; None and one line in the log if there are too
+        many, or too many from its address."""
         if len(self.connections) >= self.cluster.settings.max_connections:
-            self.traffic.refused_connections += 1
-            log.warning("too many connections; client refused", client=connection.name, limit=len(self.connections))
-            return False
+            self._refuse(connection, "too many connections; client refused", len(self.connections))
+            return None
+        delay = self.clients.admit(connection.client[0], asyncio.get_running_loop().time())
+        if delay is None:
+            what = "too many connections from one address; client refused"
+            self._refuse(connection, what, self.clients.connections_max)
+            return None
         self.connections.add(connection)
-        return True
+        return delay
+
+    def _refuse(self, connection: Connection, what: str, limit: int) -> None:
+        self.traffic.refused_connections += 1
+        log.warning(what, client=connection.name, limit=limit)
 
     def forget(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self.clients.left(connection.client[0])
 
 
 class _Listening:
@@ -118,6 +155,7 @@ class _Listening:
         self.request_bytes_max = server.cluster.settings.request_bytes_max
         self.idle_seconds = server.cluster.settings.connection_idle_seconds
         self.traffic = server.traffic
+        self.memory = server.memory
         self.scratch = server.scratch
         self.admit = server.admit
         self.forget = server.forget
@@ -142,7 +180,10 @@ class _Listening:
         api = APIS[header.api_key]
         if header.version not in api.versions:
             return header, _unsupported(header.correlation_id)
-        return header, begin(api, self._context(connection, header), header.correlation_id, body)
+        begun = begin(api, self._context(connection, header), header.correlation_id, body)
+        if self.memory.full and header.api_key not in _SHORT_ANSWERS and not isinstance(begun, PendingAnswer):
+            return header, _when_there_is_room(self.memory, begun)
+        return header, begun
 
     def _context(self, connection: Connection, header: Header) -> RequestContext:
         known, asked = connection.context, (header.api_key, header.version, header.client_id)
@@ -171,6 +212,17 @@ class _Listening:
             return connection.local
         # A stream's own port is not the one that was advertised for the cluster; its host is.
         return advertise if self._listener.stream_path is None else (advertise[0], self.address[1])
+
+
+async def _when_there_is_room(
+    memory: RequestMemory, begun: Coroutine[Any, Any, list[Part] | None]
+) -> list[Part] | None:
+    try:
+        await memory.room()
+    except BaseException:
+        begun.close()
+        raise
+    return await begun
 
 
 async def _unsupported(correlation_id: int) -> list[Part] | None:

@@ -35,6 +35,11 @@ class LengthPrefixed:
         """Whether no payload is partly read."""
         return self._target is None and not self._rest
 
+    @property
+    def partial_bytes(self) -> int:
+        """Size of the payload that is partly read and has memory of its own."""
+        return 0 if self._target is None else len(self._target)
+
     def space(self) -> memoryview:
         """Where the next bytes are to be written, never empty; valid until `filled`."""
         return self._scratch if self._target is None else self._target[self._filled :]

@@ -39,9 +39,12 @@ class Settings:
     log_level: str = _setting("info", "debug, info, warning or error", choices=LOG_LEVELS)
 
     max_connections: int = _setting(10_000, "Kafka connections at one time", 1, 1_000_000)
+    max_connections_per_ip: int = _setting(0, "of one address (0: three quarters of `max_connections`)", 0, 1_000_000)
+    max_connection_creation_rate: float = _setting(500.0, "of one address in a second; more wait (0: any)", 0)
     max_http_connections: int = _setting(500, "HTTP connections at one time, links included", 1, 1_000_000)
     http_hosts: str = _setting("", "names that HTTP clients call this server by beside its own, with commas between")
     request_bytes_max: int = _setting(100 * MB, "largest Kafka request; a larger one is refused unread", 1000)
+    queued_max_request_bytes: int = _setting(0, "Kafka requests and answers in memory (0: an eighth of the machine's)")
     message_bytes_max: int = _setting(10 * MB, "largest record batch of a producer", 100, COMMIT_BYTES_MAX)
     fetch_bytes_max: int = _setting(55 * MB, "largest answer to a fetch, beside its first batch", 1000)
     connection_idle_seconds: float = _setting(600.0, "an idle Kafka connection is closed after this", 1)
