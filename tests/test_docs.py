@@ -22,6 +22,8 @@ def leaves(command: Any, words: tuple[str, ...] = ("fairlead",)) -> Iterator[tup
     if not found:
         yield words, command
         return
+    if len(words) > 1 and getattr(command, "invoke_without_command", False):
+        yield words, command
     for name, child in found.items():
         yield from leaves(child, (*words, name))
 

@@ -348,3 +348,26 @@ def test_a_ready_file_that_cannot_be_written_is_one_line(empty: CommandLine, tmp
         f"server --name x --data {tmp_path / 'data'} --kafka 127.0.0.1:0 --http 127.0.0.1:0 --ready-file /nosuch/x",
         "--ready-file /nosuch/x: No such file",
     )
+
+
+def test_a_copy_is_allowed_by_hand(fairlead: CommandLine) -> None:
+    """By verbs below `copystream`, which is a command itself."""
+    fairlead.ok("stream create -path /allowing")
+    fairlead.ok("copystream allow -path /allowing -from /mapr/newyork/ships")
+    assert "/mapr/newyork/ships" in fairlead.ok("copystream list -path /allowing").out
+    fairlead.ok("copystream remove -path /allowing -from /mapr/newyork/ships")
+    assert fairlead.ok("copystream list -path /allowing").out == "(none)\n"
+    assert (
+        "no copy of /mapr/newyork/ships is allowed"
+        in fairlead("copystream remove -path /allowing -from /mapr/newyork/ships").err
+    )
+    assert "-from" in fairlead("copystream allow -path /allowing").err
+
+
+def test_a_copy_that_is_refused_leaves_no_permission(fairlead: CommandLine) -> None:
+    """The command asks for it first, and takes it back."""
+    fairlead.ok("stream create -path /refusing")
+    assert "/not-there does not exist" in fairlead("copystream -src /not-there -dst /refusing").err
+    assert fairlead.ok("copystream list -path /refusing").out == "(none)\n"
+    assert "/not-there does not exist" in fairlead("copystream -src /not-there -dst /new").err
+    assert "/new does not exist" in fairlead("stream info -path /new").err

@@ -136,4 +136,5 @@ def test_a_copy_under_way_is_waited_for(fairlead: CommandLine, site: Site) -> No
         command.send_signal(signal.SIGINT)
         _, errors = command.communicate(timeout=60)
         assert "the copy to /copy goes on" in errors
+    assert fairlead.ok("copystream list -path /copy").out == "(none)\n", "the one under way has used it up"
     fairlead.ok("stream delete -path /copied --yes")  # or health says for ever after that the copy stands still

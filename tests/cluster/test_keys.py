@@ -13,7 +13,7 @@ from tests.cluster.opening import Open
 
 from fairlead.cluster import keys
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord
+from fairlead.cluster.values import CopyPermission, LinkRecord, StreamSettings, UpstreamRecord
 from fairlead.model.errors import BadRequest
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.writing.entries import put_entry
@@ -46,6 +46,7 @@ async def everything_written(cluster: Cluster) -> dict[str, Any]:
     )
     await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "london")))
     await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "london"), None, LINK))
+    await cluster.links.allow_copy(CopyPermission(stream.id, StreamPath("/ships", "london"), 0))
     found = dict(cluster.meta.state.entries)
     await cluster.delete_stream("/ships")
     return found | dict(cluster.meta.state.entries)

@@ -36,7 +36,7 @@ def call(command: Command, params: Mapping[str, Any], cluster: str | None = None
     """
     given = command.parse(params)
     home = _home(command, given, cluster)
-    others = _others(given, home)
+    others = _others(command, given, home)
     body = {**params, CLUSTERS: others} if others else dict(params)
     return ask(home.http, command.method, command.path, body)
 
@@ -46,8 +46,9 @@ def _home(command: Command, given: Given, cluster: str | None) -> KnownCluster:
     return chosen_cluster(cluster if path is None or path.cluster is None else path.cluster)
 
 
-def _others(given: Given, home: KnownCluster) -> dict[str, list[str]]:
-    """Addresses of the other clusters that the call names."""
-    named = {value.cluster for value in given.values.values() if isinstance(value, StreamPath)}
+def _others(command: Command, given: Given, home: KnownCluster) -> dict[str, list[str]]:
+    """Addresses of the other clusters that the call names and that may have to be called."""
+    values = (given[param.name] for param in command.params if param.called)
+    named = {value.cluster for value in values if isinstance(value, StreamPath)}
     book = address_book()
     return {name: list(book.find(name).http) for name in named if name is not None and name != home.name}

@@ -1,32 +1,45 @@
-"""`fairlead copystream -src … -dst …`: start a copy and wait for it. The copy goes on if the command is ended."""
+"""`fairlead copystream -src … -dst …`: start a copy and wait for it. The copy goes on if the command is ended.
+
+Both clusters are the caller's: the command lets the destination be copied into, and makes it if it is not there. Where
+they are not, the owner of the destination says `copystream allow`, and this command needs no right there.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from fairlead.cli.calls import call
-from fairlead.cli.generate import command_function
+import typer
+
+from fairlead.cli.calls import call, chosen_cluster
+from fairlead.cli.generate import add_noun, noun_function
 from fairlead.cli.output import print_error
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
-from fairlead.model.errors import AlreadyExists, FairleadError
+from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownStream
+from fairlead.model.names import StreamPath
 
 POLL_SECONDS = 0.5
 """Between two questions how far the copy is."""
+_COPIED_SETTINGS = (
+    *("ttl", "autocreate", "defaultpartitions", "compression", "defaulttimestamptype", "pidexpirysecs", "shards"),
+)
+"""Those that a copy has from its source; who may do what there is the other cluster's own affair."""
 _START = BY_PATH["/rest/copystream/start"]
 _STATUS = BY_PATH["/rest/copystream/status"]
+_ALLOW = BY_PATH["/rest/copystream/allow"]
+_REMOVE = BY_PATH["/rest/copystream/remove"]
+_INFO = BY_PATH["/rest/stream/info"]
+_CREATE = BY_PATH["/rest/stream/create"]
 
 
 def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> Envelope:
     """Start, then ask how far it is until it has ended: the source's replicator does the work, not this process."""
-    try:
-        call(command, params, cluster)
-    except AlreadyExists as error:
-        print_error(f"{error}; this command waits for its end")
+    _start(command, params, cluster)
     chosen = {name: params[name] for name in ("src", "dst")}
     try:
         answer = call(_STATUS, chosen, cluster)
@@ -41,6 +54,39 @@ def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> E
     return answer
 
 
+def _start(command: Command, params: Mapping[str, Any], cluster: str | None) -> None:
+    permission = _permission(command, params, cluster)
+    _allow(permission)
+    try:
+        call(command, params, cluster)
+    except FairleadError as error:
+        with suppress(NotFound):
+            call(_REMOVE, permission)
+        if not isinstance(error, AlreadyExists):
+            raise
+        print_error(f"{error}; this command waits for its end")
+
+
+def _permission(command: Command, params: Mapping[str, Any], cluster: str | None) -> dict[str, str]:
+    """The permission that the copy needs, with global paths; one without a cluster is of the source's."""
+    given = command.parse(params)
+    src, dst = given["src"], given["dst"]
+    here = src.cluster or chosen_cluster(cluster).name
+    return {"path": str(StreamPath(dst.path, dst.cluster or here)), "from": str(StreamPath(src.path, here))}
+
+
+def _allow(permission: Mapping[str, str]) -> None:
+    """Let the destination be copied into; it is made first if it is not there. Whoever may not allow it there needs the
+    permission of somebody who may."""
+    with suppress(NotAllowed):
+        try:
+            call(_ALLOW, permission)
+        except UnknownStream:
+            row = call(_INFO, {"path": permission["from"]}).first
+            call(_CREATE, {"path": permission["path"], **{name: row[name] for name in _COPIED_SETTINGS}})
+            call(_ALLOW, permission)
+
+
 def _show_progress(row: Mapping[str, Any]) -> None:
     if sys.stderr.isatty():
         done = f"{row['copyTableCompletionPercentage']:>3} %  {row['recordsCopied']:,} records"
@@ -53,4 +99,6 @@ def _end_progress() -> None:
         sys.stderr.write("\r\x1b[K")
 
 
-copystream = command_function(_START, _copy)
+app = typer.Typer()
+app.callback(invoke_without_command=True)(noun_function(_START, _copy))
+add_noun(app, ("copystream",), but=("start", "status"))

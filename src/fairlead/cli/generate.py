@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from keyword import iskeyword
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -40,11 +41,15 @@ class OwnOption:
 
 
 def add_noun(
-    app: typer.Typer, noun: tuple[str, ...], own: Mapping[str, Callable[..., None]] = MappingProxyType({})
+    app: typer.Typer,
+    noun: tuple[str, ...],
+    own: Mapping[str, Callable[..., None]] = MappingProxyType({}),
+    but: Collection[str] = (),
 ) -> None:
-    """Add every verb of a noun to its Typer group; `own` has the functions of those that are more than a call."""
+    """Add every verb of a noun to its Typer group, `but` for these; `own` has the functions of those that are more than
+    a call."""
     for command in COMMANDS:
-        if command.noun == noun:
+        if command.noun == noun and command.verb not in but:
             app.command(command.verb)(own.get(command.verb) or command_function(command))
 
 
@@ -56,6 +61,25 @@ def command_function(
     function = _function(command, run, show or print_answer, own)
     function.__doc__ = _help(command)
     return function
+
+
+def noun_function(command: Command, run: Callable[..., Envelope]) -> Callable[..., None]:
+    """The same for a noun that is a command itself, `copystream`, and does nothing where one of its verbs is given."""
+    function = command_function(command, run)
+    required = [param.name for param in command.params if param.required]
+
+    def of_noun(context: typer.Context, **given: Any) -> None:
+        if context.invoked_subcommand is not None:
+            return
+        for name in required:
+            if given[name] is None:
+                raise typer.BadParameter(f"option '--{name}' is missing", ctx=context)
+        function(**given)
+
+    optional = replace(command, params=tuple(replace(param, required=False) for param in command.params))
+    _sign(of_noun, [_keyword("context", typer.Context, inspect.Parameter.empty), *_parameters(optional)])
+    of_noun.__doc__ = _help(command)
+    return of_noun
 
 
 def print_answer(answer: Envelope, command: Command, as_json: bool) -> None:
@@ -87,7 +111,7 @@ def _function(
     def function(**given: Any) -> None:
         cluster, as_json, yes = given.pop("cluster"), given.pop("json"), given.pop("yes", False)
         chosen = {option.name: given.pop(option.name) for option in own}
-        params = {name: value for name, value in given.items() if value is not None}
+        params = {name.removesuffix("_"): value for name, value in given.items() if value is not None}
         if command.asks:
             command.parse(params)
             confirm(command.asks.format(**params), yes)
@@ -96,9 +120,13 @@ def _function(
         show(answer, command, as_json)
 
     parameters = [*_parameters(command), *(_common(option.name, option.kind, option.what) for option in own)]
+    _sign(function, parameters)
+    return function
+
+
+def _sign(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     function.__annotations__ = {p.name: p.annotation for p in parameters}
-    return function
 
 
 @contextmanager
@@ -129,8 +157,12 @@ def _parameter(param: Param) -> inspect.Parameter:
     metavar = _METAVARS.get(param.kind, "TEXT")
     option = typer.Option(f"--{param.name}", help=param.what + default, metavar=metavar, show_default=False)
     if param.required:
-        return _keyword(param.name, Annotated[str, option], inspect.Parameter.empty)
-    return _keyword(param.name, Annotated[str | None, option], None)
+        return _keyword(_python_name(param.name), Annotated[str, option], inspect.Parameter.empty)
+    return _keyword(_python_name(param.name), Annotated[str | None, option], None)
+
+
+def _python_name(name: str) -> str:
+    return f"{name}_" if iskeyword(name) else name
 
 
 _METAVARS = {"stream": "PATH", "topic": "TOPIC", "number": "NUMBER", "boolean": BOOLEAN}
@@ -144,7 +176,7 @@ def _help(command: Command) -> str:
     examples = " ".join(f"-{param.name} {_EXAMPLES.get(param.name, '…')}" for param in command.params if param.required)
     if not examples:
         return command.what
-    words = [*command.noun, command.verb] if command.noun != ("copystream",) else ["copystream"]
+    words = ["copystream"] if command.path == "/rest/copystream/start" else [*command.noun, command.verb]
     return f"{command.what}\n\nExample: fairlead {' '.join(words)} {examples}"
 
 
@@ -155,4 +187,5 @@ _EXAMPLES = {
     "upstream": "/mapr/sanfrancisco/ships",
     "src": "/mapr/sanfrancisco/ships",
     "dst": "/mapr/newyork/ships",
+    "from": "/mapr/sanfrancisco/ships",
 }

@@ -21,7 +21,7 @@ _SOME_PARTITION = Param("partition", "number", "only cursors of this partition (
 _REPLICA = Param("replica", "stream", "path of the replica: /mapr/<cluster>/ships", required=True)
 _SOURCE = Param("path", "stream", "path of the source stream", required=True)
 _OF_REPLICA = Param("path", "stream", "path of the replica stream", required=True)
-_UPSTREAM = Param("upstream", "stream", "path of the source stream: /mapr/<cluster>/ships", required=True)
+_UPSTREAM = Param("upstream", "stream", "path of the source stream: /mapr/<cluster>/ships", required=True, called=False)
 
 _SETTINGS = (
     Param("ttl", "number", "life of a record in seconds; 0 keeps it for ever", default="604800"),
@@ -258,7 +258,16 @@ _NOT_BUILT = (
 
 _COPY = (
     Param("src", "stream", "path of the stream to copy", required=True),
-    Param("dst", "stream", "path of the copy; made with the source's settings if it is not there", required=True),
+    Param(
+        "dst",
+        "stream",
+        "path of the copy; the command line makes it, with the source's settings, if it is not there",
+        required=True,
+    ),
+)
+_INTO = Param("path", "stream", "path of the stream that is copied into", required=True)
+_FROM = Param(
+    "from", "stream", "path of the stream that may be copied: /mapr/<cluster>/ships", required=True, called=False
 )
 _COPY_COMMANDS = (
     Command(
@@ -274,6 +283,15 @@ _COPY_COMMANDS = (
         goes_on="the copy to {dst} goes on, if the cluster was asked already; the same command waits for its end",
     ),
     Command(("copystream",), "status", "Show how far a copy is (ours).", _COPY),
+    Command(("copystream",), "allow", "Let a stream be copied into, once (ours).", (_INTO, _FROM), changes=True),
+    Command(
+        ("copystream",),
+        "list",
+        "List the copies that a stream allows and that have not begun (ours).",
+        (_INTO,),
+        columns=("from", "allowedat"),
+    ),
+    Command(("copystream",), "remove", "Allow a copy no more (ours).", (_INTO, _FROM), changes=True),
 )
 _CLUSTER_COMMANDS = (Command(("cluster",), "info", "Show the cluster: name, addresses, streams, links."),)
 _CLOCK_COMMANDS = (

@@ -33,6 +33,8 @@ class Param:
     required: bool = False
     default: str | None = None
     only: tuple[str, ...] | None = None
+    called: bool = True
+    """Of a stream: its cluster may have to be called, so the call brings its addresses."""
 
     def parse(self, value: object) -> Any:
         """The value as its kind: StreamPath, str, int or bool.

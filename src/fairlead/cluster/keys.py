@@ -6,6 +6,7 @@
     link/<id>                                  a link whose source is here
     upstream/<stream id>/<source>              a source that a replica stream accepts, by its global path
     upstream/<stream id>/<source>#<link id>    the same for one link alone, until its copy ends
+    allowed/<stream id>/<source>               a source that may copy into the stream once
 
 Ids are hex. Each value has the version of its kind as `v`.
 """
@@ -48,7 +49,8 @@ GONE: Final = KeyedById("gone")
 LISTENER: Final = KeyedById("listener")
 LINK: Final = KeyedById("link")
 UPSTREAM: Final = "upstream"
-KINDS: Final = frozenset({STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM})
+ALLOWED: Final = "allowed"
+KINDS: Final = frozenset({STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM, ALLOWED})
 
 
 def upstream_key(stream: bytes, source: StreamPath, once_link: bytes | None) -> str:
@@ -59,12 +61,29 @@ def upstream_key(stream: bytes, source: StreamPath, once_link: bytes | None) -> 
 
 def upstreams(entries: Entries, stream: bytes) -> list[tuple[str, Any]]:
     """Key and value of every source that a stream accepts, by path."""
-    mark = _upstreams_of(stream)
+    return _by_path(entries, _upstreams_of(stream))
+
+
+def allowed_key(stream: bytes, source: StreamPath) -> str:
+    """The key of a source that may copy into a stream once, by its global path."""
+    return f"{_allowed_of(stream)}{source}"
+
+
+def allowed(entries: Entries, stream: bytes) -> list[tuple[str, Any]]:
+    """Key and value of every source that may copy into a stream once, by path."""
+    return _by_path(entries, _allowed_of(stream))
+
+
+def _by_path(entries: Entries, mark: str) -> list[tuple[str, Any]]:
     return sorted((each for each in entries.items() if each[0].startswith(mark)), key=lambda each: each[0])
 
 
 def _upstreams_of(stream: bytes) -> str:
     return f"{UPSTREAM}/{stream.hex()}/"
+
+
+def _allowed_of(stream: bytes) -> str:
+    return f"{ALLOWED}/{stream.hex()}/"
 
 
 def check_versions(entries: Entries) -> None:

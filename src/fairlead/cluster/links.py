@@ -11,16 +11,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from fairlead.cluster.keys import LINK, upstream_key, upstreams
+from fairlead.cluster.keys import LINK, allowed, allowed_key, upstream_key, upstreams
 from fairlead.cluster.values import (
+    CopyPermission,
     LinkRecord,
     UpstreamRecord,
     link_from_json,
     link_json,
+    permission_from_json,
+    permission_json,
     upstream_from_json,
     upstream_json,
 )
-from fairlead.model.errors import AlreadyExists, InvalidValue, NotFound
+from fairlead.model.errors import AlreadyExists, InvalidValue, NotAgreed, NotFound
 from fairlead.model.limits import REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
@@ -150,9 +153,57 @@ class Links:
 
         await self._submit(request)
 
+    def copy_permissions(self, stream: bytes) -> list[CopyPermission]:
+        """Which sources may copy into a stream once, by path."""
+        return [permission_from_json(stream, entry) for _, entry in allowed(self._meta.state.entries, stream)]
+
+    async def allow_copy(self, permission: CopyPermission) -> None:
+        """Let a source copy into a stream once; a second permission for it replaces the first.
+
+        Raises:
+            InvalidValue: there are 64 already.
+        """
+        key = allowed_key(permission.stream, permission.path)
+
+        def request(draft: Draft) -> None:
+            others = [each for each in self.copy_permissions(permission.stream) if each.path != permission.path]
+            if len(others) >= UPSTREAMS_PER_STREAM_MAX:
+                raise InvalidValue(f"the stream allows {len(others)} copies, and no more are possible; remove one")
+            put_entry(draft, key, permission_json(permission))
+
+        await self._submit(request)
+
+    async def forbid_copy(self, stream: bytes, path: StreamPath) -> None:
+        """Take a permission back that was not used.
+
+        Raises:
+            NotFound: there is none.
+        """
+
+        def request(draft: Draft) -> None:
+            if not delete_entry(draft, allowed_key(stream, path)):
+                raise NotFound(f"no copy of {path} is allowed; `fairlead copystream list` shows those that are")
+
+        await self._submit(request)
+
+    async def begin_copy(self, upstream: UpstreamRecord) -> None:
+        """Accept the one link of a copy; its permission is used up by it, in the same commit.
+
+        Raises:
+            NotAgreed: nobody allowed it.
+        """
+
+        def request(draft: Draft) -> None:
+            if not delete_entry(draft, allowed_key(upstream.stream, upstream.path)):
+                raise NotAgreed(f"no copy of {upstream.path} is allowed")
+            put_entry(draft, _upstream_key(upstream), upstream_json(upstream))
+
+        await self._submit(request)
+
     async def forget_stream(self, stream: bytes) -> None:
-        """Remove the links and upstreams of a stream that is deleted."""
+        """Remove the links, upstreams and permissions of a stream that is deleted."""
         keys = [key for key, _ in upstreams(self._meta.state.entries, stream)]
+        keys += [key for key, _ in allowed(self._meta.state.entries, stream)]
         keys += [LINK.key(link.id) for link in self.of(stream)]
 
         def request(draft: Draft) -> None:

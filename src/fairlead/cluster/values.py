@@ -105,6 +105,18 @@ class UpstreamRecord:
     """For `copystream`: the link that is allowed, and no other."""
 
 
+@dataclass(frozen=True, slots=True)
+class CopyPermission:
+    """One source that may copy into a stream of this cluster, once."""
+
+    stream: bytes
+    """Id of the stream, here."""
+    path: Annotated[StreamPath, AsText(parse_stream_path)]
+    """Global path of the source."""
+    allowed_at: int
+    """Milliseconds since 1970."""
+
+
 def _in_range(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
         raise InvalidValue(f"{name} {value}: use a number from {low:,} to {high:,}")
@@ -118,6 +130,7 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 _SETTINGS: Final = JsonForm(StreamSettings)
 _LINK: Final = JsonForm(LinkRecord)
 _UPSTREAM: Final = JsonForm(UpstreamRecord)
+_PERMISSION: Final = JsonForm(CopyPermission)
 
 
 def stream_json(record: StreamRecord) -> dict[str, Any]:
@@ -148,6 +161,16 @@ def upstream_json(upstream: UpstreamRecord) -> dict[str, Any]:
 def upstream_from_json(stream: bytes, entry: Mapping[str, Any]) -> UpstreamRecord:
     """The inverse of `upstream_json`."""
     return _UPSTREAM.from_plain({**entry, "stream": stream.hex()})
+
+
+def permission_json(permission: CopyPermission) -> dict[str, Any]:
+    """The entry `allowed/<stream id>/<global path of the source>`."""
+    return _without("stream", _PERMISSION.to_plain(permission))
+
+
+def permission_from_json(stream: bytes, entry: Mapping[str, Any]) -> CopyPermission:
+    """The inverse of `permission_json`."""
+    return _PERMISSION.from_plain({**entry, "stream": stream.hex()})
 
 
 def _without(key: str, plain: Mapping[str, Any]) -> dict[str, Any]:

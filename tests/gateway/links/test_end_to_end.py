@@ -13,7 +13,16 @@ from tests.support.waiting import a_quiet_while, until
 
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import source_of
-from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, NotFound, NotImplementedYet, UnknownStream
+from fairlead.model.errors import (
+    AlreadyExists,
+    Damaged,
+    InvalidValue,
+    NotAgreed,
+    NotAllowed,
+    NotFound,
+    NotImplementedYet,
+    UnknownStream,
+)
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.rows import Kind
 from fairlead.wire.messages import RepairGrant
@@ -360,9 +369,55 @@ async def test_wrong_replicas_are_refused(sf: Site) -> None:
         await sf.links.pause(SHIPS, StreamPath("/other", "ny"))
 
 
+async def allow(ny: Site) -> None:
+    """Make the stream, and let it be copied into once."""
+    await ny.stream(SHIPS)
+    await ny.copies.allow(SHIPS, SOURCE)
+
+
+async def test_nobody_copies_into_a_stream_whose_owner_did_not_allow_it(sf: Site, ny: Site) -> None:
+    """A stranger wrote into it under the owner's name. What was allowed is used up by one copy, can be seen until then,
+    and can be taken back; another source may not use it. The message is the command that helps."""
+    await sf.write(SHIPS, "a", b"1")
+    await sf.stream("/other")
+    with pytest.raises(UnknownStream):
+        await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+    await allow(ny)
+    with pytest.raises(NotAgreed, match="run: fairlead copystream allow -path /mapr/ny/ships -from /mapr/sf/other"):
+        await sf.copies.begin("/other", REPLICA, ny.urls)
+    assert [each.path for each in ny.copies.allowed(SHIPS)] == [SOURCE]
+    async with Worker(sf):
+        await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+        await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
+    with pytest.raises(NotAgreed):
+        await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+    await ny.copies.allow(SHIPS, SOURCE)
+    await ny.copies.forbid(SHIPS, SOURCE)
+    with pytest.raises(NotAgreed):
+        await sf.copies.begin(SHIPS, REPLICA, ny.urls)
+    with pytest.raises(NotFound, match="copystream list"):
+        await ny.copies.forbid(SHIPS, SOURCE)
+    assert sf.cluster.links.all() == []
+    assert ny.cluster.links.upstreams(ny.cluster.stream(SHIPS).id) == []
+
+
+async def test_64_copies_may_be_allowed_at_a_time(ny: Site) -> None:
+    """They take no place of an upstream."""
+    await ny.stream(SHIPS)
+    for number in range(64):
+        await ny.copies.allow(SHIPS, StreamPath(f"/s{number}", "sf"))
+    await ny.copies.allow(SHIPS, StreamPath("/s0", "sf"))
+    with pytest.raises(InvalidValue, match="no more are possible"):
+        await ny.copies.allow(SHIPS, SOURCE)
+    await ny.links.add_upstream(SHIPS, SOURCE)
+    with pytest.raises(NotAllowed, match="into itself"):
+        await ny.copies.allow(SHIPS, StreamPath(SHIPS))
+
+
 async def test_copystream_copies_what_is_there_and_ends(sf: Site, ny: Site) -> None:
-    """The destination is made, grants it once, and no standing agreement is left on either side."""
+    """The destination allows it once, and no standing agreement is left on either side."""
     await sf.write(SHIPS, "a", b"1", b"2")
+    await allow(ny)
     async with Worker(sf):
         await sf.copies.begin(SHIPS, REPLICA, ny.urls)
         await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
@@ -370,6 +425,7 @@ async def test_copystream_copies_what_is_there_and_ends(sf: Site, ny: Site) -> N
     assert ny.end(SHIPS, "a") == 2
     replica = ny.cluster.stream(SHIPS)
     assert ny.cluster.links.upstreams(replica.id) == []
+    assert ny.copies.allowed(SHIPS) == []
     assert not replica.shards[0].state.all_positions()
     assert not replica.shards[0].state.all_notes()
     assert sf.cluster.links.all() == []
@@ -379,6 +435,7 @@ async def test_copystream_copies_what_is_there_and_ends(sf: Site, ny: Site) -> N
 async def test_the_end_of_a_copy_is_no_failure(sf: Site, ny: Site) -> None:
     """Taking back the permission ends the connection, and nobody is warned of it."""
     await sf.write(SHIPS, "a", b"1")
+    await allow(ny)
     with capture_logs() as logs:
         async with Worker(sf):
             await sf.copies.begin(SHIPS, REPLICA, ny.urls)
@@ -403,6 +460,7 @@ async def test_a_link_of_a_damaged_stream_says_so(sf: Site, ny: Site, monkeypatc
 
 async def test_an_empty_stream_is_copied_at_once(sf: Site, ny: Site) -> None:
     """There is nothing to wait for, not even a reader."""
+    await allow(ny)
     await sf.copies.begin(SHIPS, REPLICA, ny.urls)
     await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")
     assert ny.cluster.stream(SHIPS)
@@ -428,6 +486,7 @@ async def test_a_copy_beside_a_paused_link_sends_nothing_twice(sf: Site, ny: Sit
 async def test_a_copy_into_a_deleted_stream_fails(sf: Site, ny: Site) -> None:
     """The copy ends with the reason, and its link is gone."""
     await sf.write(SHIPS, "a", b"1")
+    await allow(ny)
     await sf.copies.begin(SHIPS, REPLICA, ny.urls)
     await until(lambda: state(sf).ready)
     await ny.cluster.delete_stream(SHIPS)

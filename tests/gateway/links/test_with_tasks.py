@@ -98,6 +98,8 @@ async def test_shards_need_not_be_as_many_on_both_sides(sf: Site, ny: Site) -> N
 async def test_a_copy_ends_by_itself(sf: Site, ny: Site) -> None:
     """Also where the last commits of the source have nothing to send."""
     await sf.write(SHIPS, "a", b"1", b"2")
+    await ny.stream(SHIPS)
+    await ny.copies.allow(SHIPS, SOURCE)
     async with task(sf):
         await sf.copies.begin(SHIPS, REPLICA, ny.urls)
         await until(lambda: sf.copies.status(SHIPS, REPLICA)["state"] == "done")

@@ -165,6 +165,7 @@ BAD = [
     ("stream/replica/list", {"path": "/nope"}, errors.UnknownStream, "/nope"),
     ("stream/upstream/list", {"path": "/nope"}, errors.UnknownStream, "/nope"),
     ("copystream/status", {"src": "/default", "dst": "/x"}, errors.NotFound, "no copy"),
+    ("copystream/list", {"path": "/nope"}, errors.UnknownStream, "/nope"),
 ]
 
 
@@ -204,6 +205,9 @@ BAD_CHANGES = [
     ("stream/upstream/remove", {"path": "/default", "upstream": "/u"}, errors.NotFound, "/u"),
     ("stream/upstream/add", {"path": "/default", "upstream": "/default"}, errors.NotAllowed, "itself"),
     ("copystream/start", {"src": "/default", "dst": "/default"}, errors.NotAllowed, "itself"),
+    ("copystream/allow", {"path": "/nope", "from": "/default"}, errors.UnknownStream, "/nope"),
+    ("copystream/allow", {"path": "/default", "from": "/default"}, errors.NotAllowed, "itself"),
+    ("copystream/remove", {"path": "/default", "from": "/r"}, errors.NotFound, "/r"),
 ]
 
 
@@ -293,17 +297,30 @@ async def test_an_unreachable_cluster_is_named(desk: Desk) -> None:
     [
         ("stream/replica/autosetup", {"path": "/ships", "replica": "/mapr/lisbon/ships"}),
         ("copystream/start", {"src": "/ships", "dst": "/mapr/lisbon/default"}),
-        ("copystream/start", {"src": "/ships", "dst": "/mapr/lisbon/new"}),
     ],
 )
 async def test_a_server_of_another_cluster_than_named_is_refused(command: str, params: dict[str, str]) -> None:
     """An address book that is out of date must not put a replica into the wrong cluster."""
     async with desks("sanfrancisco", "newyork") as (here, there):
         await here.post("stream/create", path="/ships")
+        await there.post("copystream/allow", **{"path": "/default", "from": "/mapr/sanfrancisco/ships"})
         with pytest.raises(errors.UnknownCluster, match="cluster newyork"):
             await here.post(command, **params, clusters={"lisbon": [there.url]})
         assert [stream.path for stream in there.cluster.streams()] == ["/default"]
         assert not there.cluster.links.upstreams(there.cluster.stream("/default").id)
+
+
+async def test_allowed_copies_are_listed_and_taken_back(desk: Desk) -> None:
+    """By global paths; a path without a cluster is of this one."""
+    await desk.post("stream/create", path="/r")
+    for source in ("/mapr/newyork/ships", "/default"):
+        await desk.post("copystream/allow", **{"path": "/r", "from": source})
+    rows = await desk.get("copystream/list", path="/r")
+    assert [row["from"] for row in rows] == ["/mapr/newyork/ships", "/mapr/sanfrancisco/default"]
+    await desk.post("copystream/remove", **{"path": "/r", "from": "/default"})
+    assert [row["from"] for row in await desk.get("copystream/list", path="/r")] == ["/mapr/newyork/ships"]
+    await desk.post("stream/delete", path="/r")
+    assert not [key for key in desk.cluster.meta.state.entries if key.startswith("allowed/")]
 
 
 async def test_autosetup_between_two_clusters_names_both_sides() -> None:

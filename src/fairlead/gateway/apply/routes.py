@@ -1,8 +1,8 @@
 """HTTP of the destination's gateway for links: contact, and the one-time grant of a copy.
 
     POST /gateway/link        LinkRequest → LinkAnswer       may this source send, and where does the replica stand?
-    POST /gateway/copy        LinkRequest → LinkAnswer       allow this one link (`copystream`), then as above
-    POST /gateway/copy/end    LinkRequest → {}               take that back
+    POST /gateway/copy        LinkRequest → LinkAnswer       use up the permission of a copy, then as above
+    POST /gateway/copy/end    LinkRequest → {}               the copy has ended
 
 An error is the envelope of the admin interface.
 """
@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from fastapi import APIRouter, Request, Response
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import UpstreamRecord
-from fairlead.gateway.apply.agreement import answer_contact, check_protocol, global_path
+from fairlead.gateway.apply.agreement import answer_contact, check_protocol, global_path, upstream_of
 from fairlead.model.envelope import error_envelope, http_status
-from fairlead.model.errors import FairleadError, NotAllowed, NotFound
+from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, NotFound
 from fairlead.streamlog.applying.frame import forget_link
 from fairlead.wire.messages import LinkAnswer, LinkRequest, body_from_json, to_json
 
@@ -35,8 +37,8 @@ async def link(request: Request) -> Response:
 
 @router.post("/gateway/copy", include_in_schema=False)
 async def copy(request: Request) -> Response:
-    """Allow one link to copy into a stream, once."""
-    return await _answer(request, allow_copy)
+    """Begin the one copy that the stream's owner allowed."""
+    return await _answer(request, begin_copy)
 
 
 @router.post("/gateway/copy/end", include_in_schema=False)
@@ -45,20 +47,35 @@ async def copy_end(request: Request) -> Response:
     return await _answer(request, end_copy)
 
 
-async def allow_copy(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
-    """Record that this link may write into the stream; asking again changes nothing.
+async def begin_copy(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
+    """Let this link write into the stream if a copy of its source was allowed there (`copystream allow`), or if the
+    source is an upstream anyway; asking again changes nothing.
 
     Raises:
         UnknownStream, NotAllowed: the stream cannot be copied into itself.
+        NotAgreed: nobody allowed it.
     """
     check_protocol(request.protocol)
     stream = cluster.stream(request.path)
     if request.source.stream == stream.id:
         raise NotAllowed(f"{cluster.global_path(stream.path)} cannot be copied into itself")
     if _copy_of(cluster, request) is None:
-        upstream = UpstreamRecord(stream.id, global_path(request.source), request.source.stream, request.link)
-        await cluster.links.add_upstream(upstream)
+        await _accept(cluster, stream, request)
     return await answer_contact(cluster, request)
+
+
+async def _accept(cluster: Cluster, stream: Stream, request: LinkRequest) -> None:
+    path = global_path(request.source)
+    copy = UpstreamRecord(stream.id, path, request.source.stream, request.link)
+    with suppress(NotAgreed):
+        upstream_of(cluster, stream, request.source, request.link)
+        await cluster.links.add_upstream(copy)
+        return
+    try:
+        await cluster.links.begin_copy(copy)
+    except NotAgreed:
+        replica = cluster.global_path(stream.path)
+        raise NotAgreed(f"run: fairlead copystream allow -path {replica} -from {path}") from None
 
 
 async def end_copy(cluster: Cluster, request: LinkRequest) -> None:

@@ -10,21 +10,18 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-import httpx
-
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.cluster.values import LinkRecord
+from fairlead.cluster.values import CopyPermission, LinkRecord
 from fairlead.gateway.links.ailments import Ailments
 from fairlead.gateway.links.copies import CopyNumbers, EndedCopies, numbers_of
 from fairlead.gateway.links.naming import Naming
-from fairlead.gateway.links.replica_cluster import copied_settings, streams_of
 from fairlead.gateway.links.running.backlog import backlog
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import urls_of, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, percentage
-from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownCluster, UnknownStream
+from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownCluster
 from fairlead.model.names import StreamPath
 from fairlead.wire.messages import LinkRequest, StreamPlace
 
@@ -35,7 +32,6 @@ class CopyCommands:
     def __init__(
         self,
         cluster: Cluster,
-        http: httpx.AsyncClient,
         naming: Naming,
         links: RunningLinks,
         ended: EndedCopies,
@@ -43,7 +39,6 @@ class CopyCommands:
         new_gateways: Callable[[], Gateways],
     ) -> None:
         self._cluster = cluster
-        self._http = http
         self._naming = naming
         self._links = links
         self._ended = ended
@@ -52,10 +47,11 @@ class CopyCommands:
         self._beginning: set[tuple[bytes, StreamPath]] = set()
 
     async def begin(self, src: str, dst: StreamPath, urls: Sequence[str] = ()) -> LinkRecord:
-        """Begin to copy a stream as it now is; the destination is made with its settings if it is not there.
+        """Begin to copy a stream as it now is, into a stream whose owner allowed that.
 
         Raises:
-            UnknownStream, NotAllowed: into itself, AlreadyExists: the same copy is under way, Unreachable.
+            UnknownStream, NotAllowed: into itself, NotAgreed: the copy was not allowed there,
+            AlreadyExists: the same copy is under way, Unreachable.
         """
         stream, target = self._cluster.stream(src), self._naming.global_path(dst)
         if self._naming.is_here(target) and target.path == src:
@@ -67,7 +63,7 @@ class CopyCommands:
             raise AlreadyExists(f"a copy of {src} to {target} is under way")
         self._beginning.add(pair)
         try:
-            take_back = await self._allow_copy(record, stream, target, urls)
+            take_back = await self._use_permission(record, stream, target)
             self._ended.forget(stream.path, target)
             return await self._add(record, take_back)
         finally:
@@ -81,26 +77,41 @@ class CopyCommands:
                 await take_back()
             raise
 
-    async def _allow_copy(
-        self, record: LinkRecord, stream: Stream, target: StreamPath, urls: Sequence[str]
+    async def _use_permission(
+        self, record: LinkRecord, stream: Stream, target: StreamPath
     ) -> Callable[[], Awaitable[None]]:
-        """Get the permission of the destination, which is made if it is not there; answers what gives it back."""
+        """Use up the permission at the destination; answers what ends the copy there."""
         source = StreamPlace(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
         request = LinkRequest(self._id_there(record), source, target.path, once=True)
         gateways = self._new_gateways()
         addresses = urls_of(self._cluster, record)
-        try:
-            answer = await gateways.ask(addresses, request, "/gateway/copy")
-        except UnknownStream:
-            there = streams_of(self._cluster, target, urls, self._http)
-            await there.create(target.path, copied_settings(stream.settings))
-            answer = await gateways.ask(addresses, request, "/gateway/copy")
+        answer = await gateways.ask(addresses, request, "/gateway/copy")
         if answer.cluster != target.cluster:
             await gateways.tell(addresses, request, "/gateway/copy/end")
             raise UnknownCluster(f"{target}: the server at {', '.join(addresses)} is of cluster {answer.cluster}")
         # The positions of a standing link, which it would move, stay.
         back = replace(request, once=request.link == wire_id(record))
         return partial(gateways.tell, addresses, back, "/gateway/copy/end")
+
+    async def allow(self, path: str, source: StreamPath) -> None:
+        """Let a source copy into a stream of this cluster, once.
+
+        Raises:
+            UnknownStream, NotAllowed: into itself, InvalidValue: too many are allowed.
+        """
+        stream, wanted = self._cluster.stream(path), self._naming.global_path(source)
+        if self._naming.is_here(wanted) and wanted.path == path:
+            raise NotAllowed(f"{wanted} cannot be copied into itself")
+        permission = CopyPermission(stream.id, wanted, self._cluster.clock.wall_ms())
+        await self._cluster.links.allow_copy(permission)
+
+    def allowed(self, path: str) -> Sequence[CopyPermission]:
+        """Which sources may copy into a stream, and have not begun. Raises: UnknownStream."""
+        return self._cluster.links.copy_permissions(self._cluster.stream(path).id)
+
+    async def forbid(self, path: str, source: StreamPath) -> None:
+        """Take a permission back that was not used. Raises: UnknownStream, NotFound."""
+        await self._cluster.links.forbid_copy(self._cluster.stream(path).id, self._naming.global_path(source))
 
     def _id_there(self, copy: LinkRecord) -> bytes:
         """A copy beside a standing link moves that link's positions."""

@@ -69,7 +69,7 @@ class LinkManager:
         self.commands = LinkCommands(
             cluster, http, naming, self.running, self.table, self.runner, self.replicator, ailments
         )
-        self.copies = CopyCommands(cluster, http, naming, self.running, ended, ailments, new_gateways)
+        self.copies = CopyCommands(cluster, naming, self.running, ended, ailments, new_gateways)
 
     def start(self) -> None:
         """Run the links there are, and follow changes of their records."""

@@ -16,4 +16,25 @@ async def status(context: RestContext, given: Given) -> Rows:
     return [context.copies.status(context.local(given["src"]), given["dst"]).row()]
 
 
-HANDLERS: dict[str, Handler] = {"/rest/copystream/start": start, "/rest/copystream/status": status}
+async def allow(context: RestContext, given: Given) -> Rows:
+    await context.copies.allow(context.local(given["path"]), given["from"])
+    return []
+
+
+async def list_allowed(context: RestContext, given: Given) -> Rows:
+    found = context.copies.allowed(context.local(given["path"]))
+    return [{"from": str(each.path), "allowedat": each.allowed_at} for each in found]
+
+
+async def remove(context: RestContext, given: Given) -> Rows:
+    await context.copies.forbid(context.local(given["path"]), given["from"])
+    return []
+
+
+HANDLERS: dict[str, Handler] = {
+    "/rest/copystream/start": start,
+    "/rest/copystream/status": status,
+    "/rest/copystream/allow": allow,
+    "/rest/copystream/list": list_allowed,
+    "/rest/copystream/remove": remove,
+}
