@@ -161,6 +161,14 @@ def test_a_port_that_is_taken_is_refused_before_anything_is_made(tmp_path: Path)
         assert f"Kafka listener {address}: the port is in use" in said
 
 
+def test_with_json_logs_the_error_is_json_too(tmp_path: Path) -> None:
+    """A program that reads the log need not understand anything else."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = refused([*server("lisbon", tmp_path / "a", "--kafka", "127.0.0.1:0", "--http", address), "--json-logs"])
+    assert json.loads(said)["event"].startswith(f"HTTP listener {address}: the port is in use")
+
+
 @pytest.mark.parametrize("option", ["--kafka", "--http"])
 def test_an_address_that_others_reach_needs_insecure(tmp_path: Path, option: str) -> None:
     """There are no users yet."""

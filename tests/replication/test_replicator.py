@@ -168,6 +168,49 @@ async def test_java_that_is_missing_is_one_line(tmp_path: Path) -> None:
     assert "no java found" in heard[-1].error
 
 
+def fake_spark(folder: Path, script: str) -> dict[str, str]:
+    """Variables by which a replicator finds a Java that says its version, and this instead of `spark-submit`."""
+    for file, text in (("java", "echo 'openjdk version \"17.0.1\"' >&2"), ("spark/bin/spark-submit", script)):
+        program = folder / file
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    (folder / "tmp").mkdir()
+    return {
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "JAVA_HOME": "",
+        "SPARK_HOME": str(folder / "spark"),
+        "TMPDIR": str(folder / "tmp"),
+    }
+
+
+async def test_ended_while_spark_starts_it_leaves_nothing(tmp_path: Path) -> None:
+    """No temporary folder, no process; at once, however long the start would take."""
+    begun = tmp_path / "begun"
+    variables = fake_spark(tmp_path, f"echo $$ > {begun}.new; mv {begun}.new {begun}; exec sleep 1000")
+    async with idle_server(links=1) as (url, _):
+        process = start(replicator(url), **variables)
+        await until(begun.exists)
+        process.send_signal(signal.SIGTERM)
+        code, errors = await ended(process)
+    assert code == 0
+    assert "Traceback" not in errors
+    assert list((tmp_path / "tmp").iterdir()) == []
+    await until(lambda: not command_of(int(begun.read_text())))
+
+
+async def test_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
+    """The exit code is 1, and what the JVM said is in the log."""
+    variables = fake_spark(tmp_path, "echo 'Could not reserve enough space' >&2; exit 1")
+    async with idle_server(links=1) as (url, _):
+        code, errors = await ended(start(replicator(url), **variables))
+    assert code == 1
+    assert "Spark wrote line='Could not reserve enough space'" in errors
+    assert errors.splitlines()[-1].startswith("fairlead replicator: Spark did not start: ")
+    assert "Traceback" not in errors
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 async def test_a_replicator_ends_with_the_process_that_started_it() -> None:
     """`kill -9` of the parent is enough."""
     script = "import subprocess, sys, time; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); time.sleep(60)"

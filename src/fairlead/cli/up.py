@@ -6,21 +6,24 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
+import structlog
 import typer
 
 from fairlead.cli.calls import address_book, chosen_cluster
 from fairlead.client.address_book import KnownCluster
 from fairlead.client.admin import check_url
 from fairlead.model.addresses import parse_address
-from fairlead.model.errors import BadRequest, InvalidValue
+from fairlead.model.errors import BadRequest, FairleadError, InvalidValue
 from fairlead.model.settings import Settings, changed, load
+from fairlead.process.environment import variables_set
 from fairlead.process.interrupts import ending_at_once
+from fairlead.process.logs import configure_logs, log_variables
 
 if TYPE_CHECKING:
     from fairlead.server.assembly import Companion, Server, ServerOptions
@@ -38,6 +41,10 @@ ReadyFile = Annotated[
     Path | None, typer.Option("--ready-file", help="write name, addresses and pid here, as JSON, once it answers")
 ]
 
+JsonLogs = Annotated[bool, typer.Option("--json-logs", help="write log lines as JSON, one object a line")]
+
+log = structlog.get_logger("fairlead.cli")
+
 
 def up(
     name: ClusterNameOption,
@@ -48,9 +55,10 @@ def up(
     insecure: Insecure = False,
     settings: SettingsFile = None,
     ready_file: ReadyFile = None,
+    json_logs: JsonLogs = False,
 ) -> None:
     """Run a cluster here: server and replicator; enter it in the address book."""
-    given = _Given(name, data, kafka, http, advertise, insecure, settings, ready_file)
+    given = _Given(name, data, kafka, http, advertise, insecure, settings, ready_file, json_logs)
     given.run(replicate=True)
 
 
@@ -63,9 +71,10 @@ def server(
     insecure: Insecure = False,
     settings: SettingsFile = None,
     ready_file: ReadyFile = None,
+    json_logs: JsonLogs = False,
 ) -> None:
     """Run only the server of a cluster; the replicator runs somewhere else, or not at all."""
-    given = _Given(name, data, kafka, http, advertise, insecure, settings, ready_file)
+    given = _Given(name, data, kafka, http, advertise, insecure, settings, ready_file, json_logs)
     given.run(replicate=False)
 
 
@@ -76,12 +85,14 @@ def replicator(
     secret_file: Annotated[Path | None, typer.Option("--secret-file", help="the secret, if it lies elsewhere")] = None,
     once: Annotated[bool, typer.Option("--once", help="carry what is there now, then end")] = False,
     settings: SettingsFile = None,
+    json_logs: JsonLogs = False,
 ) -> None:
     """Run only the replicator of a cluster: the Spark application that moves records along its links."""
     if (data is None) == (secret_file is None):
         raise InvalidValue("say where the server's secret is: --data DIR (its data directory) or --secret-file FILE")
     address = check_url(url) if url is not None else chosen_cluster(cluster).http[0]
-    load(settings, os.environ)
+    chosen = _chosen(settings, json_logs)
+    os.environ.update(log_variables(chosen.log_level, chosen.log_format))
     secret = ["--data", str(data)] if data is not None else ["--secret-file", str(secret_file)]
     os.execv(sys.executable, _replicator_command(address, settings, *secret, *(["--once"] if once else [])))
 
@@ -96,19 +107,23 @@ class _Given:
     insecure: bool
     settings: Path | None
     ready_file: Path | None
+    json_logs: bool
 
     def run(self, *, replicate: bool) -> None:
         with ending_at_once():
             import uvloop
 
-            from fairlead.process.logs import configure_logs
             from fairlead.server.assembly import serve
 
         options = self._options()
-        configure_logs(options.settings.log_level)
-        companion = self._companion(replicate)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(options, companion))
+        how = options.settings.log_level, options.settings.log_format
+        configure_logs(*how)
+        with (
+            variables_set(log_variables(*how)),
+            _errors_in_the_log(options.settings),
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            runner.run(serve(options, self._companion(replicate, options.settings)))
 
     def _options(self) -> ServerOptions:
         from fairlead.server.assembly import ServerOptions
@@ -120,31 +135,51 @@ class _Given:
 
     def _settings(self) -> Settings:
         given = {"kafka_address": self.kafka, "http_address": self.http}
-        return changed(load(self.settings, os.environ), {key: value for key, value in given.items() if value})
+        chosen = _chosen(self.settings, self.json_logs)
+        return changed(chosen, {key: value for key, value in given.items() if value})
 
-    def _companion(self, replicate: bool) -> Companion:
+    def _companion(self, replicate: bool, settings: Settings) -> Companion:
         @asynccontextmanager
         async def companion(server: Server) -> AsyncIterator[None]:
             if not replicate:
-                self._announce(server, f"server of cluster {self.name}, without a replicator")
+                self._announce(server, f"server of cluster {self.name}, without a replicator", settings)
                 yield
                 return
             address_book().put(KnownCluster(self.name, tuple(server.cluster.urls), (server.kafka,)))
             async with _replicating(server, self.data, self.settings):
-                self._announce(server, f"cluster {self.name} is up")
-                print(_FIRST_STEPS, flush=True)
+                self._announce(server, f"cluster {self.name} is up", settings, _FIRST_STEPS)
                 yield
 
         return companion
 
-    def _announce(self, server: Server, what: str) -> None:
-        """Say that it answers: for people on standard output, for programs in the ready file."""
-        print(f"{what}\n  Kafka  {server.kafka}\n  HTTP   {server.http}\n  data   {self.data}", flush=True)
+    def _announce(self, server: Server, what: str, settings: Settings, more: str = "") -> None:
+        """Say that it answers: for people on standard output, for programs in the ready file and in a log of JSON."""
+        if settings.log_format == "json":
+            log.info(what, kafka=server.kafka, http=server.http, data=str(self.data))
+        else:
+            print(f"{what}\n  Kafka  {server.kafka}\n  HTTP   {server.http}\n  data   {self.data}{more}", flush=True)
         if self.ready_file is not None:
             _write_ready(
                 self.ready_file,
                 {"name": self.name, "kafka": server.kafka, "http": server.http, "pid": os.getpid()},
             )
+
+
+def _chosen(file: Path | None, json_logs: bool) -> Settings:
+    """The settings of file and variables, with what an option says of logs."""
+    return changed(load(file, os.environ), {"log_format": "json"} if json_logs else {})
+
+
+@contextmanager
+def _errors_in_the_log(settings: Settings) -> Iterator[None]:
+    """Where log lines are JSON, the error that ends the process is one of them."""
+    try:
+        yield
+    except FairleadError as error:
+        if settings.log_format != "json":
+            raise
+        log.error(str(error))
+        raise typer.Exit(1) from None
 
 
 def _write_ready(file: Path, ready: Mapping[str, object]) -> None:
@@ -158,6 +193,7 @@ def _write_ready(file: Path, ready: Mapping[str, object]) -> None:
 
 
 _FIRST_STEPS = """
+
 Try, in another terminal:
   echo hello | fairlead produce first
   fairlead consume first --from-beginning
@@ -227,7 +263,7 @@ async def keep_replicating(
         life.ended(f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}")
         if code < 0 or loop.time() - began > RESTART_MAX_SECONDS:
             wait = RESTART_FIRST_SECONDS
-        print(f"fairlead: the replicator ended (exit code {code}); started again in {wait:g} s", file=sys.stderr)
+        log.warning(f"the replicator ended (exit code {code}); started again in {wait:g} s")
         await asyncio.sleep(wait)
         wait = min(2 * wait, RESTART_MAX_SECONDS)
 

@@ -22,6 +22,7 @@ OTHER_VARIABLES = frozenset({"FAIRLEAD_CLUSTERS", "FAIRLEAD_CLUSTER", "FAIRLEAD_
 
 MB = 1_000_000
 LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("text", "json")
 
 Value = int | float | str
 
@@ -37,6 +38,7 @@ class Settings:
     kafka_address: str = _setting("127.0.0.1:9092", "where the Kafka listener listens, HOST:PORT (port 0: any)")
     http_address: str = _setting("127.0.0.1:7660", "where the HTTP listener listens, HOST:PORT (port 0: any)")
     log_level: str = _setting("info", "debug, info, warning or error", choices=LOG_LEVELS)
+    log_format: str = _setting("text", "text, or json: one object a line (`--json-logs`)", choices=LOG_FORMATS)
 
     max_connections: int = _setting(10_000, "Kafka connections at one time", 1, 1_000_000)
     max_connections_per_ip: int = _setting(0, "of one address (0: three quarters of `max_connections`)", 0, 1_000_000)

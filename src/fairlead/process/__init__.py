@@ -1,1 +1,1 @@
-"""What a process of Fairlead asks of its machine: log lines, memory, open files, and to end with its parent."""
+"""What a process of Fairlead asks of its machine: log lines, Ctrl-C, memory, open files, children, its parent's end."""

@@ -1,30 +1,102 @@
-"""Log lines of Fairlead's processes: one line an event, to standard error, by structlog."""
+"""Log lines of Fairlead's processes: one form for all that comes on standard error, by structlog.
+
+Ours and those of libraries (logging) go the same way. A process that starts others tells them level and form by
+variables (`log_variables`); one that reads what another writes hands on its lines (`relay`).
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from collections.abc import Mapping
+from typing import Any, Final
 
 import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+LEVEL: Final = "FAIRLEAD_LOG_LEVEL"
+FORM: Final = "FAIRLEAD_LOG_FORMAT"
 
 
-def configure_logs(level: str) -> None:
-    """Write events of `level` (debug, info, warning, error) and above to standard error, also those of libraries."""
-    number = logging.getLevelNamesMapping()[level.upper()]
-    coloured = sys.stderr.isatty()
+def configure_logs(level: str, form: str = "text") -> None:
+    """Write events of `level` (debug, info, warning, error) and above to standard error, also those of libraries.
+
+    `form` is text, or json: one object a line.
+    """
+    number = _number(level)
+    common: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    last = _last(form)
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.StackInfoRenderer(),
-            structlog.dev.ConsoleRenderer(
-                colors=coloured, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
-            ),
-        ],
+        processors=[*common, *last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
-    logging.basicConfig(
-        stream=sys.stderr, level=max(number, logging.WARNING), format="%(levelname)s %(name)s %(message)s"
+    libraries = [structlog.stdlib.add_logger_name, *([] if number <= logging.DEBUG else [_in_one_line])]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*common, *libraries],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
     )
+    logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING))
+
+
+def log_variables(level: str, form: str) -> dict[str, str]:
+    """What tells a process that is started how to write."""
+    return {LEVEL: level, FORM: form}
+
+
+def configure_logs_as_told(variables: Mapping[str, str]) -> None:
+    """For a process that reads no settings: as the one that started it said."""
+    configure_logs(variables.get(LEVEL) or "info", variables.get(FORM) or "text")
+
+
+def relay(line: str) -> bool:
+    """Write an event that another process wrote as JSON in this process's form; False if the line is none."""
+    try:
+        event = json.loads(line)
+        text, level = event.pop("event"), event.pop("level")
+    except (ValueError, LookupError, AttributeError, TypeError):
+        return False
+    event.pop("timestamp", None)
+    if "error" in event:
+        event["error"] = _line(event["error"])
+    fields = {str(name): value for name, value in event.items() if value != ""}
+    structlog.get_logger().log(_number(str(level)), _line(text), **fields)
+    return True
+
+
+def _line(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def _number(level: str) -> int:
+    """Of a level's name, also of one that Java has and Python has not."""
+    return logging.getLevelNamesMapping().get(level.upper(), logging.DEBUG)
+
+
+def _last(form: str) -> list[Processor]:
+    if form == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=repr)]
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+        )
+    ]
+
+
+def _in_one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """A library's error without the way to it; that of our own errors is shown, since they are bugs."""
+    error: Any = event.pop("exc_info", None)
+    if isinstance(error, tuple):
+        error = error[1]
+    if isinstance(error, BaseException):
+        event["error"] = f"{type(error).__name__}: {_line(error)}".removesuffix(": ")
+    return event

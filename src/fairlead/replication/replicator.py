@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +28,7 @@ from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, Unreachable
 from fairlead.model.settings import Settings, load
 from fairlead.process import control_secret
+from fairlead.process.children import kill_children
 from fairlead.process.logs import configure_logs
 from fairlead.process.parent import end_with_parent
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
@@ -47,6 +48,8 @@ IDLE_SECONDS = 60.0
 RESTART_SECONDS_MIN = 1.0
 RESTART_SECONDS_MAX = 30.0
 """The longest pause before a query is started again; a query that ran longer than this counts as one that worked."""
+_LOOK_SECONDS = 0.1
+"""Between two looks whether the start of Spark has ended after its JVM was killed."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = structlog.get_logger("fairlead.replication")
@@ -60,6 +63,7 @@ class ReplicatorOptions:
 
     link: LinkOptions
     memory_mb: int
+    log_level: str = "info"
     idle_seconds: float = IDLE_SECONDS
 
 
@@ -177,6 +181,7 @@ class Replicator:
                 reason = await spark.rounds()
             finally:
                 well.cancel()
+            reason = reason if spark.alive else "Spark's Java process ended"
             if clock() - began > RESTART_SECONDS_MAX:
                 pause = RESTART_SECONDS_MIN
             self._report.failed(reason)
@@ -196,19 +201,28 @@ class SparkProcess:
         self._queries = 0
         # Spark finds our source by the session of the calling thread, so one thread makes the session and uses it.
         self._thread = ThreadPoolExecutor(1, "spark")
+        self._starting: Future[SparkSession] | None = None
         self._session: SparkSession | None = None
 
     async def start(self) -> None:
-        """Start the JVM; takes some seconds."""
+        """Start the JVM; takes some seconds.
+
+        Raises:
+            ReplicationFailed: it did not start.
+        """
         clock = asyncio.get_running_loop().time
         began = clock()
-        self._session = await self._in_thread(self._start)
+        self._starting = self._thread.submit(self._start)
+        try:
+            self._session = await asyncio.shield(asyncio.wrap_future(self._starting))
+        except Exception as error:
+            raise ReplicationFailed(f"Spark did not start: {first_line(error)}") from error
         log.info("Spark started", seconds=round(clock() - began, 1))
 
     def _start(self) -> SparkSession:
         from fairlead.replication.spark import session as spark
 
-        settings = SparkSettings(self._options.memory_mb, sys.executable)
+        settings = SparkSettings(self._options.memory_mb, sys.executable, self._options.log_level)
         return spark.start_session(self._options.link.workers, settings, self._folder, self._environment)
 
     @property
@@ -252,7 +266,13 @@ class SparkProcess:
             raise ReplicationFailed(f"not all was carried: {first_line(error)}") from error
 
     async def stop(self) -> None:
-        """End the JVM and remove the folder."""
+        """End the JVM, also one that is just being started, and remove the folder."""
+        while self._session is None and self._starting is not None:
+            if self._starting.done():
+                self._session = None if self._starting.exception() else self._starting.result()
+                break
+            kill_children()
+            await asyncio.sleep(_LOOK_SECONDS)
         if self._session is not None:
             from fairlead.replication.spark import session as spark
 
@@ -316,7 +336,7 @@ def options_from(server: str, settings: Settings, secret_file: str = "") -> Repl
         window_bytes=settings.window_bytes,
         position_bytes=settings.position_bytes,
     )
-    return ReplicatorOptions(link, settings.spark_memory_mb)
+    return ReplicatorOptions(link, settings.spark_memory_mb, settings.log_level)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -336,15 +356,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.with_parent:
         end_with_parent()
+    settings: Settings | None = None
     try:
         settings = load(chosen.settings, os.environ)
-        configure_logs(settings.log_level)
+        configure_logs(settings.log_level, settings.log_format)
         secret_file = chosen.secret_file or chosen.data / control_secret.FILE
         options = options_from(chosen.server, settings, str(secret_file.absolute()))
         program = run_once(options, os.environ) if chosen.once else Replicator(options, os.environ).run()
         told = asyncio.run(_until_told(program))
     except FairleadError as error:
-        print(f"fairlead replicator: {error}", file=sys.stderr)
+        if settings is not None and settings.log_format == "json":
+            log.error(str(error))
+        else:
+            print(f"fairlead replicator: {error}", file=sys.stderr)
         return 1
     # Who is told to end has done its task; `--once` has not, as its caller must know.
     return 128 + told if told is not None and chosen.once else 0

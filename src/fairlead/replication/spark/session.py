@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyspark
 import structlog
+from pyspark.conf import SparkConf
 from pyspark.core.context import SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from fairlead.process.environment import variables_set
 from fairlead.replication.spark.format import FORMAT, LinkDataSource
 from fairlead.replication.spark.options import LinkOptions
+from fairlead.replication.spark.output import SparkOutput
 from fairlead.replication.spark.settings import LOG4J, SparkSettings, spark_configuration, spark_environment
 
 _JVM_END_SECONDS = 3.0
@@ -27,14 +29,26 @@ log = structlog.get_logger("fairlead.replication")
 def start_session(workers: int, settings: SparkSettings, folder: Path, environment: Mapping[str, str]) -> SparkSession:
     """Start the JVM and the session. Blocks for some seconds."""
     (folder / "log4j2.properties").write_text(LOG4J)
-    builder = SparkSession.builder
-    for name, value in spark_configuration(workers, settings, folder).items():
-        builder = builder.config(name, value)
+    configuration = SparkConf(loadDefaults=False).setAll(list(spark_configuration(workers, settings, folder).items()))
     home = environment.get("SPARK_HOME") or str(home_of_jars(folder))
-    with _variables({**environment, **spark_environment(settings), "SPARK_HOME": home}):
-        session = builder.getOrCreate()
+    with variables_set({**environment, **spark_environment(settings), "SPARK_HOME": home}):
+        _start_jvm(configuration)
+        session = SparkSession.builder.config(conf=configuration).getOrCreate()
+    # It says with a traceback that the JVM has died, which is known by other ways.
+    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     session.dataSource.register(LinkDataSource)
     return session
+
+
+def _start_jvm(configuration: SparkConf) -> None:
+    """Start the JVM as a new context would, but with its output in our log."""
+    output = SparkOutput()
+    try:
+        gateway = launch_gateway(configuration, output.streams())  # type: ignore[no-untyped-call]
+    finally:
+        output.close()
+    SparkContext._gateway = gateway
+    SparkContext._jvm = gateway.jvm
 
 
 def home_of_jars(folder: Path) -> Path:
@@ -51,21 +65,6 @@ def home_of_jars(folder: Path) -> Path:
         if (installed / part).exists():
             (home / part).symlink_to(installed / part)
     return home
-
-
-@contextmanager
-def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables for what is started meanwhile, the JVM."""
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def start_rounds(session: SparkSession, options: LinkOptions, checkpoint: Path) -> StreamingQuery:
@@ -90,19 +89,29 @@ def stop_session(session: SparkSession) -> None:
     gateway: Any = session.sparkContext._gateway
     jvm: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     try:
-        for query in session.streams.active:
-            query.stop()
-        session.stop()
+        if jvm is not None and jvm.poll() is None:
+            for query in session.streams.active:
+                query.stop()
+            session.stop()
+        else:
+            session.sparkContext._accumulatorServer.shutdown()
     except Exception as error:
         log.warning("Spark did not stop by itself", error=str(error).splitlines()[:1])
     finally:
+        forget_session()
         _end_jvm(gateway, jvm)
 
 
-def _end_jvm(gateway: Any, jvm: subprocess.Popen[bytes] | None) -> None:
-    """Spark's JVM ends when its stdin does; a new session starts a new one."""
+def forget_session() -> None:
+    """The next session starts a JVM of its own, also where this one's died before it could be stopped."""
     SparkContext._gateway = None
     SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
+def _end_jvm(gateway: Any, jvm: subprocess.Popen[bytes] | None) -> None:
+    """Spark's JVM ends when its stdin does."""
     try:
         gateway.shutdown()
     except Exception as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.process.logs import log_variables
 from fairlead.replication.carried.buffer import SPARK_BUFFER_BYTES
 
 TASK_FAILURES_MAX = 4
@@ -31,7 +32,10 @@ appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = spark %p %c{1}: %m%n%ex{short}
+appender.stderr.layout.pattern = {"level":"%p","logger":"spark.%c{1}","event":"%enc{%m}{JSON}",\
+"error":"%enc{%ex{short}}{JSON}"}%n
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
 logger.killed.name = org.apache.spark.util.Utils
 logger.killed.level = off
 logger.aborted.name = org.apache.spark.sql.execution.datasources.v2
@@ -39,8 +43,9 @@ logger.aborted.level = off
 logger.strangers.name = org.apache.spark.network.server.TransportRequestHandler
 logger.strangers.level = off
 """
-"""Spark logs errors of several classes for every round that is stopped; we log a query that dies, with its reason. Of a
-stranger who speaks to its ports it logs a stack trace for each message, so that anybody could fill the log."""
+"""Spark's log as our JSON. It has errors of several classes for every round that is stopped; we log a query that dies,
+with its reason. Without a level of its own (`shell`) Spark says which one it takes for its shell. Of a stranger who
+speaks to its ports it logs a stack trace for each message, so that anybody could fill the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class SparkSettings:
     memory_mb: int = 512
     python: str = ""
     """Interpreter of the workers; empty: the one of this process."""
+    log_level: str = "info"
 
 
 def spark_environment(settings: SparkSettings) -> dict[str, str]:
@@ -60,6 +66,7 @@ def spark_environment(settings: SparkSettings) -> dict[str, str]:
         # Spark would ask this interpreter which data sources are installed, and keep two processes for that. Ours is
         # registered by the session, and Spark does not ask if this names nothing. No process runs with it.
         "PYSPARK_DRIVER_PYTHON": "none",
+        **log_variables(settings.log_level, "json"),
         # Saves the memory of threads that would do nothing here.
         "OPENBLAS_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "2",
@@ -84,7 +91,9 @@ def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> 
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": f"{settings.memory_mb}m",
-        "spark.driver.extraJavaOptions": f"{_FRUGAL} -Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}",
+        "spark.driver.extraJavaOptions": " ".join(
+            (_FRUGAL, f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder}")
+        ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(folder / "local"),

@@ -16,6 +16,7 @@ from typing import Final
 
 from fairlead.model.clock import SystemRandomness
 from fairlead.model.errors import Closed, FairleadError, StorageUnavailable
+from fairlead.process.logs import configure_logs_as_told
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import ANSWER, JOB, MergeFailure, MergeJob, MergeResult
@@ -125,6 +126,7 @@ def _answer(root: str, line: bytes) -> MergeResult | MergeFailure:
 def main() -> None:
     """Answer jobs until stdin closes."""
     os.nice(NICENESS)
+    configure_logs_as_told(os.environ)
     output = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints cannot break the pipe
     with os.fdopen(output, "wb") as pipe:

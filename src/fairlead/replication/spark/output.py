@@ -1,0 +1,57 @@
+"""What Spark's JVM and its Python processes write, as lines of our log.
+
+They all write to one pipe. Spark's own log (`LOG4J` in the settings) and ours in the Python processes come as JSON and
+are handed on; of anything else a line that stands at the margin is a warning, what is indented below it is for `debug`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Final
+
+import structlog
+
+from fairlead.process.logs import relay
+
+_CHATTER: Final = (
+    "WARNING: Using incubator modules:",  # the JVM says so of any module that Spark's launcher names
+    "Traceback (most recent call last):",
+    "Caused by:",
+    "----------",
+)
+"""How lines begin that say nothing to anybody."""
+
+log = structlog.get_logger("fairlead.replication")
+
+
+class SparkOutput:
+    """A pipe, and the thread that reads it until no process writes to it any more."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        threading.Thread(target=self._hand_on, name="spark-output", daemon=True).start()
+
+    def streams(self) -> dict[str, Any]:
+        """Keywords of `Popen`, for the JVM."""
+        return {"stdout": self._write, "stderr": self._write}
+
+    def close(self) -> None:
+        """The JVM is started, or will not be."""
+        os.close(self._write)
+
+    def _hand_on(self) -> None:
+        with os.fdopen(self._read, errors="replace") as lines:
+            for line in lines:
+                hand_on(line.rstrip("\n"))
+
+
+def hand_on(line: str) -> None:
+    """Write one line to the log."""
+    text = line.strip()
+    if not text or relay(text):
+        return
+    if line[0].isspace() or line.startswith(_CHATTER):
+        log.debug("Spark wrote", line=text)
+    else:
+        log.warning("Spark wrote", line=text)

@@ -1,0 +1,42 @@
+"""What a JVM of Spark writes is in our log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from fairlead.replication.spark.java import find_java, java_environment
+from fairlead.replication.spark.session import start_session, stop_session
+from fairlead.replication.spark.settings import SparkSettings
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+
+def test_sparks_log_is_in_ours_and_the_jvms_chatter_only_for_debug(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each event is one line, and nothing comes on the console by itself; also when the session starts again."""
+    environment = java_environment(find_java(os.environ), os.environ)
+    with capture_logs() as events:
+        for number in range(2):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            session = start_session(1, SparkSettings(python=sys.executable), folder, environment)
+            assert {event["log_level"] for event in events} <= {"debug"}
+            jvm = session.sparkContext._jvm  # noqa: SLF001 - there is no public way to Java's log
+            assert jvm is not None
+            cause = jvm.java.io.IOException("no\nroom")
+            jvm.org.apache.logging.log4j.LogManager.getLogger("org.b.Word").error('say "hello"\n\tthere', cause)
+            found = wait_until(lambda: [event for event in events if event["log_level"] != "debug"], "it is logged")
+            (event,) = found
+            assert (event["log_level"], event["event"]) == ("error", 'say "hello" there')
+            assert event["logger"] == "spark.Word"
+            assert event["error"].startswith("java.io.IOException: no room")
+            stop_session(session)
+            events.clear()
+    assert capfd.readouterr() == ("", "")
