@@ -174,5 +174,13 @@ def test_a_hole_among_commits_stops_its_own_stream_only(tmp_path: Path) -> None:
         assert produce_error(site, WELL) is None
         assert produce_error(site, "/hole", 2000) is not None
         assert [value_at(site, "/hole", offset) for offset in (0, 2, 3)] == [b"record-0", b"record-2", b"record-3"]
+        site.stop()
+        done = site.cli("fsck", "--data", str(site.data), "--set-aside", str(commits[2].relative_to(site.data)))
+        assert "topic t, partition 0: offsets 1 to 1 are lost" in done.stdout
+        assert f"{site.data}: no damage" in done.stdout
+        site.start("server")
+        assert health(site)[0] == "ok"
+        assert produce_error(site, "/hole") is None
+        assert len(read_all(site.kafka, ["t"], prefix="/hole:")) == 4
     finally:
         site.stop()

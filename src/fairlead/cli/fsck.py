@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from fairlead.storage.interface import Storage
 
 
-def fsck(data: Annotated[Path, typer.Option("--data", help="data directory of a cluster")]) -> None:
+def fsck(
+    data: Annotated[Path, typer.Option("--data", help="data directory of a cluster")],
+    set_aside: Annotated[
+        list[str] | None,
+        typer.Option("--set-aside", metavar="NAME", help="go on without this damaged object; the server is stopped"),
+    ] = None,
+) -> None:
     """Check every object of a data directory; exit code 1 on damage, with a line for each damaged object."""
     with ending_at_once():
         from fairlead.storage import names
@@ -24,6 +30,8 @@ def fsck(data: Annotated[Path, typer.Option("--data", help="data directory of a 
     storage = ReadOnlyLocalStorage(data)
     if not any((data / name).exists() for name in (names.CLUSTER, names.META)):
         raise InvalidValue(f"{data} is not the data directory of a cluster: it has no {names.CLUSTER}")
+    if set_aside:
+        _set_aside(data, set_aside)
     problems = [f"{error.name}: {error.why}" for error in storage.check()]
     problems += [*_check_cluster_id(storage), *map(str, check_all(storage))]
     for problem in problems:
@@ -31,6 +39,21 @@ def fsck(data: Annotated[Path, typer.Option("--data", help="data directory of a 
     if problems:
         raise typer.Exit(1)
     print(f"{data}: no damage")
+
+
+def _set_aside(data: Path, wanted: list[str]) -> None:
+    """Let the logs go on without these objects, and say what is lost."""
+    from fairlead.model.clock import SystemClock, SystemRandomness
+    from fairlead.storage.local import LocalStorage
+    from fairlead.storage.lock import lock_directory
+    from fairlead.streamlog.set_aside.cure import set_aside
+
+    lock = lock_directory(data)
+    try:
+        for line in set_aside(LocalStorage(data), wanted, SystemRandomness(), SystemClock().wall_ms()):
+            print(line)
+    finally:
+        lock.close()
 
 
 def _check_cluster_id(storage: Storage) -> list[str]:

@@ -9,6 +9,7 @@
         segment/<random hex>.arrow                 stands for a run of commits once a manifest names it
         manifest/<e>/<k>                           the highest (e, k) rules
         checkpoint/<random hex>                    a shortcut past the replay of the log
+    set-aside/<name with _ for />                  a damaged object that its log goes on without
 
 Numbers have 20 digits, so that the order of the names is the order of the numbers.
 """
@@ -21,6 +22,7 @@ from typing import NamedTuple
 CLUSTER = "cluster.json"
 META = "meta"
 STREAMS = "streams"
+SET_ASIDE = "set-aside"
 
 _NUMBER = r"(\d{20})"
 _EPOCH = re.compile(rf"(.+)/epoch/{_NUMBER}\Z")
@@ -113,6 +115,16 @@ def parse_manifest(name: str) -> Numbered | None:
     """Epoch and k of a manifest; None if the name is not one."""
     found = _MANIFEST.match(name)
     return Numbered(int(found[2]), int(found[3])) if found else None
+
+
+def is_checkpoint(name: str) -> bool:
+    """Whether the name is a checkpoint's."""
+    return _CHECKPOINT.match(name) is not None
+
+
+def set_aside(name: str) -> str:
+    """Where a damaged object is kept that a log goes on without; no object of any log."""
+    return f"{SET_ASIDE}/{name.replace('/', '_')}"
 
 
 def is_segment(name: str) -> bool:

@@ -59,7 +59,7 @@ def merge(storage: Storage, rows: LocatedRows, job: MergeJob) -> Merged:
     starts = _starts(columns.take(expired), _histories(control, job.histories))
     folded = _fold(sorted([*control, *starts], key=_log_order), job)
     data = np.flatnonzero(batch & ~expired)
-    return Merged(data[_segment_order(columns.take(data))], sorted(folded, key=_control_order), starts)
+    return Merged(data[segment_order(columns.take(data))], sorted(folded, key=control_order), starts)
 
 
 def deleted_rows(columns: Columns, deleted: Iterable[int]) -> NDArray[np.bool_]:
@@ -86,12 +86,14 @@ def _log_order(row: Row) -> tuple[int, int]:
     return row.commit, row.row
 
 
-def _control_order(row: Row) -> tuple[int, int, int, int, int]:
+def control_order(row: Row) -> tuple[int, int, int, int, int]:
+    """The key by which the rows of a control segment are sorted."""
     slice = SLICES if row.topic == NO_TOPIC else slice_of_number(row.topic)
     return slice, row.topic, row.partition, row.commit, row.row
 
 
-def _segment_order(columns: Columns) -> NDArray[np.int64]:
+def segment_order(columns: Columns) -> NDArray[np.int64]:
+    """Places of record batches in the order of a data segment."""
     topic = columns.topic
     keys = (columns.row, columns.commit, columns.base_offset, columns.partition, topic, slices_of_numbers(topic))
     return np.lexsort(keys)

@@ -158,6 +158,23 @@ def read_columns(storage: Storage, name: str) -> Columns:
     return _columns(memoryview(storage.get_range(name, 0, length)), meta, name, loaded=False)
 
 
+def read_damaged(data: Buffer, name: str) -> tuple[Columns, bool]:
+    """The rows of an object of which the columns are whole, and whether the payloads of its control rows are.
+
+    Raises:
+        Damaged: the columns are not whole.
+    """
+    view = memoryview(data).cast("B")
+    meta = _meta(view[-(layout.FOOTER.length + layout.TAIL_LENGTH) :], view.nbytes, name)
+    columns = _columns(view, meta, name, loaded=False)
+    start = columns.data_position
+    columns = replace(columns, data=view[start : start + meta.batch_bytes])
+    try:
+        return check_control(columns), True
+    except Damaged:
+        return columns, False
+
+
 def commits_of(storage: Storage, name: str) -> tuple[int, int]:
     """The commits [first, end) that an object's footer says it stands for; nothing else of it is read.
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fairlead.model.errors import InvalidValue, NotOwner, OutOfOrderSequence, StaleProducerEpoch
 from fairlead.protocol.batch import BatchHeader, CheckedBatch, set_offset
+from fairlead.streamlog.marks import check_unmarked
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.state.effects import last_sequence
 from fairlead.streamlog.state.producers import ProducerState
@@ -37,11 +38,13 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
     Raises:
         UnknownTopic, UnknownPartition
         NotOwner: another stream gives the offsets of this topic.
+        NotAllowed: nobody knows where the partition ended.
         OutOfOrderSequence, StaleProducerEpoch: see the module.
         InvalidValue: the partition has no offset left.
         StorageFull: the disk's reserve is reached.
     """
     epoch = _check_owner(draft, number, partition)
+    check_unmarked(draft.state, number, partition)
     header = batch.header
     state = draft.state.partition(number, partition)
     if header.producer_id >= 0:

@@ -1,0 +1,79 @@
+"""Rows in the place of those that are lost, and the same in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from fairlead.streamlog import marks, payloads
+from fairlead.streamlog.payloads import EntryPayload, StartPayload, TopicPayload
+from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
+from fairlead.streamlog.set_aside.evidence import LAST_ROW, Gap, Lost
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import Topic
+
+REASON: Final = "set-aside"
+"""In the rows that declare a gap."""
+
+
+def gap_rows(gaps: Iterable[Gap], lost: Sequence[Lost], state: ShardState) -> Iterator[Row]:
+    """START rows that declare the gaps, each in an object's place."""
+    for gap in gaps:
+        before = [each for each in lost if each.first <= gap.commit] or lost[:1]
+        last = before[-1].end - 1
+        at = (gap.commit, gap.row - 1) if gap.commit <= last else (last, LAST_ROW)
+        known = state.partition(gap.topic, gap.partition)
+        # A topic begins with epoch 0, whose first record may be the one that is lost.
+        firsts = [(epoch, 0 if epoch == 0 else first) for epoch, first in known.history]
+        known = known._replace(history=tuple(entry for entry in firsts if entry[1] < gap.end))
+        row = control_row(
+            Kind.START,
+            *at,
+            StartPayload(REASON, gap.end, known.history, gap.start),
+            topic=gap.topic,
+            partition=gap.partition,
+        )
+        yield row._replace(
+            base_offset=gap.end,
+            previous_end=gap.start,
+            epoch=known.epoch_before(gap.end),
+            previous_epoch=known.epoch_before(gap.start),
+        )
+
+
+def mark_rows(unknown: dict[int, list[int]], lost: Sequence[Lost]) -> Iterator[Row]:
+    """Marks on the partitions, by topic number, that take no records."""
+    last = lost[-1]
+    for number, partitions in unknown.items():
+        mark = EntryPayload(marks.key(number), marks.value(last.name, partitions))
+        yield control_row(Kind.ENTRY, last.end - 1, LAST_ROW, mark)
+
+
+def told(state: ShardState, gaps: Sequence[Gap], unknown: dict[int, list[int]]) -> list[str]:
+    """What is lost, a line each."""
+
+    def name(number: int) -> str:
+        topic = state.topic(number)
+        return f"topic number {number}" if topic is None else f"topic {topic.name}"
+
+    said = [f"{name(g.topic)}, partition {g.partition}: offsets {g.start:,} to {g.end - 1:,} are lost" for g in gaps]
+    for number, partitions in unknown.items():
+        which = ", ".join(map(str, partitions))
+        said.append(f"{name(number)}, partitions {which}: nobody knows where they ended; they take no records")
+    return said
+
+
+def payload_of(topic: Topic) -> TopicPayload:
+    """The payload of a row that makes this topic."""
+    return TopicPayload(
+        topic.name, topic.incarnation, topic.partitions, topic.owner, topic.epoch, topic.version, dict(topic.configs)
+    )
+
+
+def control_row(
+    kind: Kind, commit: int, row: int, payload: payloads.Payload, *, topic: int = NO_TOPIC, partition: int = -1
+) -> Row:
+    """A control row that nobody wrote; its time is before all others, and it is nobody's."""
+    data = payloads.encode(payload)
+    end, epoch = NO_OFFSET, NO_EPOCH
+    return Row(kind, topic, partition, NO_OFFSET, NO_OFFSET, epoch, end, epoch, None, None, 0, -1, commit, row, data)

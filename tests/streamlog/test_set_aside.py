@@ -1,0 +1,259 @@
+"""Damaged objects are set aside: the log goes on, says what it lost, and gives no offset twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.streamlog.test_damage import LIVES, PARTITIONS, Life, changed, merged, names_of
+from tests.streamlog.world import (
+    SETTINGS,
+    FakeClock,
+    SeededRandomness,
+    fresh,
+    made,
+    opened,
+    produced,
+    replicated,
+    values_at,
+)
+
+from fairlead.model.errors import Damaged, InvalidValue, NotAllowed
+from fairlead.storage import names
+from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog.fsck import check_all
+from fairlead.streamlog.objects import format
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.set_aside.cure import set_aside
+from fairlead.streamlog.writing.writer import ShardLog
+
+A = b"a" * 16
+Objects = dict[str, bytes]
+
+
+def storage_of(objects: Objects) -> MemoryStorage:
+    storage = MemoryStorage()
+    storage.replace(objects)
+    return storage
+
+
+def cured(objects: Objects, *wanted: str) -> tuple[MemoryStorage, list[str]]:
+    """The storage without these objects, and what was said; fsck finds nothing more."""
+    storage = storage_of(objects)
+    said = list(set_aside(storage, wanted, SeededRandomness(4711), 0))
+    assert check_all(storage) == []
+    for name in wanted:
+        if name in objects:
+            assert storage.get(names.set_aside(name)) == objects[name]
+    return storage, said
+
+
+def without(life: Life, name: str) -> Objects:
+    return {other: data for other, data in life.objects.items() if other != name}
+
+
+def harmed_batch(life: Life, name: str) -> Objects | None:
+    """One bit of a record flipped; None if there is no record in the object."""
+    data = life.objects[name]
+    columns = format.read_whole(data, name)
+    batches = np.flatnonzero(columns.kind == Kind.BATCH)
+    if not len(batches):
+        return None
+    at = int(columns.position[batches[0]] + columns.size[batches[0]]) - 10
+    return changed(life, name, data[:at] + b"\1" + data[at + 1 :])
+
+
+def check_goes_on(life: Life, storage: MemoryStorage) -> tuple[int, list[int]]:
+    """Everything that is served is right, and offsets are new: how many records are lost, and which partitions take
+    none."""
+    refused: list[int] = []
+    for seed in (1, 2):
+        log = opened(storage, A, seed=seed)
+        assert log.health.stopped is None
+        topic = next(iter(log.announced.state.topics()))
+        lost = 0
+        for partition, expected in life.records.items():
+            if partition >= topic.partitions:
+                lost += len(expected)
+                continue
+            found = {at: value for at, value in values_at(log, topic.number, partition).items() if value != b"more"}
+            assert found.items() <= expected.items()
+            lost += len(expected) - len(found)
+            if seed == 1:
+                given = given_at(log, topic.number, partition)
+                assert given is None or given >= len(expected), "an offset is given again"
+                refused += [partition] * (given is None)
+    return lost, refused
+
+
+def given_at(log: ShardLog, number: int, partition: int) -> int | None:
+    """The offset of one more record; None if the partition takes none."""
+    try:
+        return produced(log, number, b"more", partition=partition).base_offset
+    except NotAllowed:
+        return None
+
+
+AGES_AND_KINDS = [
+    (age, kind)
+    for age, life in LIVES.items()
+    for kind in ("commit", "data segment", "control segment", "claim", "checkpoint")
+    if names_of(life, kind)
+]
+
+
+@pytest.mark.parametrize(("age", "kind"), AGES_AND_KINDS)
+def test_a_log_goes_on_without_an_object(age: str, kind: str) -> None:
+    """Each object of each kind, missing or full of zeros, so that nobody knows what was in it."""
+    life = LIVES[age]
+    for name in names_of(life, kind):
+        newest = kind == "commit" and name == max(names_of(life, kind))
+        for objects in (without(life, name), changed(life, name, bytes(4000))):
+            if newest and name not in objects:
+                continue  # nobody knows that it was there
+            storage, said = cured(objects, name)
+            assert name in said[0]
+            no_shortcut = storage_of(
+                {at: data for at, data in storage.snapshot().items() if not names.is_checkpoint(at)}
+            )
+            check_goes_on(life, no_shortcut)
+            lost, refused = check_goes_on(life, storage)
+            if kind in {"claim", "checkpoint"}:
+                assert (lost, refused) == (0, [])
+
+
+@pytest.mark.parametrize("age", LIVES)
+@pytest.mark.parametrize("kind", ["commit", "data segment"])
+def test_what_is_whole_in_an_object_stays(age: str, kind: str) -> None:
+    """One record batch is damaged: its offsets are a gap, which is said, and all else goes on."""
+    life = LIVES[age]
+    for name in names_of(life, kind):
+        objects = harmed_batch(life, name)
+        if objects is None:
+            continue
+        storage, said = cured(objects, name)
+        assert [line for line in said if "are lost" in line]
+        assert check_goes_on(life, storage) == (2, [])
+        log = opened(storage, A, seed=9)
+        (gap,) = log.announced.state.gaps()
+        assert (gap.end - gap.start, gap.reason) == (2, "set-aside")
+
+
+def grown_log() -> tuple[ShardLog, int]:
+    """A log in files: topics `ships` with two partitions, a commit a batch."""
+    log = opened(MemoryStorage(), A)
+    return log, made(log, partitions=PARTITIONS).number
+
+
+def test_an_end_that_later_rows_say_is_known() -> None:
+    """The other partition's end is not, and takes no records; a topic made later does."""
+    log, number = grown_log()
+    lost = names.commit("x", log.epoch.number, log.announced.end)
+    produced(log, number, b"1", b"2")
+    produced(log, number, b"3")
+    later = made(log, "later").number
+    storage = log.announced.storage
+    assert isinstance(storage, MemoryStorage)
+    storage, said = cured({n: d for n, d in storage.snapshot().items() if n != lost}, lost)
+    assert "topic ships, partition 0: offsets 0 to 1 are lost" in said
+    assert "topic ships, partitions 1: nobody knows where they ended; they take no records" in said
+    again = opened(storage, A)
+    assert values_at(again, number) == {2: b"3"}
+    assert produced(again, number, b"4").base_offset == 3
+    assert produced(again, later, b"1").base_offset == 0
+    with pytest.raises(NotAllowed, match="partition 1 takes no records"):
+        produced(again, number, b"4", partition=1)
+
+
+def test_a_topic_whose_making_is_lost_keeps_its_records_under_another_name() -> None:
+    """And its number: no other topic gets it, and with it the records."""
+    log, number = grown_log()
+    lost = names.commit("x", log.epoch.number, 0)
+    produced(log, number, b"1")
+    storage = log.announced.storage
+    assert isinstance(storage, MemoryStorage)
+    storage, said = cured({n: d for n, d in storage.snapshot().items() if n != lost}, lost)
+    assert f"the making of topic number {number} is lost: it is now set-aside-{number} and takes no records" in said
+    again = opened(storage, A)
+    assert [topic.name for topic in again.announced.state.topics()] == [f"set-aside-{number}"]
+    assert values_at(again, number) == {0: b"1"}
+    with pytest.raises(NotAllowed):
+        produced(again, number, b"2")
+    assert made(again, "ships").number != number
+
+
+def test_what_is_needed_or_whole_is_not_set_aside() -> None:
+    """And nothing is changed; nor if something else is damaged too."""
+    life = LIVES["restarted"]
+    first, second = names_of(life, "commit")[:2]
+    refused = {
+        names_of(life, "manifest")[0]: "nothing else says which objects count",
+        first: "is whole",
+        names_of(life, "data segment")[0]: "is whole",
+        names_of(life, "claim")[0]: "is whole",
+        names_of(life, "checkpoint")[0]: "is whole",
+        names.commit("x", 9, 9): "does not count",
+        names.commit("meta", 1, 1): "the cluster's own log says which streams there are",
+        "cluster.json": "is no object of a log",
+    }
+    for name, why in refused.items():
+        storage = life.storage()
+        if name.startswith("meta"):
+            storage.put_if_absent(name, b"")
+        with pytest.raises((InvalidValue, Damaged), match=why):
+            list(set_aside(storage, [name], SeededRandomness(1), 0))
+    storage = storage_of({n: d for n, d in life.objects.items() if n not in {first, second}})
+    with pytest.raises(InvalidValue, match=f"{second} is damaged too"):
+        list(set_aside(storage, [first], SeededRandomness(1), 0))
+    cured(storage.snapshot(), first, second)
+
+
+def test_several_objects_are_set_aside_together() -> None:
+    """A log in which half of everything is gone."""
+    life = LIVES["restarted"]
+    wanted = [*names_of(life, "commit")[::2][:-1], names_of(life, "data segment")[1], names_of(life, "checkpoint")[0]]
+    storage, _ = cured({n: d for n, d in life.objects.items() if n not in wanted}, *wanted)
+    check_goes_on(life, storage)
+
+
+def test_a_cured_log_merges_and_is_opened_again() -> None:
+    """The rows in the place of what is lost are kept by merging, marks too."""
+    life = LIVES["restarted"]
+    lost = [names_of(life, "commit")[place] for place in (-6, -2)]
+    storage, _ = cured({name: data for name, data in life.objects.items() if name not in lost}, *lost)
+    clock = FakeClock()
+    log = opened(storage, A, clock=clock, settings=replace(SETTINGS, merge_commits_min=1))
+    before = (dict(log.announced.state.entries), log.announced.state.gaps())
+    assert before[1]
+    assert [key for key in before[0] if key.startswith("set-aside/")]
+    topic = made(log, "new")
+    produced(log, topic.number, b"1")
+    merged(log, 3)
+    again = opened(storage, A, clock=clock)
+    assert (dict(again.announced.state.entries), again.announced.state.gaps()) == before
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_replica_passes_what_is_lost(place: int) -> None:
+    """A new one has the gap too and is not behind; one that had the records keeps them."""
+    log, number = grown_log()
+    for value in (b"1", b"2", b"3"):
+        produced(log, number, value)
+        produced(log, number, value, partition=1)
+    old = fresh(b"b" * 16)
+    replicated(log, old)
+    lost = names.commit("x", log.epoch.number, 1 + 2 * place)
+    storage = log.announced.storage
+    assert isinstance(storage, MemoryStorage)
+    storage, _ = cured({n: d for n, d in storage.snapshot().items() if n != lost}, lost)
+    source, new = opened(storage, A), fresh(b"c" * 16)
+    if place < 2:
+        produced(source, number, b"4")
+    whole = {0: b"1", 1: b"2", 2: b"3", **({3: b"4"} if place < 2 else {})}
+    for replica, expected in ((new, {at: value for at, value in whole.items() if at != place}), (old, whole)):
+        replicated(source, replica)
+        copy = replica.announced.state.by_name("ships")
+        assert copy is not None
+        assert values_at(replica, copy.number) == expected
+        assert replica.announced.state.behind(b"l" * 16) == []
