@@ -69,6 +69,17 @@ def test_up_says_where_it_is_and_ends_with_its_child(tmp_path: Path, number: sig
     assert "Traceback" not in site.log.read_text()
 
 
+def test_a_cluster_at_any_free_port_leaves_the_address_book(tmp_path: Path) -> None:
+    """It will be somewhere else the next time; one at ports of its own stays."""
+    book = AddressBook(tmp_path / "clusters.toml")
+    site = Site("sanfrancisco", tmp_path)
+    for remains in ([], ["sanfrancisco"]):  # the second time it begins at the ports that it had
+        site.start("up")
+        assert [known.name for known in book.clusters()] == ["sanfrancisco"]
+        site.stop()
+        assert [known.name for known in book.clusters()] == remains
+
+
 def test_the_replicator_is_known_by_a_secret_that_only_its_user_reads(tmp_path: Path) -> None:
     """New at each start, in a file of the data directory; no command line shows it. Without it nothing is carried."""
     site = Site("sanfrancisco", tmp_path)
@@ -159,6 +170,7 @@ def test_a_port_that_is_taken_is_refused_before_anything_is_made(tmp_path: Path)
         assert not (tmp_path / "a").exists()
         said = refused(server("lisbon", tmp_path / "b", "--kafka", address, "--http", "127.0.0.1:0"))
         assert f"Kafka listener {address}: the port is in use" in said
+        assert not (tmp_path / "b").exists()
 
 
 def test_with_json_logs_the_error_is_json_too(tmp_path: Path) -> None:

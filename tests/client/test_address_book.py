@@ -75,3 +75,16 @@ def test_the_file_is_where_the_variables_say(tmp_path: Path) -> None:
     assert default_file({"FAIRLEAD_CLUSTERS": "/x/c.toml"}) == Path("/x/c.toml")
     assert default_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/fairlead/clusters.toml")
     assert default_file({}).parts[-3:] == (".config", "fairlead", "clusters.toml")
+
+
+def test_what_was_entered_for_a_time_is_taken_back_unless_it_was_changed(tmp_path: Path) -> None:
+    """Another cluster of that name may have begun since."""
+    book = AddressBook(tmp_path / "clusters.toml")
+    first, second = (KnownCluster("lisbon", (f"http://127.0.0.1:{port}",)) for port in (1, 2))
+    book.put(first)
+    book.put(second)
+    book.take_back(first)
+    assert book.clusters() == [second]
+    book.take_back(second)
+    book.take_back(second)
+    assert book.clusters() == []

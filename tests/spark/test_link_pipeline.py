@@ -241,6 +241,7 @@ def test_once_carries_what_is_there_and_ends(tmp_path: Path) -> None:
     with sites(tmp_path, "sanfrancisco") as (source,):
         source.stop()
         source.start("server")
+        source.cli("cluster", "add", "-http", source.url)
         for path in ("/one", "/two"):
             source.cli("stream", "create", "-path", path)
         producer = Producer({"bootstrap.servers": source.kafka})

@@ -6,7 +6,8 @@ All listeners share the bound on connections, the buffer they read into and the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import socket
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -80,8 +81,12 @@ class KafkaServer:
         """Host and port by the stream that is exposed there; None is the main listener."""
         return {stream: listening.address for stream, listening in self._listening.items()}
 
-    async def start(self, host: str, port: int, stream: str | None = None) -> tuple[str, int]:
+    async def start(
+        self, host: str, port: int, stream: str | None = None, sockets: Sequence[socket.socket] = ()
+    ) -> tuple[str, int]:
         """Listen, for one stream or with None for all; port 0 takes any free one. Answers the address.
+
+        `sockets`, if any, are bound already.
 
         Raises:
             AlreadyExists: that stream, or the main listener, is listening already.
@@ -91,7 +96,7 @@ class KafkaServer:
             where = self._listening[stream].address
             raise AlreadyExists(f"{stream or 'the cluster'} is exposed on {where[0]}:{where[1]} already")
         listening = _Listening(self, ListenerView(self.cluster, stream))
-        await listening.start(host, port)
+        await listening.start(host, port, sockets)
         self._listening[stream] = listening
         return listening.address
 
@@ -150,7 +155,7 @@ class _Listening:
     def __init__(self, server: KafkaServer, listener: ListenerView) -> None:
         self._server = server
         self._listener = listener
-        self._sockets: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self.address = ("", 0)
         self.request_bytes_max = server.cluster.settings.request_bytes_max
         self.idle_seconds = server.cluster.settings.connection_idle_seconds
@@ -160,19 +165,22 @@ class _Listening:
         self.admit = server.admit
         self.forget = server.forget
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, sockets: Sequence[socket.socket]) -> None:
+        where: list[dict[str, Any]] = [{"sock": each} for each in sockets] or [{"host": host, "port": port}]
         loop = asyncio.get_running_loop()
-        self._sockets = await loop.create_server(lambda: Connection(self), host, port, backlog=LISTEN_BACKLOG)
-        name = self._sockets.sockets[0].getsockname()
+        for place in where:
+            listening = await loop.create_server(lambda: Connection(self), **place, backlog=LISTEN_BACKLOG)
+            self._servers.append(listening)
+        name = self._servers[0].sockets[0].getsockname()
         self.address = (str(name[0]), int(name[1]))
 
     def stop_accepting(self) -> None:
-        assert self._sockets is not None
-        self._sockets.close()
+        for listening in self._servers:
+            listening.close()
 
     async def wait_closed(self) -> None:
-        assert self._sockets is not None
-        await self._sockets.wait_closed()
+        for listening in self._servers:
+            await listening.wait_closed()
 
     def begin(self, connection: Connection, frame: memoryview) -> tuple[Header, Handled]:
         """Read a request's header and begin it."""

@@ -145,10 +145,11 @@ class _Given:
                 self._announce(server, f"server of cluster {self.name}, without a replicator", settings)
                 yield
                 return
-            address_book().put(KnownCluster(self.name, tuple(server.cluster.urls), (server.kafka,)))
-            async with _replicating(server, self.data, self.settings):
-                self._announce(server, f"cluster {self.name} is up", settings, _FIRST_STEPS)
-                yield
+            known = KnownCluster(self.name, tuple(server.cluster.urls), (server.kafka,))
+            with _entered(known, settings):
+                async with _replicating(server, self.data, self.settings):
+                    self._announce(server, f"cluster {self.name} is up", settings, _FIRST_STEPS)
+                    yield
 
         return companion
 
@@ -163,6 +164,18 @@ class _Given:
                 self.ready_file,
                 {"name": self.name, "kafka": server.kafka, "http": server.http, "pid": os.getpid()},
             )
+
+
+@contextmanager
+def _entered(cluster: KnownCluster, settings: Settings) -> Iterator[None]:
+    """Enter a cluster in the address book; one that took any free port is somewhere else the next time."""
+    book = address_book()
+    book.put(cluster)
+    try:
+        yield
+    finally:
+        if any(parse_address(text, "").port == 0 for text in (settings.kafka_address, settings.http_address)):
+            book.take_back(cluster)
 
 
 def _chosen(file: Path | None, json_logs: bool) -> Settings:

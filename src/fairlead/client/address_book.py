@@ -94,6 +94,12 @@ class AddressBook:
             if known.pop(name, None) is None:
                 raise NotFound(f"cluster {name} is not in {self.file}")
 
+    def take_back(self, cluster: KnownCluster) -> None:
+        """Forget a cluster that was entered for a time, unless another entry of its name has come since."""
+        with self._changing() as known:
+            if known.get(cluster.name) == cluster:
+                del known[cluster.name]
+
     @contextmanager
     def _changing(self) -> Iterator[dict[str, KnownCluster]]:
         """Read, change and write under a lock; other readers see the old file or the new one."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from fairlead.model.addresses import Address
 from fairlead.model.errors import BadRequest, NotAllowed
+from fairlead.model.limits import LISTEN_BACKLOG
 
 ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::"})
 
@@ -23,6 +24,36 @@ def why(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return "the port is in use by another process"
     return error.strerror or str(error)
+
+
+def bind(address: Address, listener: str, *, every_family: bool) -> list[socket.socket]:
+    """The sockets of a listener (HTTP, Kafka): one for the host's first address, or one for each.
+
+    They listen at once: only that keeps the port from others.
+
+    Raises:
+        BadRequest: the port is taken or not allowed, or there is no such host.
+    """
+    bound: list[socket.socket] = []
+    port = address.port
+    try:
+        found = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        places = list(dict.fromkeys((family, str(place[0])) for family, _, _, _, place in found))
+        for family, host in sorted(places) if every_family else sorted(places)[:1]:
+            each = socket.socket(family, socket.SOCK_STREAM)
+            bound.append(each)
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            each.bind((host, port))
+            each.listen(LISTEN_BACKLOG)
+            port = each.getsockname()[1]
+    except OSError as error:
+        for each in bound:
+            each.close()
+        option = listener.lower()
+        raise BadRequest(f"{listener} listener {address}: {why(error)}; choose another with --{option}") from error
+    return bound
 
 
 def check_exposure(address: Address, insecure: bool) -> None:

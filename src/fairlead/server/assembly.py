@@ -37,8 +37,8 @@ from fairlead.model.names import check_cluster_name
 from fairlead.model.settings import Settings
 from fairlead.process import control_secret
 from fairlead.process.open_files import leave_room
-from fairlead.server.addresses import check_exposure
-from fairlead.server.http_listener import HttpListener, bind, url_of
+from fairlead.server.addresses import bind, check_exposure
+from fairlead.server.http_listener import HttpListener, url_of
 from fairlead.server.listeners import KafkaListeners
 from fairlead.storage import identity, names
 from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
@@ -127,14 +127,15 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     check_cluster_name(options.name)
     for address in (kafka_address, http_address):
         check_exposure(address, options.insecure)
-    http_socket = bind(http_address)
-    started.callback(http_socket.close)
+    # Before anything is opened or made, so that a taken port changes nothing.
+    (http_socket,) = _bound(http_address, "HTTP", started)
+    kafka_sockets = _bound(kafka_address, "Kafka", started)
     cluster = await _open_cluster(options, started)
     cluster.urls = (url_of(http_socket, http_address, options.advertise),)
     kafka = KafkaServer(cluster, advertise=options.advertise)
     listeners = KafkaListeners(kafka, cluster, kafka_address, options.advertise)
     started.push_async_callback(listeners.close)
-    await listeners.start()
+    await listeners.start(kafka_sockets)
     guard = _guard(options, cluster, http_address.host)
     links = await _start_http(cluster, options.data_root, listeners, http_socket, guard, started)
     # What is here now stays: the garbage collector need not walk it again and again while clients wait for it (100 ms
@@ -143,6 +144,13 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     return Server(cluster, listeners, links.replicator)
+
+
+def _bound(address: Address, what: str, started: AsyncExitStack) -> list[socket.socket]:
+    sockets = bind(address, what, every_family=what == "Kafka")
+    for each in sockets:
+        started.callback(each.close)
+    return sockets
 
 
 async def _open_cluster(options: ServerOptions, started: AsyncExitStack) -> Cluster:

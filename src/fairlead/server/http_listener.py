@@ -11,9 +11,8 @@ from fastapi import FastAPI
 
 from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.model.addresses import Address
-from fairlead.model.errors import BadRequest
 from fairlead.model.limits import CONTROL_MESSAGE_BYTES_MAX, LISTEN_BACKLOG
-from fairlead.server.addresses import ALL_INTERFACES, callable_host, why
+from fairlead.server.addresses import ALL_INTERFACES, callable_host
 
 STOP_SECONDS = 3
 """Requests under way when the server stops are given this long."""
@@ -67,20 +66,6 @@ class _QuietServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
-
-
-def bind(address: Address) -> socket.socket:
-    """The HTTP listener's socket, bound before anything else is opened, so that a taken port changes nothing."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(tuple(address))
-        listening.listen(LISTEN_BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise BadRequest(f"HTTP listener {address}: {why(error)}; choose another with --http") from error
-    return listening
 
 
 def url_of(http_socket: socket.socket, address: Address, advertise: Address | None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import structlog
@@ -10,7 +11,7 @@ import structlog
 from fairlead.broker.server import KafkaServer
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.addresses import Address
-from fairlead.model.errors import BadRequest, FairleadError, InvalidValue, NotFound
+from fairlead.model.errors import FairleadError, InvalidValue, NotFound
 from fairlead.server.addresses import callable_host, why
 
 _log = structlog.get_logger(__name__)
@@ -25,16 +26,9 @@ class KafkaListeners:
         self._address = address
         self._advertise = advertise
 
-    async def start(self) -> None:
-        """Start the main listener, then those of exposed streams; one of these that fails is logged and left out.
-
-        Raises:
-            BadRequest: the main listener's port is taken or not allowed.
-        """
-        try:
-            await self._kafka.start(self._address.host, self._address.port)
-        except OSError as error:
-            raise BadRequest(f"Kafka listener {self._address}: {why(error)}; choose another with --kafka") from error
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Start the main listener, then those of exposed streams; one of these that fails is logged and left out."""
+        await self._kafka.start(*self._address, sockets=sockets)
         for stream_id, port in self._cluster.listeners().items():
             stream = self._cluster.stream_by_id(stream_id)
             if stream is not None:
