@@ -7,6 +7,7 @@ there. A call that may have reached a server is never sent again: only a connect
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, Literal
 
 import httpx
 
+from fairlead.client.answers import answer_now
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.model.limits import PORT_MAX
@@ -24,6 +26,8 @@ FORWARDED = "x-fairlead-forwarded"
 """Header of a call that one cluster sends on to another, so that it is never sent on twice."""
 
 Method = Literal["GET", "POST"]
+_ADDRESS = re.compile(r"(?i:https?)://[^/?#@\\\s]+/*")
+"""Whatever follows would be sent before the path of a call, or hide it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def ask(urls: Sequence[str], method: Method, path: str, params: Mapping[str, Any
         for url in attempts.urls:
             try:
                 with attempts.at(url):
-                    return _answer(http.request(method, url + path, **_content(method, params)))
+                    return _answer(answer_now(http, method, url + path, **_content(method, params)))
             except httpx.TransportError as error:
                 raise _no_answer(url, error) from error
     raise _nobody(attempts)
@@ -142,8 +146,8 @@ def check_url(url: str) -> str:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
         raise InvalidValue(f"address {url!r}: {error}") from error
-    if parsed.scheme not in {"http", "https"} or not parsed.host:
-        raise InvalidValue(f"address {url!r}: write it as http://HOST:PORT")
+    if not _ADDRESS.fullmatch(url) or not parsed.host:
+        raise InvalidValue(f"address {url!r}: write it as http://HOST:PORT, and nothing more")
     if parsed.port is not None and not 0 < parsed.port <= PORT_MAX:
         raise InvalidValue(f"address {url!r}: the port is a number from 1 to {PORT_MAX}")
     return url.rstrip("/")
@@ -160,7 +164,7 @@ def _answer(response: httpx.Response) -> Envelope:
 def _json(response: httpx.Response) -> dict[str, Any]:
     try:
         body = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
         where = f"{response.request.url.copy_with(query=None)}"

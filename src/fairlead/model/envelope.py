@@ -39,6 +39,10 @@ _TABLE: tuple[tuple[type[FairleadError], int, int], ...] = (
 """Kind, HTTP status, errno; the first kind that fits counts."""
 
 
+DESCRIPTION_LENGTH_MAX = 10_000
+"""Of an error that another program tells: it is kept, logged and shown."""
+
+
 def http_status(error: FairleadError) -> int:
     """The HTTP status that says the kind of an error."""
     return _row(error)[1]
@@ -65,7 +69,7 @@ def to_error(answer: Mapping[str, Any]) -> FairleadError:
     """The error in an envelope; anything that is no envelope becomes an `InvalidValue` that shows it."""
     try:
         entry = answer["errors"][0]
-        return _class_of(str(entry.get("code", "")))(str(entry["desc"]))
+        return _class_of(str(entry.get("code", "")))(str(entry["desc"])[:DESCRIPTION_LENGTH_MAX])
     except (LookupError, TypeError, AttributeError):
         return InvalidValue(f"an answer that is not understood: {str(answer)[:200]}")
 

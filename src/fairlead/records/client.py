@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import httpx
 
+from fairlead.client.answers import answer_now
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.model.strict_json import AS_ARRAY, JsonForm, NotAnObject, Unreadable
@@ -126,7 +127,7 @@ class RecordsClient:
         with httpx.Client(timeout=timeout, trust_env=False) as http:
             for server in attempts.urls:
                 with attempts.at(server):
-                    return _answer(form, http.request(method, server + route, **how))
+                    return _answer(form, answer_now(http, method, server + route, **how))
         raise Unreachable(f"no server answers at {attempts}; is it running?")
 
 
@@ -136,7 +137,7 @@ def _answer(form: JsonForm[T], response: httpx.Response) -> T:
         if response.is_error:
             raise to_error(response.json())
         return form.read(response.content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if isinstance(error, Unreadable) and not isinstance(error, NotAnObject):
             raise InvalidValue(f"an answer of {server} that is not understood: {error}") from error
         raise InvalidValue(f"{server} is not a Fairlead server") from None

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import httpx
 
+from fairlead.client.answers import answer_of
 from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.clock import Clock
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import FairleadError, Unreachable
 from fairlead.wire.messages import LinkAnswer, LinkRequest, ServerStart, body_from_json, to_json
 from fairlead.wire.urls import Attempts, UrlsInTurn
+from fairlead.wire.waits import COMMAND_SECONDS
 
 
 class Gateways:
@@ -47,8 +49,11 @@ class Gateways:
         attempts = Attempts(self.in_turn(urls), httpx.HTTPError, on_failed=self._turns.failed)
         for url in attempts.urls:
             with attempts.at(url):
-                response = await self._http.post(
+                response = await answer_of(
+                    self._http,
+                    "POST",
                     url + route,
+                    COMMAND_SECONDS,
                     content=body,
                     headers={"content-type": "application/json"},
                     timeout=self._timing.answer_s,
@@ -61,7 +66,11 @@ class Gateways:
 
 
 def _refusal(response: httpx.Response, url: str) -> FairleadError:
+    """What a gateway says. What another program says is not shown: it may be one that only this server can reach."""
     try:
-        return to_error(response.json())
-    except ValueError:
-        return Unreachable(f"{url} answers HTTP {response.status_code}, which no gateway of Fairlead does")
+        answer = response.json()
+    except (ValueError, RecursionError):
+        answer = None
+    if isinstance(answer, dict) and "errors" in answer and answer.get("status") == "ERROR":
+        return to_error(answer)
+    return Unreachable(f"{url} answers HTTP {response.status_code}, which no gateway of Fairlead does")
