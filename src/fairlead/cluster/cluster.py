@@ -16,6 +16,7 @@ import structlog
 
 from fairlead.cluster.keys import GONE, LISTENER, STREAM, VERSION, check_versions
 from fairlead.cluster.links import Links
+from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamRecord, StreamSettings, stream_from_json, stream_json
 from fairlead.model.clock import Clock, Randomness
@@ -121,6 +122,7 @@ class Cluster:
         self.links = Links(meta)
         self.links.listen(self._note_upstreams)
         self._streams: dict[str, Stream] = {}
+        self._room = PartitionRoom(settings, self._partitions_total)
         self.damaged: dict[str, Damaged] = {}
         """Streams that could not be opened, by path: one damaged object does not keep the others from their users."""
         self._changing = asyncio.Lock()
@@ -200,6 +202,9 @@ class Cluster:
                 raise another(self.damaged[path])
             raise UnknownStream(f"stream {path} does not exist in cluster {self.name}")
         return found
+
+    def _partitions_total(self) -> int:
+        return sum(stream.partitions_total for stream in list(self._streams.values()))
 
     def stream_by_id(self, id: bytes) -> Stream | None:
         """The stream with that id."""
@@ -291,6 +296,7 @@ class Cluster:
 
             await self.meta.submit(request)
             del self._streams[path]
+            self._room.forget(stream.shards)
         self._changed()
         await asyncio.gather(*(shard.close() for shard in stream.shards))
         self._remove_objects(stream.id)
@@ -356,7 +362,7 @@ class Cluster:
             if isinstance(error, BaseException):
                 await asyncio.gather(*(shard.close() for shard in shards))
                 raise error
-        stream = Stream(record, shards)
+        stream = Stream(record, shards, self._room)
         self._streams[record.path] = stream
         self._apply(stream, record)
         self._note_upstreams()

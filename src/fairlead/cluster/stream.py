@@ -7,11 +7,12 @@ and returns when the commit is durable.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha1
 
+from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
 from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic, another
 from fairlead.model.names import shard_of
@@ -39,9 +40,10 @@ class CommittedOffset:
 class Stream:
     """A stream of this cluster; made by `Cluster`, one object for the whole life of the stream in this process."""
 
-    def __init__(self, record: StreamRecord, shards: Sequence[Shard]) -> None:
+    def __init__(self, record: StreamRecord, shards: Sequence[Shard], room: PartitionRoom) -> None:
         self.record = record
         self.shards = tuple(shards)
+        self._room = room
         self.has_upstreams = False
         self._by_topic_id: tuple[dict[bytes, int], ...] = tuple({} for _ in range(256))
         """Topic number and shard as one number: a million tuples here would keep the garbage collector busy. Parted by
@@ -125,16 +127,30 @@ class Stream:
         """Make a topic owned by this stream.
 
         Raises:
-            InvalidName, InvalidValue, AlreadyExists.
+            InvalidName, InvalidValue, AlreadyExists, NotAllowed.
         """
         return await self.shard_for(name).submit(self.creation(name, partitions, configs))
+
+    @property
+    def partitions_total(self) -> int:
+        """Partitions of all topics."""
+        return sum(shard.state.partitions_total for shard in self.shards)
 
     def creation(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None
     ) -> DraftRequest[Topic]:
         """What makes a topic owned by this stream; for `change_topics`."""
         count = self.settings.default_partitions if partitions is None else partitions
-        return partial(topics.create_topic, name=name, partitions=count, configs=configs)
+        most = self._partitions_max(name)
+        return partial(topics.create_topic, name=name, partitions=count, configs=configs, partitions_max=most)
+
+    def growth(self, name: str, partitions: int) -> DraftRequest[Topic]:
+        """What gives a topic more partitions; for `change_topics`."""
+        most = self._partitions_max(name)
+        return partial(topics.set_partitions, name=name, partitions=partitions, partitions_max=most)
+
+    def _partitions_max(self, name: str) -> Callable[[int], int]:
+        return partial(self._room.of_shard, self.shard_for(name), self.shards)
 
     async def change_topics(self, changes: Sequence[tuple[str, DraftRequest[Topic]]]) -> list[Topic | Exception]:
         """Change topics, each given by its name and what is asked of its shard; many share a commit.
@@ -170,9 +186,9 @@ class Stream:
         """Raise the number of partitions; only at the owner.
 
         Raises:
-            UnknownTopic, NotOwner, InvalidValue: not more than now, or above the limit.
+            UnknownTopic, NotOwner, InvalidValue: not more than now, or above the limit. NotAllowed
         """
-        return await self.shard_for(name).submit(lambda draft: topics.set_partitions(draft, name, partitions))
+        return await self.shard_for(name).submit(self.growth(name, partitions))
 
     async def set_configs(self, name: str, configs: Mapping[str, str | None]) -> Topic:
         """Set topic settings, or with None take them back to the stream's; only at the owner.

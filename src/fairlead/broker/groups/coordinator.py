@@ -14,6 +14,7 @@ from fairlead.broker.groups.values import (
     GroupDescription,
     GroupKey,
     GroupState,
+    Held,
     Identity,
     JoinAnswer,
     JoinRequest,
@@ -36,6 +37,8 @@ class Coordinator:
         self._settings = settings
         self._randomness = randomness
         self._scheduler = scheduler
+        self.held = Held()
+        """What all groups keep of their members."""
         self._groups: dict[GroupKey, Group] = {}
         self._by_id: dict[str, list[Group]] = {}
         """The same by group id: mostly one, on whichever listener."""
@@ -59,8 +62,7 @@ class Coordinator:
         try:
             return await future
         except asyncio.CancelledError:
-            for member in group.members:
-                member.gave_up(answer)
+            group.gave_up(answer)
             raise
 
     async def sync(self, key: GroupKey, request: SyncRequest) -> SyncAnswer:
@@ -75,8 +77,7 @@ class Coordinator:
         try:
             return await future
         except asyncio.CancelledError:
-            for member in group.members:
-                member.gave_up(answer)
+            group.gave_up(answer)
             raise
 
     def heartbeat(self, key: GroupKey, identity: Identity, generation: int) -> ErrorCode:
@@ -140,8 +141,10 @@ class Coordinator:
         return group
 
     def _create(self, key: GroupKey) -> Group:
+        if len(self._groups) >= self._settings.groups_max:
+            raise RefusedMember(ErrorCode.group_max_size_reached)
         scheduler = self._scheduler or asyncio.get_running_loop()
-        group = self._groups[key] = Group(key, self._settings, scheduler, self._forget)
+        group = self._groups[key] = Group(key, self._settings, scheduler, self._forget, self.held)
         self._by_id.setdefault(key.group, []).append(group)
         return group
 

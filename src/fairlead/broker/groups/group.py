@@ -22,8 +22,10 @@ from fairlead.broker.groups.values import (
     GroupDescription,
     GroupKey,
     GroupState,
+    Held,
     Identity,
     JoinAnswer,
+    JoinCallback,
     RefusedMember,
     Scheduler,
     SyncAnswer,
@@ -38,7 +40,12 @@ class Group:
     """One group of one listener; every method runs on the event loop and returns at once."""
 
     def __init__(
-        self, key: GroupKey, settings: Settings, scheduler: Scheduler, on_unused: Callable[[Group], None]
+        self,
+        key: GroupKey,
+        settings: Settings,
+        scheduler: Scheduler,
+        on_unused: Callable[[Group], None],
+        held: Held | None = None,
     ) -> None:
         self.key = key
         self.settings = settings
@@ -47,7 +54,7 @@ class Group:
         self.generation = 0
         self.protocol_type = ""
         self.protocol: str | None = None
-        self.members = Members()
+        self.members = Members(held)
         self._on_unused = on_unused
         self._timer: Timer | None = None
         self._delaying = False
@@ -73,11 +80,17 @@ class Group:
         self.rebalance()
         self.release_if_unused()
 
+    def gave_up(self, answer: JoinCallback | SyncCallback) -> None:
+        """The connection that waited for this answer is gone. A member that never had an answer to a join knows of no
+        membership: it and what it said go too."""
+        for member in self.members:
+            if member.gave_up(answer) and member.is_new:
+                self.remove(member)
+
     def give_id(self, member_id: str, session_timeout_ms: int) -> None:
         """Remember an id that a client was told to come back with, for one session timeout (KIP-394)."""
-        self.members.pending[member_id] = self.scheduler.call_later(
-            session_timeout_ms / 1000, lambda: self.forget_id(member_id)
-        )
+        timer = self.scheduler.call_later(session_timeout_ms / 1000, lambda: self.forget_id(member_id))
+        self.members.expect(member_id, timer)
 
     def forget_id(self, member_id: str) -> bool:
         """The client with this id will not come; False if no such id waits."""
@@ -159,7 +172,7 @@ class Group:
         self.state = GroupState.COMPLETING
         for member in self.members:
             member.synced = False
-            member.assignment = b""
+            self.members.assign(member, b"")
         self._start_timer(self._rebalance_timeout_ms(), self._drop_unsynced)
         for member in self.members:
             member.answer_join(self.join_answer(member))
@@ -179,7 +192,7 @@ class Group:
     def _drop_assignments(self) -> None:
         for member in self.members:
             if self.state is GroupState.COMPLETING:
-                member.assignment = b""
+                self.members.assign(member, b"")
             member.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
 
     def _drop_unsynced(self) -> None:
@@ -207,6 +220,8 @@ class Group:
             raise RefusedMember(ErrorCode.inconsistent_group_protocol)
         if self.state is GroupState.PREPARING:
             raise RefusedMember(ErrorCode.rebalance_in_progress)
+        if sum(map(len, request.assignments.values())) > self.settings.group_bytes_max:
+            raise RefusedMember(ErrorCode.group_max_size_reached)
         member.synced = True
         member.wait_sync(answer)
         if self.state is GroupState.COMPLETING and member.id == self.members.leader:
@@ -219,7 +234,7 @@ class Group:
     def _assign(self, request: SyncRequest) -> None:
         self.state = GroupState.STABLE
         for member in self.members:
-            member.assignment = request.assignments.get(member.id, b"")
+            self.members.assign(member, request.assignments.get(member.id, b""))
             member.answer_sync(self._sync_answer(member))
 
     def _sync_answer(self, member: Member) -> SyncAnswer:

@@ -10,6 +10,8 @@ from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.member import Member
 from fairlead.broker.groups.values import GroupState, JoinAnswer, JoinCallback, JoinRequest, RefusedMember
 
+GROUPS_HELD = 100
+"""All groups together keep as much of their members as so many of the largest."""
 NewId = Callable[[str], str]
 """Makes a member id that begins with the client's or instance's name."""
 
@@ -107,8 +109,18 @@ def _static_answer(group: Group, member: Member, leader_before: str, may_skip: b
     )
 
 
+def _check_size(group: Group, request: JoinRequest, member: Member | None) -> None:
+    """Is there room for what it says?"""
+    settings = group.settings
+    more_bytes = request.size_bytes - (0 if member is None else member.request.size_bytes)
+    code = group.members.room_for(more_bytes, settings.group_bytes_max, GROUPS_HELD * settings.group_bytes_max)
+    if more_bytes > 0 and code is not ErrorCode.none:
+        raise RefusedMember(code)
+
+
 def _check_protocols(group: Group, request: JoinRequest, member: Member | None) -> None:
-    """Is there a protocol left that all members know, of the group's type?"""
+    """Is there a protocol left that all members know, of the group's type, and room for what it says?"""
+    _check_size(group, request, member)
     alone = len(group.members) == (0 if member is None else 1)
     fits = bool(request.protocol_type) and bool(request.protocols)
     if fits and not alone:

@@ -106,14 +106,17 @@ class Member:
         self.answer_join(JoinAnswer(self.id, error))
         self.answer_sync(SyncAnswer(error))
 
-    def gave_up(self, answer: JoinCallback | SyncCallback) -> None:
-        """The connection that waited for this answer is gone: only a session is left to come back."""
+    def gave_up(self, answer: JoinCallback | SyncCallback) -> bool:
+        """Whether it was this one's answer that a connection waited for that is gone: only a session is left to come
+        back."""
+        if answer not in {self._join, self._sync}:
+            return False
         if self._join == answer:
             self._join = None
-            self.beat()
-        elif self._sync == answer:
+        else:
             self._sync = None
-            self.beat()
+        self.beat()
+        return True
 
     def beat(self) -> None:
         """It was heard of: its session begins anew, unless it waits for us."""

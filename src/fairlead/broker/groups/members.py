@@ -8,13 +8,17 @@ from collections.abc import Iterable, Iterator
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.member import Member
-from fairlead.broker.groups.values import Identity, JoinRequest, RefusedMember, Timer
+from fairlead.broker.groups.values import MEMBER_BYTES, Held, Identity, JoinRequest, RefusedMember, Timer
 
 
 class Members:
     """Who belongs to a group, in the order of joining; the leader is one of them whenever there is any."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Held | None = None) -> None:
+        """`held`: counts for all groups together."""
+        self._held = held or Held()
+        self.said_bytes = 0
+        """What its members said with their joins."""
         self.leader: str | None = None
         self.pending: dict[str, Timer] = {}
         """Ids given out with MEMBER_ID_REQUIRED, each with the timer that forgets it (KIP-394)."""
@@ -65,6 +69,7 @@ class Members:
         if self.leader is None:
             self.leader = member.id
         self._by_id[member.id] = member
+        self._count(member.request.size_bytes, MEMBER_BYTES)
         self._known_by.update(set(member.request.protocol_names))
         if member.identity.instance_id is not None:
             self._by_instance[member.identity.instance_id] = member.id
@@ -74,7 +79,9 @@ class Members:
         """Take a member out; another leads if it led."""
         member.stop_timer()
         if self._by_id.pop(member.id, None) is not None:
-            self._known_by.subtract(set(member.request.protocol_names))
+            self.assign(member, b"")
+            self._count(-member.request.size_bytes, -MEMBER_BYTES)
+            self._forget_protocols(member)
         instance = member.identity.instance_id
         if instance is not None and self._by_instance.get(instance) == member.id:
             del self._by_instance[instance]
@@ -93,15 +100,45 @@ class Members:
 
     def update(self, member: Member, request: JoinRequest) -> None:
         """What a member says with a new join stands from now on."""
-        self._known_by.subtract(set(member.request.protocol_names))
+        self._forget_protocols(member)
         self._known_by.update(set(request.protocol_names))
+        self._count(request.size_bytes - member.request.size_bytes)
         member.request = request
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """What a member shall read."""
+        self._held.bytes += len(assignment) - len(member.assignment)
+        member.assignment = assignment
+
+    def expect(self, member_id: str, timer: Timer) -> None:
+        """An id was given out, and the timer forgets it."""
+        self.pending[member_id] = timer
+        self._held.bytes += len(member_id) + MEMBER_BYTES
+
+    def room_for(self, said_bytes: int, group_bytes_max: int, groups_bytes_max: int) -> ErrorCode:
+        """May a member say so much more? Groups come and go, so what is too much for all may fit later."""
+        if self.said_bytes + said_bytes > group_bytes_max:
+            return ErrorCode.group_max_size_reached
+        if self._held.bytes + said_bytes > groups_bytes_max:
+            return ErrorCode.coordinator_not_available
+        return ErrorCode.none
+
+    def _forget_protocols(self, member: Member) -> None:
+        for name in set(member.request.protocol_names):
+            self._known_by[name] -= 1
+            if not self._known_by[name]:
+                del self._known_by[name]
+
+    def _count(self, said_bytes: int, beside_bytes: int = 0) -> None:
+        self.said_bytes += said_bytes
+        self._held.bytes += said_bytes + beside_bytes
 
     def forget_pending(self, member_id: str) -> bool:
         """Drop an id that was given out; False if it was not."""
         timer = self.pending.pop(member_id, None)
         if timer is not None:
             timer.cancel()
+            self._held.bytes -= len(member_id) + MEMBER_BYTES
         return timer is not None
 
     def elect_joined_leader(self) -> bool:

@@ -81,6 +81,11 @@ class JoinRequest:
     """The client knows `skip_assignment` (version 9 and later)."""
 
     @property
+    def size_bytes(self) -> int:
+        """Bytes that the member keeps of it."""
+        return len(self.client_id) + sum(len(name) + len(metadata) for name, metadata in self.protocols)
+
+    @property
     def protocol_names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.protocols)
 
@@ -148,6 +153,17 @@ class GroupDescription:
     protocol_type: str = ""
     protocol: str = ""
     members: tuple[MemberDescription, ...] = ()
+
+
+MEMBER_BYTES = 500
+"""What a member takes, or an id that was given out, beside what it said."""
+
+
+@dataclass(slots=True)
+class Held:
+    """Bytes that the groups of a server keep of their members."""
+
+    bytes: int = 0
 
 
 JoinCallback = Callable[[JoinAnswer], object]

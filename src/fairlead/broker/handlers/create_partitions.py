@@ -13,7 +13,6 @@ from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import in_turns
 from fairlead.broker.topic_changes import Change, change_all
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
-from fairlead.streamlog.writing.topics import set_partitions
 
 API_KEY = 37
 
@@ -38,9 +37,7 @@ def _change(ctx: RequestContext, asked: Any) -> Change | Exception:
                 f"topic {asked.name} has {now} partitions; {asked.count} is not more, or above "
                 f"{PARTITIONS_PER_TOPIC_MAX}",
             )
-        return Change(
-            found.stream, found.topic.name, partial(set_partitions, name=found.topic.name, partitions=asked.count)
-        )
+        return Change(found.stream, found.topic.name, found.stream.growth(found.topic.name, asked.count))
     except Exception as error:
         return error
 

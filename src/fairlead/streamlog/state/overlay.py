@@ -32,6 +32,7 @@ class Overlay:
         self._notes: dict[NoteKey, Any] = {}
         self._entries: dict[str, Any] = {}
         self._counters: dict[int, int] = {}
+        self._partitions_more = 0
 
     def next_number(self, name: str) -> int:
         """The number of the next topic with that name; never used before."""
@@ -50,6 +51,11 @@ class Overlay:
             topic = self._topics[number]
             return 0 if topic is _GONE else topic.partitions
         return self._state.partition_count(number)
+
+    @property
+    def partitions_total(self) -> int:
+        """Partitions of all topics."""
+        return self._state.partitions_total + self._partitions_more
 
     def topic(self, number: int) -> Topic | None:
         if number not in self._topics:
@@ -136,6 +142,7 @@ class Overlay:
 
     def put_topic(self, topic: Topic) -> None:
         self._use_number(topic.number)
+        self._partitions_more += topic.partitions - self.partition_count(topic.number)
         self._topics[topic.number] = topic
         self._names[topic.name] = topic.number
         self._incarnations[topic.incarnation] = topic.number
@@ -152,6 +159,7 @@ class Overlay:
             return
         if self.by_name(topic.name) == topic:
             self._names[topic.name] = _GONE
+        self._partitions_more -= topic.partitions
         self._topics[topic.number] = _GONE
         self._incarnations[incarnation] = _GONE
         for partition in range(topic.partitions):

@@ -130,6 +130,15 @@ class ShardState:
         """Groups that have a cursor here."""
         return list(self._cursors)
 
+    def may_have_group(self, group: str, groups_max: int) -> bool:
+        """Whether the group has a cursor here, or there are fewer groups than that."""
+        return len(self._cursors) < groups_max or group in self._cursors
+
+    @property
+    def partitions_total(self) -> int:
+        """Partitions of all topics."""
+        return self.topic_table.partitions_total
+
     def cursors_of(self, group: str) -> Mapping[CursorKey, Cursor]:
         """All cursors of a group by (topic number, partition)."""
         return dict(self._cursors.get(group, {}))

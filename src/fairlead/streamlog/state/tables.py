@@ -81,6 +81,8 @@ class TopicTable:
         self.incarnations: list[bytes | None] = []
         self.owners: list[bytes] = []
         self.configs: dict[int, Mapping[str, str]] = {}
+        self.partitions_total = 0
+        """Partitions of all topics."""
         self._owner_ids: dict[bytes, bytes] = {}
 
     def __contains__(self, number: int) -> bool:
@@ -133,6 +135,7 @@ class TopicTable:
         """Forget a topic; its number and slots are not used again."""
         for slot in range(self.slot[number], self.slot[number] + self.count[number]):
             self._partitions.older.pop(slot, None)
+        self.partitions_total -= self.partition_count(number)
         self.slot[number] = _NO_SLOT
         self.names[number] = None
         self.incarnations[number] = None
@@ -148,6 +151,7 @@ class TopicTable:
     def place(self, number: int, slot: int, count: int) -> None:
         """Give a topic slots that exist already, from a checkpoint."""
         self.reserve(number + 1)
+        self.partitions_total += count - self.partition_count(number)
         self.slot[number] = slot
         self.count[number] = count
 
@@ -167,6 +171,7 @@ class TopicTable:
         had = self.count[number] if self.slot[number] != _NO_SLOT else 0
         if partitions <= had:
             return
+        self.partitions_total += partitions - had
         first = self._partitions.allot(partitions)
         if had:
             self._partitions.move(self.slot[number], first, had)

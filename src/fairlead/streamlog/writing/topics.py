@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fairlead.model.errors import AlreadyExists, InvalidValue, NotOwner, UnknownTopic
+from fairlead.model.errors import AlreadyExists, InvalidValue, NotAllowed, NotOwner, UnknownTopic
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload, TopicPayload
@@ -22,10 +22,13 @@ def create_topic(
     configs: Mapping[str, str] | None = None,
     *,
     incarnation: bytes | None = None,
+    partitions_max: Callable[[int], int] | None = None,
 ) -> Topic:
-    """Make a topic that this stream owns. `incarnation` is 16 random bytes, made by the draft if not given.
+    """Make a topic that this stream owns. `incarnation` is 16 random bytes, made by the draft if not given;
+    `partitions_max` says how many partitions this log may have after a commit.
 
     Raises:
+        NotAllowed: it would have more.
         InvalidName: the name breaks Kafka's rule for topic names.
         InvalidValue: the number of partitions is not from 1 to 4,096.
         AlreadyExists: a topic has that name.
@@ -34,6 +37,7 @@ def create_topic(
     _check_partitions(partitions)
     if draft.state.by_name(name) is not None:
         raise AlreadyExists(f"topic {name} exists")
+    _check_room(draft, partitions, partitions_max)
     topic = Topic(
         draft.state.next_number(name),
         name,
@@ -97,10 +101,13 @@ def release_waiting(draft: Draft, name: str) -> None:
             draft.add_control(Kind.BEHIND, again)
 
 
-def set_partitions(draft: Draft, name: str, partitions: int) -> Topic:
-    """Give a topic more partitions; returns it as it is then.
+def set_partitions(
+    draft: Draft, name: str, partitions: int, *, partitions_max: Callable[[int], int] | None = None
+) -> Topic:
+    """Give a topic more partitions; returns it as it is then. `partitions_max` as for `create_topic`.
 
     Raises:
+        NotAllowed: the log would have more.
         UnknownTopic, NotOwner
         InvalidValue: the topic has as many or more, or these are too many.
     """
@@ -108,7 +115,16 @@ def set_partitions(draft: Draft, name: str, partitions: int) -> Topic:
     _check_partitions(partitions)
     if partitions <= topic.partitions:
         raise InvalidValue(f"topic {name} has {topic.partitions} partitions; give a larger number than that")
+    _check_room(draft, partitions - topic.partitions, partitions_max)
     return _change(draft, replace(topic, partitions=partitions))
+
+
+def _check_room(draft: Draft, more: int, partitions_max: Callable[[int], int] | None) -> None:
+    if partitions_max is not None and draft.state.partitions_total + more > partitions_max(draft.commit):
+        raise NotAllowed(
+            f"{more} more partitions: the stream or the cluster would have more than the settings "
+            "partitions_per_stream_max and partitions_max allow; delete topics or raise them"
+        )
 
 
 def set_configs(draft: Draft, name: str, changes: Mapping[str, str | None]) -> Topic:
