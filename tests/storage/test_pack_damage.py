@@ -1,10 +1,12 @@
-"""A pack that is not as it was written is noticed: at the next start, by `check`, or when an object is read."""
+"""A pack that is not as it was written is noticed: at the next start, by `check`, or when an object is read.
+
+One record that cannot be read is a damaged object like any other: it is known by name, and stops its own log."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,10 @@ from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
 PREFIX = "streams/" + 32 * "a" + "/shard-0000"
 BLOCK = pack_file.BLOCK
 COUNT = 6
-"""Records of a block each, behind the header."""
+"""Records of a block each, behind the header; the last one has more."""
+DATA = [*(b"%d|" % number * 50 for number in range(COUNT - 1)), b"0|" * 5000]
+HEAD = 36
+"""Numbers of a record's head; its name follows."""
 
 
 def commit(number: int) -> str:
@@ -35,11 +40,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def filled(root: Path, first: int) -> LocalStorage:
-    """A process that has put some commits; the last one has another size."""
+    """A process that has put some commits."""
     storage = always_packed(root, packs_max=1)
-    for number in range(first, first + COUNT - 1):
-        storage.put_if_absent(commit(number), b"%d|" % number * 50)
-    storage.put_if_absent(commit(first + COUNT - 1), b"%d|" % first * 5000)
+    for number, data in enumerate(DATA):
+        storage.put_if_absent(commit(first + number), data)
     return storage
 
 
@@ -71,33 +75,63 @@ def refused(root: Path, match: str) -> None:
     assert list(ReadOnlyLocalStorage(root).check()) != []
 
 
+def damaged_alone(root: Path, number: int, kept: Collection[int] = range(COUNT)) -> None:
+    """That commit cannot be read and is there by its name; all others can be, by the next server and by readers."""
+    name = commit(number)
+    server = always_packed(root)
+    for storage in (ReadOnlyLocalStorage(root), server, ReadOnlyLocalStorage(root)):
+        assert list(storage.list(PREFIX + "/")) == [commit(each) for each in sorted({*kept, number})]
+        with pytest.raises(Damaged, match=rf"{name}: its record at \d+ of .*\.pack is not what was written"):
+            storage.get(name)
+        for each in set(kept) - {number}:
+            assert storage.get(commit(each)) == DATA[each]
+        assert list(storage.check()) == []
+    with pytest.raises(Damaged):
+        server.put_if_absent(name, DATA[number])
+    server.close()
+
+
 @pytest.mark.parametrize("ended", [False, True])
-@pytest.mark.parametrize("number", range(1, COUNT))
-@pytest.mark.parametrize("place", range(0, 24, 4))
+@pytest.mark.parametrize("number", range(COUNT - 1))
+@pytest.mark.parametrize("place", [*range(0, HEAD, 4), HEAD, HEAD + len(commit(0)) - 1])
 def test_a_damaged_head_is_no_end(root: Path, number: int, place: int, ended: bool) -> None:
-    """Wherever it lies before the last record: those behind it were acknowledged too. The mark of deletion is one of
-    two words, and no byte of one makes it the other."""
+    """Wherever it lies before the last record, those behind it were acknowledged too, and the next one names it. The
+    mark of deletion is one of two words, and no byte of one makes it the other; a name is not taken for another."""
     if ended:
         closed(root)
-    flip(the_pack(root), number * BLOCK + place)
-    refused(root, rf"{pack_file.FOLDER}/.*\.pack: the record at {number * BLOCK} cannot be read")
+    flip(the_pack(root), (number + 1) * BLOCK + place)
+    damaged_alone(root, number)
 
 
 @pytest.mark.parametrize("ended", [False, True])
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_zeroed_blocks_are_no_end(root: Path, blocks: int, ended: bool) -> None:
-    """As a disk leaves them that lost writes."""
+def test_a_zeroed_block_is_no_end(root: Path, ended: bool) -> None:
+    """As a disk leaves it that lost a write."""
+    if ended:
+        closed(root)
+    zero(the_pack(root), 2 * BLOCK)
+    damaged_alone(root, 1)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("blocks", [2, 3])
+def test_several_records_that_cannot_be_read_stop_the_server(root: Path, blocks: int, ended: bool) -> None:
+    """Nobody knows of which logs they were: any may have lost its newest commits, and would give offsets again."""
     if ended:
         closed(root)
     zero(the_pack(root), 2 * BLOCK, bytes(blocks * BLOCK))
-    refused(root, f"the record at {2 * BLOCK} cannot be read")
+    refused(root, rf"{pack_file.FOLDER}/.*\.pack: the record at {2 * BLOCK} cannot be read")
 
 
-def test_the_last_record_of_a_registered_end_is_not_torn(root: Path) -> None:
-    """It was whole when its end was registered."""
+@pytest.mark.parametrize("place", [0, HEAD, 200, 2 * BLOCK])
+def test_the_last_record_of_a_registered_end_is_not_torn(root: Path, place: int) -> None:
+    """It was whole when its end was registered, and the register names it."""
     closed(root)
-    flip(the_pack(root), COUNT * BLOCK + 2 * BLOCK)
-    refused(root, f"the record at {COUNT * BLOCK} cannot be read; by the register the pack ends at {9 * BLOCK}")
+    flip(the_pack(root), COUNT * BLOCK + place)
+    server = always_packed(root)
+    assert list(server.list(PREFIX + "/")) == [commit(each) for each in range(COUNT)]
+    with pytest.raises(Damaged, match="is not what was written"):
+        server.get(commit(COUNT - 1))
+    assert server.get(commit(COUNT - 2)) == DATA[COUNT - 2]
 
 
 def test_the_last_record_of_a_process_that_was_killed_may_be_torn(root: Path) -> None:
@@ -139,16 +173,22 @@ def test_a_pack_that_is_missing_or_cut_is_noticed(root: Path, harm: str, ended: 
     refused(root, rf"{pack_file.FOLDER}/.*\.pack: {said}")
 
 
-def test_an_older_version_of_a_pack_is_noticed(tmp_path: Path) -> None:
-    """Its last records are as they were before they were written."""
+@pytest.mark.parametrize("later", [1, 2])
+def test_an_older_version_of_a_pack_is_noticed(tmp_path: Path, later: int) -> None:
+    """Its last records are as they were before they were written. If it is one, the register names it."""
     root = tmp_path / "data"
     storage = filled(root, 0)
     storage.put_if_absent(names.CLUSTER, identity.encode(Identity("sanfrancisco", b"i" * 16)))
     older = the_pack(root).read_bytes()
-    storage.put_if_absent(commit(COUNT), b"later")
+    for number in range(later):
+        storage.put_if_absent(commit(COUNT + number), b"later")
     storage.close()
     the_pack(root).write_bytes(older)
-    refused(root, f"the record at {9 * BLOCK} cannot be read; by the register the pack ends at {10 * BLOCK}")
+    if later > 1:
+        refused(root, f"the record at {9 * BLOCK} cannot be read; by the register the pack ends at {11 * BLOCK}")
+    else:
+        with pytest.raises(Damaged, match=f"{commit(COUNT)}: its record at {9 * BLOCK} .* is not what was written"):
+            always_packed(root).get(commit(COUNT))
 
 
 def test_packs_that_changed_places_are_noticed(root: Path) -> None:
@@ -176,8 +216,9 @@ def test_data_that_looks_like_a_record_is_none(tmp_path: Path) -> None:
     root = tmp_path / "data"
     storage = always_packed(root, packs_max=1)
     storage.put_if_absent(commit(1), b"x")
-    head = pack_file.head("4711-000000000000", commit(9).encode(), [memoryview(b"x")], 1, 3 * BLOCK)
-    gap = BLOCK - 24 - len(commit(2))
+    forged = pack_file.Place(commit(9), 3 * BLOCK)
+    head = pack_file.head("4711-000000000000", forged, pack_file.Place(commit(2), 2 * BLOCK), [memoryview(b"x")], 1)
+    gap = BLOCK - HEAD - len(commit(2)) - 1  # the name of the commit before ends in another digit
     storage.put_if_absent(commit(2), bytes(gap) + head + b"x")
     assert the_pack(root).read_bytes()[3 * BLOCK : 3 * BLOCK + len(head)] == head
     zero(the_pack(root), 2 * BLOCK)
@@ -186,30 +227,32 @@ def test_data_that_looks_like_a_record_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("server", [False, True])
-@pytest.mark.parametrize("place", [0, 5, 24, 24 + len(commit(2)), BLOCK - 24])
-def test_an_object_is_compared_whenever_it_is_read(root: Path, place: int, server: bool) -> None:
+@pytest.mark.parametrize("number", [2, COUNT - 1])
+@pytest.mark.parametrize("place", [0, 5, HEAD, HEAD + len(commit(2)), 200])
+def test_an_object_is_compared_whenever_it_is_read(root: Path, place: int, number: int, server: bool) -> None:
     """Damage that comes while a server runs is not served, and neither is another record in its place."""
-    data = {commit(number): b"%d|" % number * 50 for number in range(COUNT - 1)}
-    big = b"0|" * 5000
     storage = always_packed(root) if server else ReadOnlyLocalStorage(root)
-    assert storage.get(commit(2)) == data[commit(2)]
-    assert storage.get(commit(COUNT - 1)) == big
-    flip(the_pack(root), (3 if place != BLOCK - 24 else COUNT) * BLOCK + place)
-    name = commit(2 if place != BLOCK - 24 else COUNT - 1)
-    for length in (1, len(big) if name == commit(COUNT - 1) else 100):
+    name = commit(number)
+    assert storage.get(name) == DATA[number]
+    flip(the_pack(root), (number + 1) * BLOCK + place)
+    for length in (1, len(DATA[number])):
         with pytest.raises(Damaged, match=rf"{name}: its record at \d+ of .*\.pack is not what was written"):
             storage.get_range(name, 0, length)
-    assert storage.get(commit(1)) == data[commit(1)]
+    assert storage.get(commit(1)) == DATA[1]
 
 
 def test_marks_of_deletion_hide_no_damage(root: Path) -> None:
-    """A record that is marked is still a record, and what comes behind one is still compared."""
+    """A record that is marked is still a record, and what comes behind one is still compared. A deletion whose mark
+    cannot be read has come undone."""
     storage = always_packed(root)
     for number in (1, 2, COUNT - 1):
         storage.delete(commit(number))
     kill(root)
-    kept = [commit(number) for number in (0, 3, 4)]
-    assert list(always_packed(root).list(PREFIX + "/")) == kept
+    assert list(always_packed(root).list(PREFIX + "/")) == [commit(number) for number in (0, 3, 4)]
     kill(root)
     flip(the_pack(root), 3 * BLOCK + 9)
-    refused(root, f"the record at {3 * BLOCK} cannot be read")
+    damaged_alone(root, 2, kept=(0, 3, 4))
+    kill(root)
+    flip(the_pack(root), 3 * BLOCK + 9)
+    flip(the_pack(root), 4 * BLOCK + 9)
+    damaged_alone(root, 3, kept=(0, 4))

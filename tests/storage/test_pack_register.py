@@ -13,8 +13,9 @@ from tests.support.packs import always_packed, kill
 from fairlead.model.errors import Damaged
 from fairlead.storage import names, pack_file, pack_register
 from fairlead.storage.interface import Put
-from fairlead.storage.pack_register import Entry, PackRegister, decode, encode
+from fairlead.storage.pack_register import End, Entry, PackRegister, decode, encode
 
+BLOCK = pack_file.BLOCK
 PREFIX = "streams/" + 32 * "a" + "/shard-0000"
 
 
@@ -41,7 +42,7 @@ def packs_of(root: Path) -> list[Path]:
 
 def test_an_entry_survives_its_bytes() -> None:
     """And any other byte is damage."""
-    entry = Entry(7, {"1-a": None, "2-b": 4096}, ("3-c",))
+    entry = Entry(7, {"1-a": None, "2-b": End(12_288, commit(1), 4096), "3-c": End(4096, "", 0)}, ("4-d",))
     data = encode(entry)
     assert decode(data, entry.name) == entry
     for place in range(len(data)):
@@ -62,7 +63,7 @@ def test_a_pack_is_registered_before_its_first_record_and_with_its_end(root: Pat
     (pack,) = packs_of(root)
     assert register_of(root).read().packs == {pack.stem: None}
     storage.close()
-    assert register_of(root).read().packs == {pack.stem: 2 * pack_file.BLOCK}
+    assert register_of(root).read().packs == {pack.stem: End(2 * BLOCK, commit(1), BLOCK)}
     again = always_packed(root)
     again.delete(commit(1))
     assert packs_of(root) == []
@@ -156,7 +157,7 @@ def test_changes_of_several_processes_are_all_kept(root: Path) -> None:
 
     def change(number: int) -> None:
         for each in range(10):
-            registers[number].change({f"{number}-{each}": each})
+            registers[number].change({f"{number}-{each}": None})
 
     threads = [threading.Thread(target=change, args=(number,)) for number in range(4)]
     for thread in threads:

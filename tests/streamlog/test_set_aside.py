@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from tests.streamlog.world import (
     replicated,
     values_at,
 )
+from tests.support.packs import always_packed
 
 from fairlead.model.errors import Damaged, InvalidValue, NotAllowed
 from fairlead.storage import names
+from fairlead.storage.local import LocalStorage
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.objects import format
@@ -257,3 +260,32 @@ def test_a_replica_passes_what_is_lost(place: int) -> None:
         assert copy is not None
         assert values_at(replica, copy.number) == expected
         assert replica.announced.state.behind(b"l" * 16) == []
+
+
+def test_a_commit_in_a_pack_is_set_aside(tmp_path: Path) -> None:
+    """Its record cannot be read at all, not even in part; the others of the pack stay, in the next starts too."""
+    storage = always_packed(tmp_path, packs_max=1)
+    log = opened(storage)
+    number = made(log).number
+    for value in (b"a", b"harmed", b"c"):
+        commit = log.announced.end
+        if value == b"harmed":
+            name = names.commit(log.announced.prefix, log.epoch.number, commit)
+        produced(log, number, value)
+    storage.close()
+    (pack,) = (tmp_path / ".packs").iterdir()
+    data = bytearray(pack.read_bytes())
+    data[data.index(name.encode())] ^= 1
+    pack.write_bytes(data)
+    storage = LocalStorage(tmp_path)
+    assert [problem.name for problem in check_all(storage)] == [name]
+    said = list(set_aside(storage, [name], SeededRandomness(4711), 0))
+    assert said[0].startswith(f"{name}: its record at ")
+    assert check_all(LocalStorage(tmp_path)) == []
+    for _ in range(2):
+        storage = always_packed(tmp_path, packs_max=1)
+        log = opened(storage)
+        assert [*values_at(log, number, offset=2).values()][:1] == [b"c"]
+        produced(log, number, b"later")
+        storage.close()
+    assert list(values_at(log, number, offset=2).values()) == [b"c", b"later", b"later"]

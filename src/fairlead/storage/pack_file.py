@@ -1,14 +1,16 @@
 """The bytes of a pack: a header that holds the pack's own name, then records side by side.
 
     header     the first 4,096 bytes: magic, size of the file, name of the pack, crc32c, zeros
-    record     magic, state, lengths, crc32c of name and data, crc32c of these numbers, name, data
+    record     magic, state, lengths, place of the record before, crc32c of the data, crc32c of all but state and data,
+               name, name of the record before, data
                padded with zeros to 4,096 bytes, so that no block with a durable record is ever written again, except
                for its mark of deletion
     rest       zeros, written before the first use
 
-The crc of a record's numbers covers its place and the name of its pack, so a block that stands elsewhere is no record,
+The crc of a record's head covers its place and the name of its pack, so a block that stands elsewhere is no record,
 and neither is what somebody puts into the data of one. The state is not covered, since it changes; it is one of two
-words that no single wrong byte turns into each other.
+words that no single wrong byte turns into each other. Since a record names the one before, a record that cannot be read
+is still known by name: it is a damaged object, of one log.
 """
 
 from __future__ import annotations
@@ -38,33 +40,57 @@ _HEADER: Final = struct.Struct("<4sIQ")
 """Magic, length of the name, size of the file."""
 _PACK_MAGIC: Final = b"FLP2"
 _RECORD_MAGIC: Final = b"FLR2"
-_HEAD: Final = struct.Struct("<4s4sIIII")
-"""Magic, state, length of the name, length of the data, crc of both, crc of the other numbers."""
-_PLACE: Final = struct.Struct("<4sIIIQ")
+_HEAD: Final = struct.Struct("<4s4sHHHHQIII")
+"""Magic, state, length of the name; of the name before: how many bytes it shares with this name, and how many follow;
+zero, place of the record before, length of the data, crc of the data, crc of the head."""
+_PLACE: Final = struct.Struct("<HHHHQIIQ")
+_WINDOW: Final = BLOCK + OBJECT_BYTES_MAX + BLOCK + BLOCK
+"""The longest record and the head behind it."""
 _STATE_AT: Final = 4
 _THERE, _DELETED = b"HERE", b"GONE"
 _RECORD_BYTES_MAX: Final = BLOCK + OBJECT_BYTES_MAX + BLOCK
 
 
+class Place(NamedTuple):
+    """A record of a pack."""
+
+    name: str
+    start: int
+
+
+NOWHERE: Final = Place("", 0)
+"""Before the first record."""
+
+
 class Record(NamedTuple):
-    """What the head of a record says."""
+    """What the head of a record says, or what the record behind it says of one that cannot be read."""
 
     name: str
     there: bool
-    """It is not marked deleted."""
+    """It is not marked deleted, as far as is known."""
     start: int
     """Place of the head in the pack."""
     skip: int
     """Bytes before the data."""
     length: int
-    """Of the data."""
+    """Of the data; at most this, if it cannot be read."""
     checksum: int
-    """Of name and data."""
+    """Of the data."""
+    before: Place = NOWHERE
 
     @property
     def end(self) -> int:
         """Where the next record begins."""
         return self.start + padded(self.skip + self.length)
+
+    @property
+    def place(self) -> Place:
+        return Place(self.name, self.start)
+
+
+def lost(place: Place, end: int) -> Record:
+    """A record that cannot be read, and is known by what others say of it."""
+    return Record(place.name, there=True, start=place.start, skip=0, length=end - place.start, checksum=0)
 
 
 def path_of(root: str, pack: str) -> str:
@@ -94,17 +120,29 @@ def is_whole(descriptor: int, pack: str) -> bool:
     return os.pread(descriptor, BLOCK, 0) == header(pack, os.fstat(descriptor).st_size)
 
 
-def head(pack: str, name: bytes, parts: Sequence[memoryview], length: int, start: int) -> bytes:
-    """What comes before the data of a record that is put at a place of a pack, the name included."""
-    checksum = crc32c.crc32c(name)
+def head(pack: str, place: Place, before: Place, parts: Sequence[memoryview], length: int) -> bytes:
+    """What comes before the data of a record that is put at a place of a pack, behind another one."""
+    name, other = place.name.encode(), before.name.encode()
+    checksum = 0
     for part in parts:
         checksum = crc32c.crc32c(part, checksum)
-    own = _own_checksum(pack, start, len(name), length, checksum)
-    return _HEAD.pack(_RECORD_MAGIC, _THERE, len(name), length, checksum, own) + name
+    shared = _shared(name, other)
+    names = name + other[shared:]
+    numbers = (len(name), shared, len(other) - shared, 0, before.start, length, checksum)
+    own = _own_checksum(pack, place.start, numbers, names)
+    return _HEAD.pack(_RECORD_MAGIC, _THERE, *numbers, own) + names
 
 
-def _own_checksum(pack: str, start: int, name_length: int, length: int, checksum: int) -> int:
-    return crc32c.crc32c(_PLACE.pack(_RECORD_MAGIC, name_length, length, checksum, start), _checksum_of(pack))
+def _shared(name: bytes, other: bytes) -> int:
+    """How many bytes two names have in common, from the first on; of names of one length, as almost all are."""
+    if len(name) != len(other):
+        return 0
+    differing = int.from_bytes(name, "big") ^ int.from_bytes(other, "big")
+    return len(name) - (differing.bit_length() + 7) // 8
+
+
+def _own_checksum(pack: str, start: int, numbers: tuple[int, ...], names: bytes) -> int:
+    return crc32c.crc32c(names, crc32c.crc32c(_PLACE.pack(*numbers, start), _checksum_of(pack)))
 
 
 @lru_cache(maxsize=64)
@@ -112,53 +150,73 @@ def _checksum_of(pack: str) -> int:
     return crc32c.crc32c(pack.encode())
 
 
-def _record_in(data: bytes, pack: str, start: int) -> Record | None:
-    """The record whose head these bytes begin with, if they do."""
-    if len(data) < _HEAD.size:
+def _record_in(data: bytes, pack: str, start: int, at: int = 0) -> Record | None:
+    """The record of that place whose head stands in these bytes, if one does."""
+    if len(data) - at < _HEAD.size:
         return None
-    magic, state, name_length, length, checksum, own = _HEAD.unpack_from(data)
-    if magic != _RECORD_MAGIC or own != _own_checksum(pack, start, name_length, length, checksum):
+    magic, state, *numbers, own = _HEAD.unpack_from(data, at)
+    if magic != _RECORD_MAGIC or state not in {_THERE, _DELETED}:
         return None
-    if state not in {_THERE, _DELETED}:
+    name_length, shared, rest, _, before, length, checksum = numbers
+    skip = _HEAD.size + name_length + rest
+    names = data[at + _HEAD.size : at + skip]
+    if own != _own_checksum(pack, start, tuple(numbers), names):
         return None
-    skip = _HEAD.size + name_length
-    return Record(data[_HEAD.size : skip].decode(errors="replace"), state == _THERE, start, skip, length, checksum)
+    name = names[:name_length]
+    other = Place((name[:shared] + names[name_length:]).decode(errors="replace"), before)
+    return Record(name.decode(errors="replace"), state == _THERE, start, skip, length, checksum, other)
 
 
 def record_at(descriptor: int, pack: str, start: int) -> Record | None:
     """The record that begins at a place, as far as its head says."""
-    return _record_in(os.pread(descriptor, _HEAD.size + NAME_BYTES_MAX, start), pack, start)
+    return _record_in(os.pread(descriptor, _HEAD.size + 2 * NAME_BYTES_MAX, start), pack, start)
+
+
+def _behind(descriptor: int, pack: str, start: int) -> Record | None:
+    """The first record behind a place at which none can be read, as far as one record reaches."""
+    data = os.pread(descriptor, _WINDOW, start)
+    if not any(data):
+        return None
+    places = range(BLOCK, len(data), BLOCK)
+    return next((record for at in places if (record := _record_in(data, pack, start + at, at)) is not None), None)
 
 
 def records(descriptor: int, pack: str, start: int, end: int | None = None) -> Iterator[Record]:
-    """The whole records from `start` on, up to the first that cannot be read, or to `end`.
+    """The records from `start` on, up to the first of which nothing is known, or to `end`.
 
     Of the last one its data is checked too. When it was begun those before it were durable, so only it can be torn.
     """
-    record = record_at(descriptor, pack, start)
-    while record is not None and (end is None or record.end <= end):
-        following = record_at(descriptor, pack, record.end)
-        if following is None and not _has_its_data(descriptor, record):
-            return
+    place, record = start, record_at(descriptor, pack, start)
+    while end is None or place < end:
+        if record is None:
+            following = _behind(descriptor, pack, place)
+            if following is None or following.before.start != place:
+                return
+            record = lost(following.before, following.start)
+        else:
+            following = record_at(descriptor, pack, record.end)
+            if following is None and not _may_be_followed(descriptor, pack, record):
+                return
         yield record
-        record = following
+        place, record = record.end, following
 
 
-def _has_its_data(descriptor: int, record: Record) -> bool:
-    wanted = record.skip + record.length - _HEAD.size
-    body = os.pread(descriptor, wanted, record.start + _HEAD.size)
-    return len(body) == wanted and crc32c.crc32c(body) == record.checksum
+def _may_be_followed(descriptor: int, pack: str, record: Record) -> bool:
+    """Whether a record is not the last one, which would be torn."""
+    data = os.pread(descriptor, record.length, record.start + record.skip)
+    if len(data) == record.length and crc32c.crc32c(data) == record.checksum:
+        return True
+    return _behind(descriptor, pack, record.end) is not None
 
 
 def data_of(descriptor: int, pack: str, start: int, name: str, length: int) -> bytes | None:
     """The data of the record of that name and length at a place; None if that is not what is there."""
-    encoded = name.encode()
-    wanted = _HEAD.size + len(encoded) + length
-    found = os.pread(descriptor, wanted, start)
+    found = os.pread(descriptor, _HEAD.size + 2 * NAME_BYTES_MAX + length, start)
     record = _record_in(found, pack, start)
-    if record is None or len(found) != wanted or record.name != name or record.length != length:
+    if record is None or record.name != name or record.length != length:
         return None
-    return found[record.skip :] if crc32c.crc32c(found[_HEAD.size :]) == record.checksum else None
+    data = found[record.skip : record.skip + length]
+    return data if len(data) == length and crc32c.crc32c(data) == record.checksum else None
 
 
 def is_rest(descriptor: int, pack: str, start: int) -> bool:
@@ -166,9 +224,7 @@ def is_rest(descriptor: int, pack: str, start: int) -> bool:
     which any block may have been written, everything is as it was before the first use."""
     torn = record_at(descriptor, pack, start)
     end = start + _RECORD_BYTES_MAX if torn is None else torn.end
-    if any(record_at(descriptor, pack, place) for place in range(start + BLOCK, end, BLOCK)):
-        return False
-    return is_untouched(descriptor, end)
+    return _behind(descriptor, pack, start) is None and is_untouched(descriptor, end)
 
 
 def is_untouched(descriptor: int, start: int) -> bool:

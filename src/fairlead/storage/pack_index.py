@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.storage import pack_file
-from fairlead.storage.pack_file import Record
+from fairlead.storage.pack_file import NOWHERE, Place, Record
+from fairlead.storage.pack_register import End
 
 _ROW: Final = np.dtype([("number", "<i8"), ("pack", "<i8"), ("start", "<i8"), ("length", "<i8")])
 _FEW: Final = 64
@@ -40,6 +41,8 @@ class Pack:
     path: str
     end: int = pack_file.FIRST
     """Up to here its records are known."""
+    last: Place = NOWHERE
+    """The last of them."""
     there: int = 0
     """How many of these are not deleted."""
     descriptor: int | None = None
@@ -209,11 +212,17 @@ class PackIndex:
                 os.close(descriptor)
         return []
 
-    def read_on(self, pack: Pack, descriptor: int, end: int | None = None) -> Sequence[tuple[int, Record]]:
-        """The records behind those that are known, up to the first that cannot be read, or to `end`; for `note`."""
-        found = list(pack_file.records(descriptor, pack.name, pack.end, end))
+    def lost(self, pack: Pack, place: Place, end: int) -> Sequence[tuple[int, Record]]:
+        """The last record of a pack, of which only its name and its `end` are known; for `note`."""
+        pack.end, pack.last = end, place
+        return [(self._known[pack.name], pack_file.lost(place, end))]
+
+    def read_on(self, pack: Pack, descriptor: int, end: End | None = None) -> Sequence[tuple[int, Record]]:
+        """The records behind those that are known, up to the first of which nothing is known, or to `end`; for
+        `note`."""
+        found = list(pack_file.records(descriptor, pack.name, pack.end, None if end is None else end.at))
         if found:
-            pack.end = found[-1].end
+            pack.end, pack.last = found[-1].end, found[-1].place
         number = self._known[pack.name]
         return [(number, record) for record in found if record.there]
 
@@ -255,12 +264,12 @@ class PackIndex:
             self._commits.setdefault(folder, _Commits()).add([(number, self._known[pack.name], start, length)])
             pack.there += 1
 
-    def retire(self, pack: Pack, end: int) -> None:
+    def retire(self, pack: Pack, end: int, last: Place) -> None:
         """Nothing more is appended; what lies before `end` is known."""
         with self.lock:
             if pack.descriptor is not None:
                 os.close(pack.descriptor)
-            pack.descriptor, pack.end, pack.whole = None, end, True
+            pack.descriptor, pack.end, pack.last, pack.whole = None, end, last, True
 
     def delete(self, name: str) -> Pack | None:
         """Mark an object deleted, not durably; the pack in which it lay, or None.

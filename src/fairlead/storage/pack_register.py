@@ -27,12 +27,23 @@ FOLDER: Final = ".register"
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """Where the records of a pack end."""
+
+    at: int
+    last: str
+    """Name of the last record; empty if there is none."""
+    start: int
+    """Its place."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """What the register says."""
 
     number: int
-    packs: Mapping[str, int | None] = field(default_factory=dict)
-    """Names of packs, with the end of the last record; None while their makers may append to them."""
+    packs: Mapping[str, End | None] = field(default_factory=dict)
+    """Names of packs, with their ends; None while their makers may append to them."""
     removed: tuple[str, ...] = ()
     """Names of packs that are removed, and may still be there or come back after a power failure."""
 
@@ -98,7 +109,7 @@ class PackRegister:
         except FileNotFoundError:
             return []
 
-    def change(self, packs: Mapping[str, int | None], remove: Collection[str] = ()) -> None:
+    def change(self, packs: Mapping[str, End | None], remove: Collection[str] = ()) -> None:
         """Register packs, or their ends, and remove others, durably.
 
         Raises:
@@ -109,7 +120,7 @@ class PackRegister:
             while not self._put(self._changed(self.read(), packs, remove)):
                 pass
 
-    def _changed(self, entry: Entry, packs: Mapping[str, int | None], remove: Collection[str]) -> Entry:
+    def _changed(self, entry: Entry, packs: Mapping[str, End | None], remove: Collection[str]) -> Entry:
         kept = {name: end for name, end in {**entry.packs, **packs}.items() if name not in remove}
         if entry.removed:
             files.sync_directory(os.path.join(self._root, pack_file.FOLDER))

@@ -27,9 +27,9 @@ from typing import NamedTuple
 from fairlead.model.clock import SystemRandomness
 from fairlead.model.errors import Damaged
 from fairlead.storage import files, pack_file
-from fairlead.storage.pack_file import BLOCK, FIRST, FOLDER, OBJECT_BYTES_MAX, Record, padded
+from fairlead.storage.pack_file import BLOCK, FIRST, FOLDER, NOWHERE, OBJECT_BYTES_MAX, Place, Record, padded
 from fairlead.storage.pack_index import Pack, PackIndex
-from fairlead.storage.pack_register import PackRegister
+from fairlead.storage.pack_register import End, PackRegister
 
 
 def _on_a_thread(work: Callable[[], None]) -> None:
@@ -78,7 +78,7 @@ class PackKeeper:
         with index.lock:
             there = index.names()
             entry = self._register.read()
-            taken: dict[str, int | None] = {}
+            taken: dict[str, End | None] = {}
             new: list[tuple[int, Record]] = []
             for name in there:
                 pack = index.pack(name)
@@ -94,7 +94,7 @@ class PackKeeper:
         self.remove_empty()
 
     def _read(
-        self, pack: Pack, registered: Mapping[str, int | None], taken: dict[str, int | None]
+        self, pack: Pack, registered: Mapping[str, End | None], taken: dict[str, End | None]
     ) -> Sequence[tuple[int, Record]]:
         try:
             descriptor = os.open(pack.path, os.O_RDONLY)
@@ -113,12 +113,12 @@ class PackKeeper:
                 files.sync_and_forget(pack.path)
             found = read_whole(self._index, pack, descriptor, end)
             if end is None:
-                taken[pack.name] = pack.end
+                taken[pack.name] = End(pack.end, *pack.last)
             return found
         finally:
             os.close(descriptor)
 
-    def _check_missing(self, registered: Mapping[str, int | None], there: Sequence[str]) -> None:
+    def _check_missing(self, registered: Mapping[str, End | None], there: Sequence[str]) -> None:
         """A pack may have come, or gone, between the two looks at the directory and at the register."""
         for name in registered.keys() - set(there):
             if not os.path.lexists(pack_file.path_of(self._index.root, name)) and name in self._register.read().packs:
@@ -149,8 +149,9 @@ def check_unregistered(pack: Pack, descriptor: int) -> None:
         raise Damaged(f"{FOLDER}/{pack.name}.pack", "is not in the register of packs, and there are records in it")
 
 
-def read_whole(index: PackIndex, pack: Pack, descriptor: int, end: int | None) -> Sequence[tuple[int, Record]]:
-    """All records of a pack whose maker has ended, up to its registered `end`.
+def read_whole(index: PackIndex, pack: Pack, descriptor: int, end: End | None) -> Sequence[tuple[int, Record]]:
+    """All records of a pack whose maker has ended, up to its registered `end`. One that cannot be read, and whose name
+    is known, is among them: whoever reads it meets the damage.
 
     Raises:
         Damaged: it is not as it was written.
@@ -159,8 +160,10 @@ def read_whole(index: PackIndex, pack: Pack, descriptor: int, end: int | None) -
     if not pack_file.is_whole(descriptor, pack.name):
         raise Damaged(file, "has not the header of a pack of this name and size")
     found = index.read_on(pack, descriptor, end)
-    if end is not None and pack.end != end:
-        raise Damaged(file, f"the record at {pack.end} cannot be read; by the register the pack ends at {end}")
+    if end is not None and pack.end == end.start and pack.end != end.at:
+        found = [*found, *index.lost(pack, Place(end.last, end.start), end.at)]
+    if end is not None and pack.end != end.at:
+        raise Damaged(file, f"the record at {pack.end} cannot be read; by the register the pack ends at {end.at}")
     if end is None and not pack_file.is_rest(descriptor, pack.name, pack.end):
         raise Damaged(file, f"the record at {pack.end} cannot be read, and it is not the last")
     pack.whole = True
@@ -177,7 +180,8 @@ class _Free(NamedTuple):
 
     pack: Pack
     descriptor: int
-    end: int
+    end: int = FIRST
+    last: Place = NOWHERE
 
 
 class PackWriter:
@@ -209,13 +213,12 @@ class PackWriter:
     def put(self, name: str, parts: Sequence[memoryview]) -> bool | None:
         """Append an object whose name nobody has. True: it is durable; False: that is not known; None: no pack is
         free, and nothing was written."""
-        encoded = name.encode()
-        taken = self._take() if len(encoded) <= pack_file.NAME_BYTES_MAX else None
+        taken = self._take() if len(name) <= pack_file.NAME_BYTES_MAX else None
         if taken is None:
             return None
-        pack, descriptor, start = taken
+        pack, descriptor, start, before = taken
         length = sum(part.nbytes for part in parts)
-        head = pack_file.head(pack.name, encoded, parts, length, start)
+        head = pack_file.head(pack.name, Place(name, start), before, parts, length)
         try:
             pack_file.write(descriptor, [memoryview(head), *parts], start)
             os.fdatasync(descriptor)
@@ -224,7 +227,7 @@ class PackWriter:
             self._done(taken)
             return False
         self._index.add(pack, name, start, length)
-        self._give_back(taken._replace(end=start + padded(len(head) + length)))
+        self._give_back(_Free(pack, descriptor, start + padded(len(head) + length), Place(name, start)))
         return True
 
     def _take(self) -> _Free | None:
@@ -252,13 +255,13 @@ class PackWriter:
         """Nothing more goes into that pack."""
         with self._lock:
             self._open -= 1
-        self._index.retire(free.pack, free.end)
+        self._index.retire(free.pack, free.end, free.last)
         self._settings.aside(lambda: self._register_ends([free]))
 
     def _register_ends(self, done: Sequence[_Free]) -> None:
         """The next process does it, where this fails."""
         with suppress(OSError, Damaged):
-            self._register.change({free.pack.name: free.end for free in done})
+            self._register.change({free.pack.name: End(free.end, *free.last) for free in done})
             self._keeper.remove_empty()
 
     def _prepare(self) -> None:
@@ -275,7 +278,7 @@ class PackWriter:
         except OSError:
             self._making = False
             return
-        free = _Free(self._index.begin(name, descriptor), descriptor, FIRST)
+        free = _Free(self._index.begin(name, descriptor), descriptor)
         with suppress(OSError, Damaged):
             self._register.change({name: None})
             with self._lock:
@@ -304,6 +307,6 @@ class PackWriter:
             done, self._free = self._free, []
             self._open -= len(done)
         for free in done:
-            self._index.retire(free.pack, free.end)
+            self._index.retire(free.pack, free.end, free.last)
         if done:
             self._register_ends(done)

@@ -101,6 +101,9 @@ class _Log:
             except Missing:
                 yield f"{name}: missing; the log goes on without it"
                 continue
+            except Damaged as error:
+                yield f"{name}: {error.why}; the log goes on without it"
+                continue
             self._put(names.set_aside(name), data)
             yield f"{name}: is now {names.set_aside(name)}"
 
