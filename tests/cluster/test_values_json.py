@@ -50,11 +50,12 @@ LINKS = [
 UPSTREAMS = [
     (
         UpstreamRecord(ID, StreamPath("/b", "a")),
-        '{"v": 1, "path": "/mapr/a/b", "source_stream": null, "once_link": null}',
+        '{"v": 1, "path": "/mapr/a/b", "source_stream": null, "once_link": null, "peer": "own", "origins": []}',
     ),
     (
-        UpstreamRecord(ID, StreamPath("/b", "a"), SOURCE, REPLICA),
-        '{"v": 1, "path": "/mapr/a/b", "source_stream": "' + "73" * 16 + '", "once_link": "' + "64" * 16 + '"}',
+        UpstreamRecord(ID, StreamPath("/b", "a"), SOURCE, REPLICA, "partner", (ID,)),
+        '{"v": 1, "path": "/mapr/a/b", "source_stream": "' + "73" * 16 + '", "once_link": "' + "64" * 16 + '", '
+        '"peer": "partner", "origins": ["' + "ab" * 16 + '"]}',
     ),
 ]
 CLUSTER = '{"version":2,"name":"sanfrancisco","id":"' + "ab" * 16 + '","checksum":"b61fd08a"}'

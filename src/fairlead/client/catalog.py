@@ -224,9 +224,37 @@ _REPLICA_COMMANDS = (
 )
 
 _UPSTREAM_NOUN = ("stream", "upstream")
+_PEER = Param(
+    "peer",
+    "text",
+    "own: the source brings topics of any owner; partner: only its own (ours)",
+    default="own",
+)
+_ORIGINS = Param(
+    "origins", "text", "ids of streams whose topics a partner may bring too, with commas between (ours)", default="none"
+)
 _UPSTREAM_COMMANDS = (
-    Command(_UPSTREAM_NOUN, "add", "Let a replica accept a source.", (_OF_REPLICA, _UPSTREAM), changes=True),
-    Command(_UPSTREAM_NOUN, "list", "List the sources that a replica accepts.", (_OF_REPLICA,), columns=("upstream",)),
+    Command(
+        _UPSTREAM_NOUN,
+        "add",
+        "Let a replica accept a source.",
+        (_OF_REPLICA, _UPSTREAM, _PEER, _ORIGINS),
+        changes=True,
+    ),
+    Command(
+        _UPSTREAM_NOUN,
+        "edit",
+        "Change what a source may bring to a replica (ours).",
+        (_OF_REPLICA, _UPSTREAM, replace(_PEER, default="as it is"), replace(_ORIGINS, default="as it is")),
+        changes=True,
+    ),
+    Command(
+        _UPSTREAM_NOUN,
+        "list",
+        "List the sources that a replica accepts.",
+        (_OF_REPLICA,),
+        columns=("upstream", "peer", "origins"),
+    ),
     Command(
         _UPSTREAM_NOUN,
         "remove",
@@ -283,13 +311,13 @@ _COPY_COMMANDS = (
         goes_on="the copy to {dst} goes on, if the cluster was asked already; the same command waits for its end",
     ),
     Command(("copystream",), "status", "Show how far a copy is (ours).", _COPY),
-    Command(("copystream",), "allow", "Let a stream be copied into, once (ours).", (_INTO, _FROM), changes=True),
+    Command(("copystream",), "allow", "Let a stream be copied into, once (ours).", (_INTO, _FROM, _PEER), changes=True),
     Command(
         ("copystream",),
         "list",
         "List the copies that a stream allows and that have not begun (ours).",
         (_INTO,),
-        columns=("from", "allowedat"),
+        columns=("from", "peer", "allowedat"),
     ),
     Command(("copystream",), "remove", "Allow a copy no more (ours).", (_INTO, _FROM), changes=True),
 )

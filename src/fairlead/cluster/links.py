@@ -137,6 +137,25 @@ class Links:
         await self._submit(lambda draft: put_entry(draft, _upstream_key(bound), upstream_json(bound)))
         return bound
 
+    async def edit_upstream(self, stream: bytes, path: StreamPath, **changes: Any) -> UpstreamRecord:
+        """Change `peer` and `origins` of a standing upstream.
+
+        Raises:
+            NotFound: it was not accepted.
+            InvalidValue
+        """
+
+        def request(draft: Draft) -> UpstreamRecord:
+            key = upstream_key(stream, path, None)
+            entry = draft.state.entry(key)
+            if entry is None:
+                raise NotFound(f"{path} is not an upstream; `fairlead stream upstream list` shows those there are")
+            changed = replace(upstream_from_json(stream, entry), **changes)
+            put_entry(draft, key, upstream_json(changed))
+            return changed
+
+        return await self._submit(request)
+
     async def remove_upstream(self, upstream: UpstreamRecord) -> None:
         """Accept a source no more.
 
@@ -187,16 +206,20 @@ class Links:
         await self._submit(request)
 
     async def begin_copy(self, upstream: UpstreamRecord) -> None:
-        """Accept the one link of a copy; its permission is used up by it, in the same commit.
+        """Accept the one link of a copy, with the peer that its permission names. It is used up in the same commit.
 
         Raises:
             NotAgreed: nobody allowed it.
         """
 
         def request(draft: Draft) -> None:
-            if not delete_entry(draft, allowed_key(upstream.stream, upstream.path)):
+            key = allowed_key(upstream.stream, upstream.path)
+            entry = draft.state.entry(key)
+            if entry is None:
                 raise NotAgreed(f"no copy of {upstream.path} is allowed")
-            put_entry(draft, _upstream_key(upstream), upstream_json(upstream))
+            delete_entry(draft, key)
+            accepted = replace(upstream, peer=permission_from_json(upstream.stream, entry).peer)
+            put_entry(draft, _upstream_key(accepted), upstream_json(accepted))
 
         await self._submit(request)
 

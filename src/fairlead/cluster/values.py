@@ -10,11 +10,12 @@ from fairlead.cluster.keys import VERSION
 from fairlead.model.errors import InvalidValue
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
 from fairlead.model.names import StreamPath, parse_stream_path
-from fairlead.model.strict_json import AsText, JsonForm
+from fairlead.model.strict_json import AsText, Id, JsonForm
 
 COMPRESSIONS = ("off", "lz4", "lzf", "zlib")
 TIMESTAMP_TYPES = ("createtime", "logappendtime")
 TTL_SECONDS_DEFAULT = 604_800
+PEERS = ("own", "partner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,15 @@ class UpstreamRecord:
     """Id of the source stream, bound at first contact."""
     once_link: bytes | None = None
     """For `copystream`: the link that is allowed, and no other."""
+    peer: str = "own"
+    """Whose the source is. `own`: it brings topics of any owner. `partner`: only its own, and those of `origins`."""
+    origins: tuple[Id, ...] = ()
+    """Ids of the streams whose topics a partner may bring beside its own."""
+
+    def __post_init__(self) -> None:
+        _one_of("peer", self.peer, PEERS)
+        if self.origins and self.peer != "partner":
+            raise InvalidValue("origins are for -peer partner; an upstream of your own brings topics of any owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +125,11 @@ class CopyPermission:
     """Global path of the source."""
     allowed_at: int
     """Milliseconds since 1970."""
+    peer: str = "own"
+    """As an upstream's."""
+
+    def __post_init__(self) -> None:
+        _one_of("peer", self.peer, PEERS)
 
 
 def _in_range(name: str, value: int, low: int, high: int) -> None:

@@ -58,6 +58,10 @@ class Settings:
     reserve_bytes: int = _setting(320 * MB, "free space kept for control rows and merging")
     reserve_ratio: float = _setting(0.01, "free space kept beside `reserve_bytes`, as a part of the disk", 0, 0.9)
 
+    partner_topics_max: int = _setting(100_000, "topics of an upstream that was added with -peer partner", 1)
+    partner_partitions_max: int = _setting(400_000, "partitions of these topics together", 1)
+    partner_notes_max: int = _setting(100_000, "partitions that such an upstream may leave behind or in conflict", 1)
+
     merge_interval_seconds: float = _setting(10.0, "how often a shard looks for something to merge", 0.01)
     merge_commits_min: int = _setting(500, "commits that wait before a shard merges them", 1)
     merge_idle_seconds: float = _setting(600.0, "fewer commits than that are merged after this", 0.01)

@@ -333,7 +333,7 @@ async def test_autosetup_stops_where_the_replica_exists(sf: Site, ny: Site) -> N
 async def test_a_failed_autosetup_takes_back_what_it_made(sf: Site, ny: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says which steps were done and that they are undone."""
 
-    async def refuse(path: str, upstream: str) -> None:
+    async def refuse(path: str, upstream: str, *more: object) -> None:
         raise NotAllowed("no upstreams today")
 
     monkeypatch.setattr(ny.links, "add_upstream", refuse)
@@ -412,6 +412,34 @@ async def test_64_copies_may_be_allowed_at_a_time(ny: Site) -> None:
     await ny.links.add_upstream(SHIPS, SOURCE)
     with pytest.raises(NotAllowed, match="into itself"):
         await ny.copies.allow(SHIPS, StreamPath(SHIPS))
+
+
+async def test_a_partner_brings_its_own_topics_until_it_is_said_otherwise(sf: Site, ny: Site) -> None:
+    """What it relays is set aside and shown on both sides, and its own goes on. An upstream can be edited while its
+    link stands; what was set aside comes with a rescan."""
+    await sf.stream("/other")
+    await sf.write("/other", "relayed", b"1")
+    await sf.write(SHIPS, "own", b"1")
+    await sf.links.add_upstream(SHIPS, StreamPath("/other", "sf"))
+    await sf.links.add_replica("/other", StreamPath(SHIPS, "sf"))
+    await ny.stream(SHIPS)
+    await ny.links.add_upstream(SHIPS, SOURCE, "partner")
+    await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
+    async with Worker(sf):
+        await until(lambda: sf.end(SHIPS, "relayed") == 1)
+        await until(lambda: "own" in ny.ends(SHIPS))
+        await until(lambda: any(shard.state.all_notes() for shard in ny.cluster.stream(SHIPS).shards))
+        await sf.links.refresh(SHIPS)
+        (status,) = sf.links.list(SHIPS)
+        assert status["conflicts"] == 1
+        assert "none of its own" in str(status["behind"])
+        assert "relayed" not in ny.ends(SHIPS)
+        await ny.links.edit_upstream(SHIPS, SOURCE, peer="own")
+        await sf.write(SHIPS, "own", b"2")
+        await until(lambda: ny.end(SHIPS, "own") == 2)
+        await sf.links.resume(SHIPS, REPLICA, rescan=True)
+        await same(sf, ny)
+        assert ny.end(SHIPS, "relayed") == 1
 
 
 async def test_copystream_copies_what_is_there_and_ends(sf: Site, ny: Site) -> None:

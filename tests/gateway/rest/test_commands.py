@@ -204,6 +204,10 @@ BAD_CHANGES = [
     ("stream/replica/remove", {"path": "/default", "replica": "/r"}, errors.NotFound, "/r"),
     ("stream/upstream/remove", {"path": "/default", "upstream": "/u"}, errors.NotFound, "/u"),
     ("stream/upstream/add", {"path": "/default", "upstream": "/default"}, errors.NotAllowed, "itself"),
+    ("stream/upstream/add", {"path": "/default", "upstream": "/u", "peer": "x"}, errors.InvalidValue, "own, partner"),
+    ("stream/upstream/add", {"path": "/default", "upstream": "/u", "origins": "ab"}, errors.InvalidValue, "-origins"),
+    ("stream/upstream/edit", {"path": "/default", "upstream": "/u", "peer": "own"}, errors.NotFound, "/u"),
+    ("copystream/allow", {"path": "/default", "from": "/u", "peer": "x"}, errors.InvalidValue, "own, partner"),
     ("copystream/start", {"src": "/default", "dst": "/default"}, errors.NotAllowed, "itself"),
     ("copystream/allow", {"path": "/nope", "from": "/default"}, errors.UnknownStream, "/nope"),
     ("copystream/allow", {"path": "/default", "from": "/default"}, errors.NotAllowed, "itself"),
@@ -308,6 +312,26 @@ async def test_a_server_of_another_cluster_than_named_is_refused(command: str, p
             await here.post(command, **params, clusters={"lisbon": [there.url]})
         assert [stream.path for stream in there.cluster.streams()] == ["/default"]
         assert not there.cluster.links.upstreams(there.cluster.stream("/default").id)
+
+
+async def test_whose_an_upstream_is_can_be_said_seen_and_changed(desk: Desk) -> None:
+    """By itself it is one's own; with origins it is a partner."""
+    ids = ["ab" * 16, "cd" * 16]
+    await desk.post("stream/upstream/add", path="/default", upstream="/mapr/a/s")
+    await desk.post("stream/upstream/add", path="/default", upstream="/mapr/b/s", peer="partner")
+    await desk.post("stream/upstream/add", path="/default", upstream="/mapr/c/s", origins=", ".join(ids))
+
+    async def listed() -> list[tuple[str, list[str]]]:
+        rows = await desk.get("stream/upstream/list", path="/default")
+        return [(row["peer"], row["origins"]) for row in rows]
+
+    assert await listed() == [("own", []), ("partner", []), ("partner", ids)]
+    with pytest.raises(errors.InvalidValue, match="origins are for -peer partner"):
+        await desk.post("stream/upstream/edit", path="/default", upstream="/mapr/a/s", origins=ids[0])
+    await desk.post("stream/upstream/edit", path="/default", upstream="/mapr/a/s", peer="partner", origins=ids[0])
+    await desk.post("stream/upstream/edit", path="/default", upstream="/mapr/b/s", origins=ids[1])
+    await desk.post("stream/upstream/edit", path="/default", upstream="/mapr/c/s", peer="own")
+    assert await listed() == [("partner", ids[:1]), ("partner", ids[1:]), ("own", [])]
 
 
 async def test_allowed_copies_are_listed_and_taken_back(desk: Desk) -> None:

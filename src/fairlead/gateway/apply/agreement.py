@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from math import ceil
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import UpstreamRecord
 from fairlead.model.errors import InvalidValue, NotAgreed, NotAllowed, UnknownStream
 from fairlead.model.names import StreamPath
+from fairlead.model.settings import Settings
+from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.values import Behind, Gap, LinkPosition
 from fairlead.wire.messages import (
     PROTOCOL,
@@ -36,8 +39,8 @@ def check_protocol(version: int) -> None:
         raise InvalidValue(f"the source speaks version {version} of the link protocol, this gateway {PROTOCOL}")
 
 
-def admit(cluster: Cluster, hello: ApplyHello) -> Stream:
-    """The destination stream of a sink's hello.
+def admit(cluster: Cluster, hello: ApplyHello) -> tuple[Stream, Admission]:
+    """The destination stream of a sink's hello, and what its source may bring there.
 
     Raises:
         InvalidValue, UnknownStream, NotAgreed, NotAllowed.
@@ -46,8 +49,16 @@ def admit(cluster: Cluster, hello: ApplyHello) -> Stream:
     stream = cluster.stream_by_id(hello.destination)
     if stream is None:
         raise UnknownStream(f"no stream with id {hello.destination.hex()} in cluster {cluster.name}")
-    upstream_of(cluster, stream, hello.source, hello.link)
-    return stream
+    upstream = upstream_of(cluster, stream, hello.source, hello.link)
+    return stream, admission(upstream, hello.source.stream, cluster.settings, len(stream.shards))
+
+
+def admission(upstream: UpstreamRecord, source: bytes, settings: Settings, shards: int) -> Admission:
+    """What an upstream may bring to each of so many shards."""
+    if upstream.peer == "own":
+        return ANYBODY
+    limits = (settings.partner_topics_max, settings.partner_partitions_max, settings.partner_notes_max)
+    return Admission(frozenset({source, *upstream.origins}), *(ceil(most / shards) for most in limits))
 
 
 async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
@@ -68,8 +69,8 @@ async def _accept(cluster: Cluster, stream: Stream, request: LinkRequest) -> Non
     path = global_path(request.source)
     copy = UpstreamRecord(stream.id, path, request.source.stream, request.link)
     with suppress(NotAgreed):
-        upstream_of(cluster, stream, request.source, request.link)
-        await cluster.links.add_upstream(copy)
+        standing = upstream_of(cluster, stream, request.source, request.link)
+        await cluster.links.add_upstream(replace(copy, peer=standing.peer, origins=standing.origins))
         return
     try:
         await cluster.links.begin_copy(copy)

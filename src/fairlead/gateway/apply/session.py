@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, another
 from fairlead.model.names import shard_of
+from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
@@ -57,6 +58,8 @@ class ApplySession:
         self.stream = stream
         self.hello = hello
         self.counts = ApplyCounts()
+        self.admission = ANYBODY
+        """What the source may bring; for the frames that come from now on."""
         self.failure: FairleadError | None = None
         self._totals = totals
         self._piece_rows = piece_rows
@@ -144,7 +147,7 @@ class ApplySession:
         parts = [
             (shard, request)
             for shard, part in split(frame, len(self.stream.shards))
-            for request in in_pieces(part, self._piece_rows)
+            for request in in_pieces(part, self._piece_rows, self.admission)
         ]
         shards = self.stream.shards
         # No name for the futures: an error in one would hold this frame, and so itself and the rows.
@@ -200,7 +203,8 @@ class _Chain:
     """The pieces of one frame in one shard: each is applied only if those before it are in the log, or in this very
     commit. Else a piece whose commit failed (a full disk) would be passed by the position of the last one."""
 
-    def __init__(self) -> None:
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
         self._done = 0
         self._draft: Draft | None = None
         self._failed: FairleadError | None = None
@@ -218,7 +222,7 @@ class _Chain:
         if self._refused is not None:
             return self._refused
         try:
-            outcome = apply_frame(draft, piece)
+            outcome = apply_frame(draft, piece, self._admission)
         except FairleadError as error:
             self._failed = another(error)
             raise
@@ -235,10 +239,10 @@ class _Chain:
         return before is None or before is draft or before.commit < draft.commit or not before.rows
 
 
-def in_pieces(frame: Frame, rows_max: int) -> list[ApplyRequest]:
+def in_pieces(frame: Frame, rows_max: int, admission: Admission = ANYBODY) -> list[ApplyRequest]:
     """Requests that apply a frame, each of at most this many rows."""
     found = pieces(frame, rows_max)
-    chain = _Chain()
+    chain = _Chain(admission)
     return [chain.request(place, piece) for place, piece in enumerate(found)]
 
 

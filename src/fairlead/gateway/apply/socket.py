@@ -48,8 +48,9 @@ class ApplyGateway:
             FairleadError: it is refused.
         """
         hello = from_json(text, APPLY_SAYS)
-        stream = admit(self.cluster, hello)
+        stream, admission = admit(self.cluster, hello)
         session = ApplySession(stream, hello, self.cluster.settings.window_bytes, self.counts)
+        session.admission = admission
         self.sessions.add(session)
         return session
 
@@ -61,7 +62,7 @@ class ApplyGateway:
     def _check_again(self) -> None:
         for session in self.sessions:
             try:
-                admit(self.cluster, session.hello)
+                _, session.admission = admit(self.cluster, session.hello)
             except FairleadError as error:
                 session.fail(error)
 

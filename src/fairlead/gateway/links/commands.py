@@ -222,8 +222,11 @@ class LinkCommands:
 
     # ------------------------------------------------------------ upstreams
 
-    async def add_upstream(self, path: str, upstream: StreamPath) -> UpstreamRecord:
-        """Let a replica accept a source.
+    async def add_upstream(
+        self, path: str, upstream: StreamPath, peer: str = "own", origins: Sequence[bytes] = ()
+    ) -> UpstreamRecord:
+        """Let a replica accept a source, which may bring topics of any owner (`own`), or only its own and those of the
+        streams `origins` (`partner`).
 
         Raises:
             UnknownStream, InvalidName, AlreadyExists, InvalidValue (64 upstreams), NotAllowed: itself.
@@ -231,7 +234,18 @@ class LinkCommands:
         stream, source = self._cluster.stream(path), self._naming.global_path(upstream)
         if self._naming.is_here(source) and source.path == path:
             raise NotAllowed(f"{source} cannot be an upstream of itself")
-        return await self._cluster.links.add_upstream(UpstreamRecord(stream.id, source))
+        return await self._cluster.links.add_upstream(
+            UpstreamRecord(stream.id, source, peer=peer, origins=tuple(origins))
+        )
+
+    async def edit_upstream(self, path: str, upstream: StreamPath, **changes: Any) -> None:
+        """Change `peer` or `origins` of a source; holds for the frames that come from then on.
+
+        Raises:
+            UnknownStream, NotFound, InvalidValue.
+        """
+        stream = self._cluster.stream(path)
+        await self._cluster.links.edit_upstream(stream.id, self._naming.global_path(upstream), **changes)
 
     def list_upstreams(self, path: str) -> Sequence[UpstreamRecord]:
         """The sources that a replica accepts, by path.

@@ -93,7 +93,7 @@ class CopyCommands:
         back = replace(request, once=request.link == wire_id(record))
         return partial(gateways.tell, addresses, back, "/gateway/copy/end")
 
-    async def allow(self, path: str, source: StreamPath) -> None:
+    async def allow(self, path: str, source: StreamPath, peer: str = "own") -> None:
         """Let a source copy into a stream of this cluster, once.
 
         Raises:
@@ -102,7 +102,7 @@ class CopyCommands:
         stream, wanted = self._cluster.stream(path), self._naming.global_path(source)
         if self._naming.is_here(wanted) and wanted.path == path:
             raise NotAllowed(f"{wanted} cannot be copied into itself")
-        permission = CopyPermission(stream.id, wanted, self._cluster.clock.wall_ms())
+        permission = CopyPermission(stream.id, wanted, self._cluster.clock.wall_ms(), peer)
         await self._cluster.links.allow_copy(permission)
 
     def allowed(self, path: str) -> Sequence[CopyPermission]:

@@ -17,13 +17,13 @@ async def status(context: RestContext, given: Given) -> Rows:
 
 
 async def allow(context: RestContext, given: Given) -> Rows:
-    await context.copies.allow(context.local(given["path"]), given["from"])
+    await context.copies.allow(context.local(given["path"]), given["from"], given["peer"] or "own")
     return []
 
 
 async def list_allowed(context: RestContext, given: Given) -> Rows:
     found = context.copies.allowed(context.local(given["path"]))
-    return [{"from": str(each.path), "allowedat": each.allowed_at} for each in found]
+    return [{"from": str(each.path), "peer": each.peer, "allowedat": each.allowed_at} for each in found]
 
 
 async def remove(context: RestContext, given: Given) -> Rows:

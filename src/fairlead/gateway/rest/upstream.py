@@ -1,22 +1,36 @@
-"""`stream upstream add`, `list`, `remove`: the replica's half of the two-way agreement."""
+"""`stream upstream add`, `edit`, `list`, `remove`: the replica's half of the two-way agreement."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fairlead.client.command import Given
+from fairlead.cluster.values import UpstreamRecord
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
+from fairlead.model.errors import InvalidValue
 
 
 async def add(context: RestContext, given: Given) -> Rows:
-    await context.links.add_upstream(context.local(given["path"]), given["upstream"])
+    peer = given["peer"] or ("partner" if given["origins"] else "own")
+    origins = _origins(given["origins"] or "")
+    await context.links.add_upstream(context.local(given["path"]), given["upstream"], peer, origins)
+    return []
+
+
+async def edit(context: RestContext, given: Given) -> Rows:
+    changes: dict[str, Any] = {}
+    if given["peer"] is not None:
+        changes["peer"] = given["peer"]
+        if given["peer"] == "own":
+            changes["origins"] = ()
+    if given["origins"] is not None:
+        changes["origins"] = _origins(given["origins"])
+    await context.links.edit_upstream(context.local(given["path"]), given["upstream"], **changes)
     return []
 
 
 async def list_upstreams(context: RestContext, given: Given) -> Rows:
-    found = context.links.list_upstreams(context.local(given["path"]))
-    return [
-        {"upstream": str(record.path), "streamid": "" if record.source_stream is None else record.source_stream.hex()}
-        for record in found
-    ]
+    return [_row(record) for record in context.links.list_upstreams(context.local(given["path"]))]
 
 
 async def remove(context: RestContext, given: Given) -> Rows:
@@ -24,8 +38,30 @@ async def remove(context: RestContext, given: Given) -> Rows:
     return []
 
 
+def _row(record: UpstreamRecord) -> dict[str, Any]:
+    return {
+        "upstream": str(record.path),
+        "streamid": "" if record.source_stream is None else record.source_stream.hex(),
+        "peer": record.peer,
+        "origins": [origin.hex() for origin in record.origins],
+    }
+
+
+def _origins(text: str) -> tuple[bytes, ...]:
+    """Ids of streams, with commas between; none in an empty text."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    try:
+        found = tuple(bytes.fromhex(word) for word in words)
+    except ValueError:
+        found = (b"",)
+    if any(len(each) != 16 for each in found):
+        raise InvalidValue(f"-origins {text!r}: give ids of streams (`stream info` shows them), with commas between")
+    return found
+
+
 HANDLERS: dict[str, Handler] = {
     "/rest/stream/upstream/add": add,
+    "/rest/stream/upstream/edit": edit,
     "/rest/stream/upstream/list": list_upstreams,
     "/rest/stream/upstream/remove": remove,
 }

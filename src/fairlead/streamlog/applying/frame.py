@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.rows import FrameRows
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.payloads import BehindPayload, PositionPayload
@@ -38,10 +39,11 @@ class FrameOutcome:
     """Why it was refused: `from` or `run`."""
 
 
-def apply_frame(draft: Draft, frame: Frame) -> FrameOutcome:
-    """Apply a frame to the shard of the draft.
+def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> FrameOutcome:
+    """Apply a frame to the shard of the draft, as far as its source may speak here.
 
     Raises:
+        NotAllowed: the source brings more than it may.
         StorageFull: the frame brings batches and the disk's reserve is reached; nothing of it was applied.
         CorruptBatch: the frame does not name the topics of its rows.
         NotLoaded: rows on disk must be compared with the frame; see `Draft`.
@@ -52,7 +54,7 @@ def apply_frame(draft: Draft, frame: Frame) -> FrameOutcome:
     reason = _refusal(frame, recorded)
     if reason:
         return FrameOutcome(at, refused_position=at, reason=reason)
-    rows = FrameRows(draft, frame)
+    rows = FrameRows(draft, frame, admission)
     draft.require_stored(rows.overlapping())
     if any(row.kind == Kind.BATCH for row in frame.rows):
         draft.room_for_batches()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import BehindPayload, TopicPayload
 from fairlead.streamlog.rows import Kind
@@ -15,9 +16,11 @@ from fairlead.streamlog.writing.draft import Draft
 class LinkNotes:
     """Reads and writes the notes of a frame's link, and counts the rows that were refused."""
 
-    def __init__(self, draft: Draft, frame: Frame) -> None:
+    def __init__(self, draft: Draft, frame: Frame, admission: Admission) -> None:
         self._draft = draft
         self._frame = frame
+        self._admission = admission
+        self._count: int | None = None
         self.behind = 0
         """Rows refused for their partition."""
         self.conflicts = 0
@@ -62,7 +65,21 @@ class LinkNotes:
             return True
         return not note.behind.conflict and note.behind.reason != reason
 
+    def refuse(self, topic: TopicPayload, why: str) -> None:
+        """Set a topic aside on this link for good, be it here or not: its rows do not count."""
+        self.conflicts += 1
+        self.note_all(topic, range(topic.partitions), f"conflict: {why}", None)
+
+    def _check_count(self) -> None:
+        """Raises: NotAllowed."""
+        if self._admission.notes_max is not None:
+            known = len(self._draft.state.notes(self._frame.link)) if self._count is None else self._count
+            self._count = known + 1
+            self._admission.check_notes(self._count)
+
     def _put(self, behind: Behind, refused_in: tuple[int, int] | None, create: TopicPayload | None) -> None:
+        if self.of(behind.incarnation, behind.partition) is None:
+            self._check_count()
         payload = BehindPayload(
             self._frame.link,
             behind.topic,

@@ -17,8 +17,9 @@ from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.protocol.batch import check_stored, crc_of
 from fairlead.streamlog import payloads
+from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.notes import LinkNotes
-from fairlead.streamlog.applying.topics import TopicRows
+from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
@@ -31,11 +32,12 @@ from fairlead.streamlog.writing.draft import Draft
 class FrameRows:
     """Applies rows of one frame and counts what became of them."""
 
-    def __init__(self, draft: Draft, frame: Frame) -> None:
+    def __init__(self, draft: Draft, frame: Frame, admission: Admission) -> None:
         self._draft = draft
         self._frame = frame
-        self.notes = LinkNotes(draft, frame)
-        self._topics = TopicRows(draft, frame, self.notes)
+        self._admission = admission
+        self.notes = LinkNotes(draft, frame, admission)
+        self._topics = TopicRows(draft, frame, self.notes, admission)
         self.appended = 0
         """Records."""
         self.duplicates = 0
@@ -53,7 +55,9 @@ class FrameRows:
         for row in self._frame.rows:
             if row.kind == Kind.BATCH and are_offsets(row.base_offset, row.last_offset):
                 topic = self._draft.state.by_incarnation(self._named(row).incarnation)
-                if topic is not None and row.last_offset < self._draft.state.partition(topic.number, row.partition).end:
+                if topic is None or not self._admission.speaks_for(topic.owner):
+                    continue
+                if row.last_offset < self._draft.state.partition(topic.number, row.partition).end:
                     yield topic.number, row.partition, row.base_offset
 
     def apply(self, row: Row) -> None:
@@ -90,6 +94,8 @@ class FrameRows:
         topic = self._draft.state.by_incarnation(named.incarnation)
         if topic is None or row.partition >= topic.partitions:
             self.notes.note_behind(named, row.partition, 0, "unknown-topic")
+        elif not self._admission.speaks_for(topic.owner, row.origin or self._frame.source):
+            self.notes.set_aside(topic, NOT_ITS_OWN)
         elif row.kind == Kind.BATCH:
             self._batch(named, topic, row)
         else:

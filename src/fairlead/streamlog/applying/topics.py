@@ -18,6 +18,7 @@ from dataclasses import replace
 from fairlead.model.errors import CorruptBatch, InvalidName
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog import payloads
+from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import TopicPayload
@@ -27,14 +28,18 @@ from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import bury, put_topic, release_waiting
 
+NOT_ITS_OWN = "the upstream is a partner, and the topic is none of its own (-origins)"
+ANOTHER_OWNER = "the upstream names another owner than the topic has here"
+
 
 class TopicRows:
     """Applies the rows of a frame that speak of topics."""
 
-    def __init__(self, draft: Draft, frame: Frame, notes: LinkNotes) -> None:
+    def __init__(self, draft: Draft, frame: Frame, notes: LinkNotes, admission: Admission) -> None:
         self._draft = draft
         self._frame = frame
         self._notes = notes
+        self._admission = admission
 
     def topic(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC row, which speaks of `named`."""
@@ -44,6 +49,9 @@ class TopicRows:
         if payload is None:
             return
         known = self._draft.state.by_incarnation(named.incarnation)
+        if not self._admission.speaks_for(payload.owner, self._origin(row)):
+            self._notes.refuse(payload, NOT_ITS_OWN)
+            return
         if known is not None:
             self._newer(known, payload, row)
             return
@@ -53,7 +61,7 @@ class TopicRows:
             self._wait(payload, "name")
             return
         holder = self._draft.state.by_name(payload.name)
-        if holder is None or (self._empty(holder) and payload.owner < holder.owner):
+        if holder is None or (self._may_yield(holder) and payload.owner < holder.owner):
             self._create(payload, row, holder)
         else:
             self._wait(payload, f"conflict: another topic holds the name {payload.name}")
@@ -71,7 +79,10 @@ class TopicRows:
     def _newer(self, known: Topic, payload: TopicPayload, row: Row) -> None:
         """Apply a later TOPIC row of an incarnation that is here; its partitions never become fewer, and it keeps its
         name, since another topic may have the one that the row says."""
-        if payload.version > known.version and payload.partitions >= known.partitions:
+        if payload.owner != known.owner:
+            self._notes.set_aside(known, ANOTHER_OWNER)
+        elif payload.version > known.version and payload.partitions >= known.partitions:
+            self._admission.check_topics(self._draft.state, 0, payload.partitions - known.partitions)
             newer = replace(topic_of(known.number, payload), name=known.name)
             put_topic(self._draft, newer, self._origin(row), self._frame.source)
             self._set_aside_new_partitions(known, payload)
@@ -83,6 +94,7 @@ class TopicRows:
 
     def _create(self, payload: TopicPayload, row: Row, holder: Topic | None) -> None:
         """Make the topic; whoever holds its name yields."""
+        self._admission.check_topics(self._draft.state, 1, payload.partitions)
         if holder is not None:
             bury(self._draft, holder, self._draft.stream_id, None, yielded=True)
         topic = topic_of(self._draft.state.next_number(payload.name), payload)
@@ -98,22 +110,31 @@ class TopicRows:
         holder = self._draft.state.by_name(create.name)
         if self._draft.state.by_incarnation(create.incarnation) is not None or not _nameable(create.name):
             return
-        if holder is None or self._empty(holder):
+        if holder is None or self._may_yield(holder):
             self._create(create, row, holder)
             for partition in range(create.partitions):
                 note = self._notes.of(create.incarnation, partition)
                 if note is not None:
                     self._notes.clear(note.behind)
 
-    def _empty(self, topic: Topic) -> bool:
-        """Whether the topic never held a record."""
-        return all(self._draft.state.partition(topic.number, p).end == 0 for p in range(topic.partitions))
+    def _may_yield(self, topic: Topic) -> bool:
+        """Whether the topic never held a record; to a partner's topics only its own yield."""
+        return self._admission.speaks_for(topic.owner) and all(
+            self._draft.state.partition(topic.number, p).end == 0 for p in range(topic.partitions)
+        )
 
     def topic_deleted(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC_DELETED row, which speaks of `named`."""
         if self._draft.state.tombstone(named.incarnation) is not None or self._yielded(named, row):
             return
         known = self._draft.state.by_incarnation(named.incarnation)
+        if known is not None and not self._admission.speaks_for(known.owner):
+            self._notes.set_aside(known, NOT_ITS_OWN)
+            return
+        if known is None and not self._admission.speaks_for_all:
+            # Nobody knows whose it was: it may be a topic of somebody else that is still to come.
+            self._clear_notes(named)
+            return
         if known is None:
             # It is remembered though it was never here: another path may still bring its create row.
             number = self._draft.state.next_number(named.name)
@@ -131,10 +152,13 @@ class TopicRows:
             self._notes.note_behind(named, 0, 0, "crc")
             return True
         if payload.yielded:
-            for (_, incarnation, _), note in self._draft.state.notes(self._frame.link).items():
-                if incarnation == named.incarnation:
-                    self._notes.clear(note.behind)
+            self._clear_notes(named)
         return payload.yielded
+
+    def _clear_notes(self, named: FrameTopic) -> None:
+        for (_, incarnation, _), note in self._draft.state.notes(self._frame.link).items():
+            if incarnation == named.incarnation:
+                self._notes.clear(note.behind)
 
     def _origin(self, row: Row) -> bytes:
         return row.origin or self._frame.source

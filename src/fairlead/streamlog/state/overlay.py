@@ -33,6 +33,8 @@ class Overlay:
         self._entries: dict[str, Any] = {}
         self._counters: dict[int, int] = {}
         self._partitions_more = 0
+        self._owned: dict[bytes, tuple[int, int]] = {}
+        """How many topics and partitions more each stream owns."""
 
     def next_number(self, name: str) -> int:
         """The number of the next topic with that name; never used before."""
@@ -68,6 +70,17 @@ class Overlay:
             topic = self._topics[number]
             return None if topic is _GONE else topic.owner
         return self._state.owner(number)
+
+    def owned_by(self, stream: bytes) -> tuple[int, int]:
+        """How many topics that stream owns, with how many partitions."""
+        topics, partitions = self._state.owned_by(stream)
+        more_topics, more_partitions = self._owned.get(stream, (0, 0))
+        return topics + more_topics, partitions + more_partitions
+
+    def _count_owned(self, topic: Topic | None, by: int) -> None:
+        if topic is not None:
+            topics, partitions = self._owned.get(topic.owner, (0, 0))
+            self._owned[topic.owner] = topics + by, partitions + by * topic.partitions
 
     def by_name(self, name: str) -> Topic | None:
         if name in self._names:
@@ -143,6 +156,8 @@ class Overlay:
     def put_topic(self, topic: Topic) -> None:
         self._use_number(topic.number)
         self._partitions_more += topic.partitions - self.partition_count(topic.number)
+        self._count_owned(self.topic(topic.number), -1)
+        self._count_owned(topic, 1)
         self._topics[topic.number] = topic
         self._names[topic.name] = topic.number
         self._incarnations[topic.incarnation] = topic.number
@@ -157,6 +172,7 @@ class Overlay:
                 self._notes[key] = _GONE
         if topic is None:
             return
+        self._count_owned(topic, -1)
         if self.by_name(topic.name) == topic:
             self._names[topic.name] = _GONE
         self._partitions_more -= topic.partitions

@@ -62,6 +62,10 @@ class ShardState:
         """Id of the stream that owns the topic; None if there is no such topic."""
         return self.topic_table.owners[number] if number in self.topic_table else None
 
+    def owned_by(self, stream: bytes) -> tuple[int, int]:
+        """How many topics that stream owns here, with how many partitions."""
+        return self.topic_table.owned.get(stream, (0, 0))
+
     def number_of(self, name: str) -> int | None:
         """Number of the topic of that name."""
         return self._by_name.get(name)

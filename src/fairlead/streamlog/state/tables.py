@@ -84,6 +84,8 @@ class TopicTable:
         self.partitions_total = 0
         """Partitions of all topics."""
         self._owner_ids: dict[bytes, bytes] = {}
+        self.owned: dict[bytes, tuple[int, int]] = {}
+        """How many topics, with how many partitions, each stream owns."""
 
     def __contains__(self, number: int) -> bool:
         return 0 <= number < len(self.slot) and self.slot[number] != _NO_SLOT
@@ -120,6 +122,7 @@ class TopicTable:
         """Make or change a topic; the number of partitions only grows."""
         number = topic.number
         self.reserve(number + 1)
+        self._count_owned(number, -1)
         self._give_slots(number, topic.partitions)
         self.epoch[number] = topic.epoch
         self.version[number] = topic.version
@@ -130,9 +133,18 @@ class TopicTable:
             self.configs[number] = dict(topic.configs)
         else:
             self.configs.pop(number, None)
+        self._count_owned(number, 1)
+
+    def _count_owned(self, number: int, by: int) -> None:
+        if self.names[number] is None:
+            return
+        topics, partitions = self.owned.pop(self.owners[number], (0, 0))
+        if topics + by:
+            self.owned[self.owners[number]] = topics + by, partitions + by * self.count[number]
 
     def remove(self, number: int) -> None:
         """Forget a topic; its number and slots are not used again."""
+        self._count_owned(number, -1)
         for slot in range(self.slot[number], self.slot[number] + self.count[number]):
             self._partitions.older.pop(slot, None)
         self.partitions_total -= self.partition_count(number)

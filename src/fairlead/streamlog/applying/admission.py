@@ -1,0 +1,66 @@
+"""For whom a source may speak here, and how much it may bring: what the replica's owner granted its upstream.
+
+The origin rule: rows of a topic count only if the stream that owns the topic, and that in which the row began, are
+among the upstream's origins. Without it, a partner's cluster could write into the topics of others, delete them, or
+take their names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairlead.model.errors import NotAllowed
+from fairlead.streamlog.state.overlay import Overlay
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Of one upstream, for one shard."""
+
+    origins: frozenset[bytes] | None = None
+    """Ids of the streams whose topics it may bring; None: of any, so that chains and meshes of one's own work."""
+    topics_max: int | None = None
+    partitions_max: int | None = None
+    notes_max: int | None = None
+    """None: without a limit."""
+
+    @property
+    def speaks_for_all(self) -> bool:
+        """Whether rows of every stream count."""
+        return self.origins is None
+
+    def speaks_for(self, *streams: bytes) -> bool:
+        """Whether rows of these streams count."""
+        return self.origins is None or self.origins.issuperset(streams)
+
+    def check_topics(self, state: Overlay, topics: int, partitions: int) -> None:
+        """
+        Raises:
+            NotAllowed: with so many more there would be too many. The frame is refused, so that nothing is missing once
+                there is room.
+        """
+        if self.origins is None:
+            return
+        owned = [state.owned_by(origin) for origin in self.origins]
+        _check(sum(count for count, _ in owned) + topics, self.topics_max, "topics", "partner_topics_max")
+        _check(
+            sum(count for _, count in owned) + partitions, self.partitions_max, "partitions", "partner_partitions_max"
+        )
+
+    def check_notes(self, notes: int) -> None:
+        """
+        Raises:
+            NotAllowed: these are too many.
+        """
+        _check(notes, self.notes_max, "partitions behind or in conflict", "partner_notes_max")
+
+
+ANYBODY = Admission()
+"""One's own."""
+
+
+def _check(count: int, most: int | None, what: str, setting: str) -> None:
+    if most is not None and count > most:
+        raise NotAllowed(
+            f"the upstream would have {count:,} {what} in a shard, {most:,} are allowed; raise {setting} to go on"
+        )
