@@ -78,6 +78,20 @@ def test_ctrl_c_ends_the_waiting_and_says_what_goes_on(fairlead: CommandLine) ->
     fairlead.ok("stream replica remove -path /stop1 -replica /stop2 --yes")
 
 
+def test_a_copy_that_nobody_carries_says_so(fairlead: CommandLine) -> None:
+    """`copystream` waited without a word where no terminal showed its percentage."""
+    fairlead.ok("stream create -path /nobody1")
+    subprocess.run([*PROGRAM, "produce", "/nobody1:t"], input=b"one\n", check=True, timeout=60)
+    line = "copystream -src /nobody1 -dst /nobody2"
+    command = subprocess.Popen([*PROGRAM, *line.split()], stderr=subprocess.PIPE, text=True)
+    assert command.stderr is not None
+    while "no replicator is connected" not in command.stderr.readline():
+        assert command.poll() is None
+    command.send_signal(signal.SIGINT)
+    command.communicate(timeout=60)
+    fairlead.ok("stream delete -path /nobody1 --yes")
+
+
 def row(state: str, percent: int, pending: int, error: str = "", replicator: str = "carrying") -> dict[str, Any]:
     """Of `replica list`."""
     return {

@@ -18,6 +18,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from fairlead.model.settings import Settings
+from fairlead.replication import replicator as replicator_module
 from fairlead.replication.control_client import RECONNECT_SECONDS
 from fairlead.replication.replicator import Wanted, first_line, new_folder, options_from
 from fairlead.replication.spark import rounds as task_rounds
@@ -286,3 +287,43 @@ def test_the_reason_of_a_dead_query_is_one_line() -> None:
     """Without the stack."""
     assert first_line(ValueError("one\n\tat x\nCaused by: two")) == "one · Caused by: two"
     assert first_line(ValueError()) == "ValueError"
+
+
+class FakeSpark:
+    """A Spark whose query dies once, and then runs until it is told to stop."""
+
+    alive = True
+
+    def __init__(self, *_: object) -> None:
+        self._deaths = 1
+
+    async def start(self) -> None:
+        """At once."""
+
+    async def rounds(self) -> str:
+        if self._deaths:
+            self._deaths -= 1
+            return "out of memory"
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def stop(self) -> None:
+        """At once."""
+
+
+async def test_a_query_that_dies_is_told_to_the_server_until_it_has_run_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever looks at the links sees why nothing moves, and that it was started again."""
+    monkeypatch.setattr(replicator_module, "SparkProcess", FakeSpark)
+    monkeypatch.setattr(replicator_module, "find_java", lambda _: tmp_path / "java")
+    monkeypatch.setattr(replicator_module, "RESTART_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(replicator_module, "RESTART_SECONDS_MAX", 0.05)
+    heard: list[ReplicatorState] = []
+    async with idle_server(1, heard) as (url, _):
+        program = replicator_module.Replicator(options_from(url, Settings(), SECRET_FILE.name), {})
+        async with running(program.run()):
+            await until(lambda: heard and heard[-1].failures == 1 and not heard[-1].error)
+    said = [(state.doing, state.error) for state in heard]
+    assert said[-3:] == [("failed", "out of memory"), ("carrying", "out of memory"), ("carrying", "")]
+    assert "starting" in {state.doing for state in heard}

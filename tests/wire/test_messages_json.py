@@ -184,6 +184,7 @@ BODIES: list[tuple[object, str]] = [
             '"gaps":[{"topic":"t","partition":0,"start":3,"end":4,"reason":"ttl"}],"gaps_total":1}'
         ),
     ),
+    (m.ServerStart(EPOCH), f'{{"start":{TEXT_EPOCH}}}'),
 ]
 
 DEFAULTS = {

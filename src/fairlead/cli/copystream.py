@@ -6,7 +6,6 @@ they are not, the owner of the destination says `copystream allow`, and this com
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ import typer
 from fairlead.cli.calls import call, chosen_cluster
 from fairlead.cli.generate import add_noun, noun_function
 from fairlead.cli.output import print_error
+from fairlead.cli.progress import Progress
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
@@ -41,14 +41,17 @@ def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> E
     """Start, then ask how far it is until it has ended: the source's replicator does the work, not this process."""
     _start(command, params, cluster)
     chosen = {name: params[name] for name in ("src", "dst")}
+    progress = Progress()
     try:
         answer = call(_STATUS, chosen, cluster)
         while answer.first["state"] == "copying":
-            _show_progress(answer.first)
+            row = answer.first
+            what = row["error"] or f"{row['recordsCopied']:,} records copied"
+            progress.show(row["copyTableCompletionPercentage"], what, row["error"])
             time.sleep(POLL_SECONDS)
             answer = call(_STATUS, chosen, cluster)
     finally:
-        _end_progress()
+        progress.end()
     if answer.first["state"] == "failed":
         raise FairleadError(f"the copy to {params['dst']} has stopped: {answer.first['error']}")
     return answer
@@ -85,18 +88,6 @@ def _allow(permission: Mapping[str, str]) -> None:
             row = call(_INFO, {"path": permission["from"]}).first
             call(_CREATE, {"path": permission["path"], **{name: row[name] for name in _COPIED_SETTINGS}})
             call(_ALLOW, permission)
-
-
-def _show_progress(row: Mapping[str, Any]) -> None:
-    if sys.stderr.isatty():
-        done = f"{row['copyTableCompletionPercentage']:>3} %  {row['recordsCopied']:,} records"
-        sys.stderr.write(f"\r{done}  {row['error']}\x1b[K")
-        sys.stderr.flush()
-
-
-def _end_progress() -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
 
 
 app = typer.Typer()

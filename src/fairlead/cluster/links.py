@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from fairlead.cluster.keys import LINK, allowed, allowed_key, upstream_key, upstreams
+from fairlead.cluster.keys import LINK, UPSTREAM, allowed, allowed_key, upstream_key, upstreams
 from fairlead.cluster.values import (
     CopyPermission,
     LinkRecord,
@@ -34,11 +34,24 @@ T = TypeVar("T")
 LinksListener = Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """All records, as they are after the commits below `end`."""
+
+    end: int
+    links: list[LinkRecord]
+    by_source: dict[bytes, list[LinkRecord]]
+    upstreams: dict[bytes, list[UpstreamRecord]]
+
+
 class Links:
     """The link and upstream entries of `meta/`."""
 
     def __init__(self, meta: Shard) -> None:
         self._meta = meta
+        self._found = _Found(-1, [], {}, {})
+        self._read: dict[str, tuple[Any, LinkRecord | UpstreamRecord]] = {}
+        """By key, the entry and the record that it was read as: an entry is read once."""
         self._listeners: list[LinksListener] = []
         self._adding = asyncio.Lock()
 
@@ -48,12 +61,11 @@ class Links:
 
     def all(self) -> list[LinkRecord]:
         """Every link whose source is here, oldest first."""
-        links = [link_from_json(id, entry) for id, entry in LINK.found(self._meta.state.entries)]
-        return sorted(links, key=lambda link: (link.created_at, link.id))
+        return list(self._records().links)
 
     def of(self, stream: bytes) -> list[LinkRecord]:
         """The links of one source stream, oldest first."""
-        return [link for link in self.all() if link.source == stream]
+        return list(self._records().by_source.get(stream, ()))
 
     def get(self, link: bytes) -> LinkRecord | None:
         """The link with that id."""
@@ -113,7 +125,31 @@ class Links:
 
     def upstreams(self, stream: bytes) -> list[UpstreamRecord]:
         """What a replica stream accepts, by path; copies that are under way included."""
-        return [upstream_from_json(stream, entry) for _, entry in upstreams(self._meta.state.entries, stream)]
+        return list(self._records().upstreams.get(stream, ()))
+
+    def _records(self) -> _Found:
+        """All records by stream. Who shows all streams asks for each of them, so they are looked for once a commit."""
+        if self._found.end != self._meta.announced.end:
+            self._found = self._look()
+        return self._found
+
+    def _look(self) -> _Found:
+        entries, before = self._meta.state.entries, self._read
+        self._read = {}
+        for key, entry in entries.items():
+            kind, _, rest = key.partition("/")
+            if kind in {LINK.kind, UPSTREAM}:
+                read = before.get(key)
+                self._read[key] = read if read is not None and read[0] is entry else (entry, _record(kind, rest, entry))
+        links = [record for _, record in self._read.values() if isinstance(record, LinkRecord)]
+        links.sort(key=lambda link: (link.created_at, link.id))
+        found = _Found(self._meta.announced.end, links, {}, {})
+        for link in links:
+            found.by_source.setdefault(link.source, []).append(link)
+        for _, (_, record) in sorted(self._read.items(), key=lambda each: each[0]):
+            if isinstance(record, UpstreamRecord):
+                found.upstreams.setdefault(record.stream, []).append(record)
+        return found
 
     async def add_upstream(self, upstream: UpstreamRecord) -> UpstreamRecord:
         """Accept a source.
@@ -240,6 +276,12 @@ class Links:
         for listener in self._listeners:
             listener()
         return answer
+
+
+def _record(kind: str, rest: str, entry: Any) -> LinkRecord | UpstreamRecord:
+    """The record of an entry by its key: `rest` is what follows its kind."""
+    id = bytes.fromhex(rest.partition("/")[0])
+    return link_from_json(id, entry) if kind == LINK.kind else upstream_from_json(id, entry)
 
 
 def _upstream_key(upstream: UpstreamRecord) -> str:

@@ -24,7 +24,7 @@ from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.cluster import describe
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.rest.health import health_of
-from fairlead.gateway.rest.stream import list_rows
+from fairlead.gateway.rest.stream import page_rows
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotFound
 from fairlead.web.docs import render_docs
@@ -76,7 +76,7 @@ def _add_pages(app: FastAPI, context: RestContext, apply: ApplyGateway) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
-        return HTMLResponse(render_page(describe(context), list_rows(context), context.links.rows()))
+        return HTMLResponse(render_page(describe(context), page_rows(context), context.links.rows()))
 
 
 def _add_errors(app: FastAPI, context: RestContext) -> None:

@@ -5,6 +5,7 @@
     source server  →  replicator       WebSocket /control/replicator   REPLICATOR_HEARS
     sink task      ⇄  gateway          Upgrade /gateway/apply          APPLY_SAYS, APPLY_HEARS (and frames)
     source server  →  gateway          POST /gateway/link              LinkRequest, LinkAnswer
+    source server  →  gateway          POST /gateway/pulse             ServerStart
 
 `to_json(message)` and `from_json(text, READER_SAYS)` are each other's inverse. Text messages carry the name of their
 kind as `type`. Ids are bytes here and hex in JSON. Commits are half-open: a position `commit` means all below it.
@@ -441,6 +442,14 @@ class LinkAnswer:
     gaps_total: int
 
 
+@dataclass(frozen=True, slots=True)
+class ServerStart:
+    """Tells one start of a destination's server from every other."""
+
+    start: bytes
+    """Id of the writer epoch of its own log."""
+
+
 # ---------------------------------------------------------------- text
 
 Kinds = Mapping[str, JsonForm[Any]]
@@ -481,7 +490,7 @@ APPLY_HEARS = _kinds({"ok": Ok, "error": Error, "applied": Applied, "refused": R
 
 _ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, REPLICATOR_SAYS, APPLY_SAYS, APPLY_HEARS)
 _BODIES: Final[tuple[JsonForm[Any], ...]] = tuple(
-    JsonForm(kind, unknown="forbid") for kind in (LinkRequest, LinkAnswer)
+    JsonForm(kind, unknown="forbid") for kind in (LinkRequest, LinkAnswer, ServerStart)
 )
 _FORMS: Final = {form.kind: form for form in (*_BODIES, *(form for kinds in _ALL for form in kinds.values()))}
 

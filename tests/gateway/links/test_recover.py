@@ -6,11 +6,12 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from tests.gateway.rig import Site
+from tests.gateway.rig import FAST, Site
 from tests.gateway.tasks import task
-from tests.support.waiting import until
+from tests.support.waiting import a_quiet_while, until
 
 from fairlead.replication.carried.rows import LinkFrame
 from fairlead.replication.sink.task import SinkTask
@@ -48,6 +49,32 @@ async def test_a_replica_restored_from_an_older_copy_gets_what_it_lost(tmp_path:
             async with task(sf, "the next round"):
                 await until(lambda: ny.ends(SHIPS) == {"a": 2, "b": 1, "c": 1})
                 await until(lambda: sf.links.list(SHIPS)[0]["isUptodate"])
+
+
+async def test_an_idle_link_notices_a_destination_that_was_restored(tmp_path: Path) -> None:
+    """Nothing is written and no task runs, so nothing else could tell: the source knows anew what the replica lacks."""
+    timing = replace(FAST, pulse_s=0.05)
+    async with Site("sf", tmp_path, timing) as sf:
+        await sf.stream(SHIPS)
+        async with Site("ny", tmp_path) as ny:
+            await ny.stream(SHIPS)
+            async with task(sf):
+                await link(sf, ny)
+                await sf.write(SHIPS, "a", b"0")
+                await until(lambda: ny.end(SHIPS, "a") == 1)
+            await asyncio.to_thread(shutil.copytree, tmp_path / "ny", tmp_path / "yesterday" / "ny")
+            async with task(sf):
+                await sf.write(SHIPS, "a", b"1", b"2")
+                await until(lambda: ny.end(SHIPS, "a") == 3)
+                await until(lambda: sf.links.list(SHIPS)[0].row()["putsPending"] == 0)
+            port = ny.port
+        async with Site("ny", tmp_path / "yesterday", port=port) as ny:
+            await until(lambda: sf.links.list(SHIPS)[0].row()["putsPending"] == 2)
+            asked = sf.manager.contacts.count
+            await a_quiet_while()
+            assert sf.manager.contacts.count == asked, "it asks once for each start"
+            async with task(sf):
+                await until(lambda: ny.end(SHIPS, "a") == 3)
 
 
 @asynccontextmanager

@@ -103,9 +103,10 @@ async def test_health_is_ok(desk: Desk) -> None:
 
 
 def stop(monkeypatch: pytest.MonkeyPatch, *shards: Shard) -> None:
-    """As if somebody had found damage in these."""
-    found = Damaged("x", "it is broken")
+    """As if these had ended for something that leaves nothing to read."""
+    found = StorageUnavailable("x: it is broken")
     monkeypatch.setattr(Shard, "stopped", property(lambda shard: found if shard in shards else None))
+    monkeypatch.setattr(Shard, "readable", property(lambda shard: shard not in shards))
 
 
 async def test_a_log_that_has_stopped_takes_no_other_out_of_service(

@@ -1,6 +1,7 @@
 """HTTP of the destination's gateway for links: contact, and the one-time grant of a copy.
 
     POST /gateway/link        LinkRequest → LinkAnswer       may this source send, and where does the replica stand?
+    POST /gateway/pulse       {} → ServerStart               has this server been started again?
     POST /gateway/copy        LinkRequest → LinkAnswer       use up the permission of a copy, then as above
     POST /gateway/copy/end    LinkRequest → {}               the copy has ended
 
@@ -23,7 +24,7 @@ from fairlead.gateway.apply.agreement import answer_contact, check_protocol, glo
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, NotFound
 from fairlead.streamlog.applying.frame import forget_link
-from fairlead.wire.messages import LinkAnswer, LinkRequest, body_from_json, to_json
+from fairlead.wire.messages import LinkAnswer, LinkRequest, ServerStart, body_from_json, to_json
 
 router = APIRouter()
 
@@ -34,6 +35,13 @@ JSON = "application/json"
 async def link(request: Request) -> Response:
     """First contact of a link, and each later question."""
     return await _answer(request, answer_contact)
+
+
+@router.post("/gateway/pulse", include_in_schema=False)
+async def pulse(request: Request) -> Response:
+    """Which start of this server it is; a source that hears of another asks again where its links stand."""
+    cluster: Cluster = request.app.state.cluster
+    return Response(to_json(ServerStart(cluster.meta.epoch.id)), media_type=JSON)
 
 
 @router.post("/gateway/copy", include_in_schema=False)

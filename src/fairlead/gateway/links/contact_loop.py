@@ -1,7 +1,8 @@
 """The loop of one link: it does what the link's state says, and waits.
 
 A link has a loop of its own, so a destination that is a black hole delays nobody else; an idle one runs no timer and
-sends nothing. Never decides what an answer means (`contacts.py`) or what follows an event (`lifecycle.py`).
+sends nothing (`pulse.py` asks for all of them). Never decides what an answer means (`contacts.py`) or what follows an
+event (`lifecycle.py`).
 """
 
 from __future__ import annotations

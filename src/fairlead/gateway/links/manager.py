@@ -21,6 +21,7 @@ from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.grants.source_logs import SourceLogs
 from fairlead.gateway.links.naming import Naming
+from fairlead.gateway.links.pulse import Pulse
 from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
 from fairlead.gateway.links.running.attention import Attention
@@ -65,6 +66,7 @@ class LinkManager:
 
         self.runner = LinkRunner(cluster, self.running, granting, logs, new_loop)
         self.tasks = TaskReports(cluster, self.running, self.table, granting, logs, self.failures, timing)
+        self.pulse = Pulse(cluster, self.running, new_gateways(), timing)
         naming = Naming(cluster, clock, randomness)
         self.commands = LinkCommands(
             cluster, http, naming, self.running, self.table, self.runner, self.replicator, ailments
@@ -74,7 +76,9 @@ class LinkManager:
     def start(self) -> None:
         """Run the links there are, and follow changes of their records."""
         self.runner.start()
+        self.pulse.start()
 
     async def close(self) -> None:
         """End all links."""
+        await self.pulse.close()
         await self.runner.close()

@@ -135,7 +135,7 @@ class ReplicatorLife:
     def _why_down(self) -> str:
         if self._ended:
             return f"the replicator is down: {self._ended}; the log of `fairlead up` says why"
-        return f"no replicator is connected; run one: fairlead replicator --server {self._url()}"
+        return f"no replicator is connected; run one: fairlead replicator --server {self._url()} --data DIR"
 
     def _now(self) -> tuple[int, int]:
         return self._clock.wall_ms(), self._clock.monotonic_ms()

@@ -53,6 +53,23 @@ def list_rows(context: RestContext, below: str = "") -> list[dict[str, Any]]:
     return [_info(context, stream) for stream in context.cluster.streams() if _is_below(stream.path, below)]
 
 
+def page_rows(context: RestContext) -> list[dict[str, Any]]:
+    """The same for the page, which shows no sizes: they are counted from the log."""
+    exposed = context.listeners.addresses()
+    return [{**_counts(context, stream), "kafka": exposed.get(stream.path, "")} for stream in context.cluster.streams()]
+
+
+def _counts(context: RestContext, stream: Stream) -> dict[str, Any]:
+    links = context.cluster.links
+    return {
+        "path": stream.path,
+        "ttl": stream.settings.ttl_seconds,
+        "numtopics": stream.topic_count,
+        "numreplicas": len(links.of(stream.id)),
+        "numupstreams": len(links.upstreams(stream.id)),
+    }
+
+
 async def delete(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
     if stream.path == context.cluster.default_stream:

@@ -11,7 +11,7 @@ from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.clock import Clock
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import FairleadError, Unreachable
-from fairlead.wire.messages import LinkAnswer, LinkRequest, body_from_json, to_json
+from fairlead.wire.messages import LinkAnswer, LinkRequest, ServerStart, body_from_json, to_json
 from fairlead.wire.urls import Attempts, UrlsInTurn
 from fairlead.wire.waits import COMMAND_SECONDS
 
@@ -36,6 +36,10 @@ class Gateways:
             FairleadError: what the gateway answered: NotAgreed, UnknownStream, StreamChanged …
         """
         return body_from_json(await self._post(urls, route, to_json(request)), LinkAnswer)
+
+    async def start_of(self, urls: Sequence[str]) -> bytes:
+        """The id of the destination's present start. Raises as `ask`."""
+        return body_from_json(await self._post(urls, "/gateway/pulse", "{}"), ServerStart).start
 
     async def tell(self, urls: Sequence[str], request: LinkRequest, route: str) -> None:
         """The same, where no answer matters."""

@@ -22,6 +22,8 @@ class Timing:
     skip_dead_s: float = 10.0
     report_s: float = 10.0
     """A reader that says nothing of a grant for so long is given up."""
+    pulse_s: float = 4.0
+    """Between two questions whether a destination was started again; an answer takes at most as long."""
     repair_s: float = 1.0
     """What is still behind this long after a repair is repaired again (then twice as long, up to a minute)."""
     replicator_s: float = 20.0
