@@ -187,7 +187,9 @@ def test_replicas_and_upstreams_inside_one_cluster(fairlead: CommandLine) -> Non
 
 def test_status_shows_what_runs(fairlead: CommandLine, site: Site) -> None:
     """One line a cluster; exit code 1 if one is down."""
-    assert " ok " in fairlead.ok("status").out
+    shown = fairlead.ok("status").out
+    assert " ok " in shown
+    assert re.search(r"  down \d+ (s|min)\n", shown)  # this site has no replicator, and no link that needs one
     fairlead.ok("cluster add -name lisbon -http http://127.0.0.1:1 -kafka 127.0.0.1:1")
     done = fairlead("status")
     assert done.code == 1

@@ -28,7 +28,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] =
     if as_json:
         print_json(rows)
     else:
-        print_rows([{**row, "replicator": row.get("replicator", {}).get("state", "")} for row in rows], COLUMNS)
+        print_rows([{**row, "replicator": _replicator(row.get("replicator"))} for row in rows], COLUMNS)
         for row in rows:
             for why in (*row["why"], *row.get("expiryheld", ())):
                 print(f"\n{row['cluster']}: {why}")
@@ -47,6 +47,14 @@ def _row(cluster: KnownCluster) -> dict[str, Any]:
     if found["name"] != cluster.name:
         return {**place, "state": "wrong", "why": [f"the cluster at {cluster.http[0]} is called {found['name']}"]}
     return {**place, **found, "state": found["health"], "why": [*found["stopped"], *found["upkeep"]]}
+
+
+def _replicator(now: Mapping[str, Any] | None) -> str:
+    """What it does, for how long it lives or is down, and how often it was started again."""
+    if now is None:
+        return ""
+    again = f", started again {now['startedagain']:,} times" if now["startedagain"] else ""
+    return f"{now['state']} {age(now['seconds'])}{again}"
 
 
 def _faults(failing: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -74,6 +74,8 @@ def _links(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
 
 def _link(path: str, row: Mapping[str, Any]) -> str:
     state = "paused" if row["paused"] else row["replicaState"].removeprefix("REPLICA_STATE_").lower().replace("_", " ")
+    if row["conflicts"]:
+        state += f", {row['conflicts']:,} partitions set aside"
     oldest = age(row["oldestPendingSeconds"]) if row["putsPending"] else ""
     errors = row["errors"]
     command = f"<br><code>{escape(errors['Command'])}</code>" if errors.get("Command") else ""

@@ -11,6 +11,7 @@ from tests.support.waiting import until
 from fairlead.client.catalog import COMMANDS
 from fairlead.model.errors import Damaged, StorageUnavailable
 from fairlead.streamlog.writing.shard import Shard
+from fairlead.web.page import render_page
 
 
 @pytest.fixture
@@ -189,6 +190,17 @@ async def test_the_page_has_a_row_for_each_link(desk: Desk) -> None:
     assert '<meta http-equiv="refresh" content="5">' in text
     assert not [part for part in ("<script", "<link", "<img", "src=", "url(", "@import") if part in text]
     assert "://" not in text.replace(desk.url, "")
+
+
+async def test_the_page_says_what_a_replica_has_set_aside(desk: Desk) -> None:
+    """A partition in conflict is no error of the link, which goes on with the others; nobody would look for it."""
+    await desk.post("stream/create", path="/s")
+    await desk.post("stream/create", path="/r")
+    await desk.post("stream/replica/add", path="/s", replica="/r", paused=True)
+    (cluster,) = await desk.get("cluster/info")
+    ((path, row),) = desk.links.rows()
+    assert "set aside" not in render_page(cluster, [], [(path, row)])
+    assert "<td>paused, 2 partitions set aside</td>" in render_page(cluster, [], [(path, {**row, "conflicts": 2})])
 
 
 async def test_the_page_shows_the_streams_and_escapes_their_names(desk: Desk) -> None:
