@@ -40,6 +40,9 @@ class FakeListeners:
     def counters(self) -> Mapping[str, float]:
         return {}
 
+    def memory(self) -> Mapping[str, int]:
+        return {"requests": 1234, "groups": 56}
+
     def addresses(self) -> Mapping[str, str]:
         return self.exposed
 

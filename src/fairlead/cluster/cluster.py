@@ -36,6 +36,7 @@ from fairlead.storage import identity, names
 from fairlead.storage.identity import Identity
 from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog.objects import manifest as manifests
+from fairlead.streamlog.reading.read_ahead import read_ahead_bytes
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
@@ -118,7 +119,8 @@ class Cluster:
         self.urls: tuple[str, ...] = ()
         """This cluster's own HTTP addresses, set by the server once it listens."""
         self.meta = meta
-        self._recent = recent
+        self.recent = recent
+        """The newest batches of all its logs."""
         self.links = Links(meta)
         self.links.listen(self._note_upstreams)
         self._streams: dict[str, Stream] = {}
@@ -188,6 +190,16 @@ class Cluster:
         await asyncio.gather(*self._removals, return_exceptions=True)
         shards = [shard for stream in self._streams.values() for shard in stream.shards]
         await asyncio.gather(*(shard.close(checkpoint=True) for shard in [*shards, self.meta]))
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of memory by what they are for."""
+        shards = [self.meta, *(shard for stream in self._streams.values() for shard in stream.shards)]
+        return {
+            "recent_batches": self.recent.size_bytes,
+            "column_caches": sum(shard.reader.columns_bytes for shard in shards),
+            "read_ahead": read_ahead_bytes(),
+            "indexes": sum(shard.announced.tail.size_bytes + shard.state.tables_bytes for shard in shards),
+        }
 
     def stream(self, path: str) -> Stream:
         """The stream at a local path.
@@ -377,7 +389,7 @@ class Cluster:
             randomness=self.randomness,
             executor=self.executor,
             settings=self.settings,
-            recent=self._recent,
+            recent=self.recent,
         )
         shard.links_passed = 0  # until the gateway has taken its links over, which may be long after
         return shard

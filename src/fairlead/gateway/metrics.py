@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import pyarrow as pa
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -16,6 +17,7 @@ from prometheus_client.registry import Collector
 from fairlead.gateway.apply.session import ApplyCounts
 from fairlead.gateway.rest.clock import hold_of
 from fairlead.gateway.rest.context import RestContext
+from fairlead.process.machine import allocated, resident_bytes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STREAM = ("stream",)
@@ -50,8 +52,26 @@ class _ClusterCollector(Collector):
         yield _gauge("fairlead_storage_free_bytes", "Free space of the storage", cluster.storage.free_bytes())
         uptime = (cluster.clock.monotonic_ms() - self._context.started_ms) / 1000
         yield _gauge("fairlead_uptime_seconds", "Time since the server started", uptime)
+        yield from self._memory()
         yield from _counters("kafka", listeners.counters())
         yield from _counters("applied", asdict(self._applied))
+
+    def _memory(self) -> Iterator[Metric]:
+        """What the parts say that they hold, and what the process has of the system's."""
+        parts = GaugeMetricFamily("fairlead_memory_bytes", "Memory by what it is for", labels=("owner",))
+        for owner, size_bytes in {**self._context.cluster.memory(), **self._context.listeners.memory()}.items():
+            parts.add_metric((owner,), size_bytes)
+        process = GaugeMetricFamily("fairlead_process_memory_bytes", "Memory of the process", labels=("kind",))
+        heap = allocated()
+        kinds = {
+            "resident": resident_bytes(),
+            "arrow": pa.total_allocated_bytes(),
+            "heap_used": heap.used_bytes,
+            "heap_free": heap.free_bytes,
+        }
+        for kind, size_bytes in kinds.items():
+            process.add_metric((kind,), size_bytes)
+        yield from (parts, process)
 
     def _replicator(self) -> Iterator[Metric]:
         now = self._context.links.replicator.now()

@@ -55,6 +55,7 @@ class Settings:
     linger_busy_ms: int = _setting(20, "linger while 50,000 or more commits wait for merging", 0, 60_000)
     commit_bytes_max: int = _setting(32 * MB, "a commit is closed at this size", 1000, COMMIT_BYTES_MAX)
     cache_bytes: int = _setting(0, "newest batches in memory, of all streams together (0: an eighth of the machine's)")
+    cache_seconds: float = _setting(300.0, "after this, at most twice this, they leave memory", 1)
     reserve_bytes: int = _setting(320 * MB, "free space kept for control rows and merging")
     reserve_ratio: float = _setting(0.01, "free space kept beside `reserve_bytes`, as a part of the disk", 0, 0.9)
 

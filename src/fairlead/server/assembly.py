@@ -40,6 +40,7 @@ from fairlead.process.open_files import leave_room
 from fairlead.server.addresses import bind, check_exposure
 from fairlead.server.http_listener import HttpListener, url_of
 from fairlead.server.listeners import KafkaListeners
+from fairlead.server.memory import keep_small
 from fairlead.storage import identity, names
 from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
 from fairlead.storage.lock import lock_directory
@@ -138,6 +139,7 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     await listeners.start(kafka_sockets)
     guard = _guard(options, cluster, http_address.host)
     links = await _start_http(cluster, options.data_root, listeners, http_socket, guard, started)
+    started.callback(asyncio.create_task(keep_small(cluster.recent, options.settings.cache_seconds)).cancel)
     # What is here now stays: the garbage collector need not walk it again and again while clients wait for it (100 ms
     # with a hundred thousand topics, against 10 ms so).
     gc.collect()

@@ -49,6 +49,9 @@ class KafkaListeners:
     def counters(self) -> Mapping[str, float]:
         return asdict(self._kafka.traffic)
 
+    def memory(self) -> Mapping[str, int]:
+        return {"requests": self._kafka.memory.used_bytes, "groups": self._kafka.groups.size_bytes}
+
     def addresses(self) -> Mapping[str, str]:
         return {path: self._shown(address) for path, address in self._kafka.addresses().items() if path is not None}
 

@@ -168,6 +168,27 @@ async def test_metrics_count_streams_topics_commits_and_links(desk: Desk) -> Non
     assert 'fairlead_link_paused{replica="/mapr/sanfrancisco/r",stream="/s"} 1.0' in text
 
 
+async def test_metrics_say_what_memory_is_for(desk: Desk) -> None:
+    """By owner, and what the process has of the system's; a record that was written is among the newest batches."""
+
+    async def shown() -> dict[str, float]:
+        text = (await desk.http.get(f"{desk.url}/metrics")).text
+        lines = [line for line in text.splitlines() if "memory_bytes{" in line]
+        return {line.split('"')[1]: float(line.split()[1]) for line in lines}
+
+    await desk.post("stream/create", path="/a")
+    await desk.post("stream/topic/create", path="/a", topic="t")
+    before = await shown()
+    await desk.write("/a", "t", b"x" * 10_000)
+    after = await shown()
+    assert after["recent_batches"] >= before["recent_batches"] + 10_000
+    assert after["indexes"] > before["indexes"]
+    assert (after["requests"], after["groups"], after["read_ahead"]) == (1234, 56, 0)
+    assert after["column_caches"] == 0
+    assert after["resident"] > after["heap_used"] > 1_000_000
+    assert {"arrow", "heap_free"} < after.keys()
+
+
 async def test_the_page_has_a_row_for_each_link(desk: Desk) -> None:
     """Its state, what waits and for how long, its error with the command that mends it; refreshed by itself, without a
     script or any other file."""

@@ -132,3 +132,43 @@ def test_a_log_that_was_opened_reads_from_the_disk_first() -> None:
     again = opened(log.announced.storage)
     assert again.reader.fetch_cached(number, 0, 0, 100) is None
     assert values_at(again, number) == {0: b"x"}
+
+
+def drop_all_old(shared: RecentBatches) -> int:
+    """In how many steps all that is old went."""
+    steps = 1
+    while shared.drop_old():
+        steps += 1
+    return steps
+
+
+def test_what_is_old_leaves() -> None:
+    """What came in this turn and in the last one stays, of every log; an empty memory has nothing that is old."""
+    shared = held(1000)
+    logs = [shared.of_log(), shared.of_log()]
+    assert drop_all_old(shared) == 1
+    for turn in range(4):
+        for log in logs:
+            log.add(turn, [row(turn, turn)])
+        drop_all_old(shared)
+        assert [offsets(log) for log in logs] == 2 * [list(range(max(0, turn - 1), turn + 1))]
+        shared.turn()
+    shared.turn()
+    drop_all_old(shared)
+    assert [offsets(log) for log in logs] == [[], []]
+    assert shared.size_bytes == 0
+
+
+def test_what_is_old_leaves_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two of them others get at the memory: no client waits for gigabytes. A log that was closed is passed."""
+    monkeypatch.setattr(recent, "ROWS_MAX", 1280)
+    shared = held(10_000)
+    closed, log = shared.of_log(), shared.of_log()
+    for number in range(100):
+        closed.add(number, [row(number, number)])
+        log.add(number, [row(number, number)])
+    closed.close()
+    shared.turn()
+    shared.turn()
+    assert 10 <= drop_all_old(shared) <= 12
+    assert shared.size_bytes == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -29,6 +29,10 @@ from fairlead.model.settings import Settings
 
 T = TypeVar("T")
 
+GROUP_BYTES: Final = 3_000
+MEMBER_BYTES: Final = 2_000
+"""Of memory, besides what the members hand in."""
+
 
 class Coordinator:
     """Groups by (listener namespace, group id). Only groups with members, or with ids given out, are here."""
@@ -45,6 +49,18 @@ class Coordinator:
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    @property
+    def size_bytes(self) -> int:
+        """About what groups and members take up, with what the members have handed in."""
+        members = [member for group in self._groups.values() for member in group.members]
+        return (
+            GROUP_BYTES * len(self._groups)
+            + MEMBER_BYTES * len(members)
+            + sum(
+                len(member.assignment) + sum(len(known) for _, known in member.request.protocols) for member in members
+            )
+        )
 
     async def join(self, key: GroupKey, request: JoinRequest) -> JoinAnswer:
         """Join, waiting for the generation to begin. Refusals come as answers."""

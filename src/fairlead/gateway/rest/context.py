@@ -37,6 +37,10 @@ class Listeners(Protocol):
         """What passed since the start, by name: records, bytes, requests."""
         ...
 
+    def memory(self) -> Mapping[str, int]:
+        """Bytes of memory by what they are for."""
+        ...
+
     def addresses(self) -> Mapping[str, str]:
         """HOST:PORT by path of the exposed streams."""
         ...

@@ -55,6 +55,11 @@ class LogReader:
         self._stored: OrderedDict[RowKey, StoredBatch | None] = OrderedDict()
         self._ahead = ReadAhead(self._read_on)
 
+    @property
+    def columns_bytes(self) -> int:
+        """Size of the objects' columns that are kept for the next look."""
+        return self._places.columns_bytes
+
     # From memory
 
     def fetch_cached(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched | None:

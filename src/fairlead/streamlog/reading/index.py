@@ -10,13 +10,19 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
 
 PartitionKey = tuple[int, int]
 """(topic number, partition)."""
+
+
+ENTRY_BYTES: Final = 300
+"""Of memory for an entry: the tuple and its numbers."""
+LIST_BYTES: Final = 250
+"""Of memory for a partition that has some: its key, its list and its place in the table."""
 
 
 class Entry(NamedTuple):
@@ -100,6 +106,12 @@ class Tail:
     def entries(self, number: int, partition: int) -> Sequence[Entry]:
         """Entries of a partition in offset order. The list may grow while it is read."""
         return self._entries.get((number, partition), ())
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes up."""
+        lists = list(self._entries.values())
+        return LIST_BYTES * len(lists) + ENTRY_BYTES * sum(map(len, lists))
 
     def all(self) -> list[tuple[PartitionKey, Sequence[Entry]]]:
         """The entries of every partition. Any thread may ask."""

@@ -73,6 +73,11 @@ class BatchPlaces:
         self._columns: OrderedDict[str, _Indexed] = OrderedDict()
         self._columns_bytes = 0
 
+    @property
+    def columns_bytes(self) -> int:
+        """Size of the columns that are kept."""
+        return self._columns_bytes
+
     def from_offset(self, number: int, partition: int, offset: int) -> Iterator[BatchPlace]:
         """Batches of a partition from the one that ends at or after `offset`, in order."""
         return self._from(number, partition, offset, _all_of)

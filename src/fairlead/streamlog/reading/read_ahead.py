@@ -54,6 +54,11 @@ class Shared:
 _SHARED: Final = Shared()
 
 
+def read_ahead_bytes(shared: Shared = _SHARED) -> int:
+    """What all logs of this process have asked for ahead."""
+    return BYTES_MAX - shared.left_bytes
+
+
 class ReadAhead:
     """The reading ahead of one log. Any thread may call it."""
 

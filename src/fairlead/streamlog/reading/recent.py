@@ -4,6 +4,8 @@ Logs write past the page cache (decision 13), so what Kafka leaves to the kernel
 and the oldest commit of any of them leaves first; a batch stays when its commit is merged. A log's `LogBatches` is
 changed on threads that the log chooses, one at a time, and read by any: a list is appended to or replaced, never cut.
 
+A batch also leaves some time after it came (`turn`, `drop_old`): what nobody has asked for by then is the system's.
+
 Each partition keeps announced batches in offset order. A batch that was left out shows as a gap between `last_offset`
 of one and `previous_end` of the next; then the log is read instead.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from fairlead.model.settings import Settings
@@ -42,6 +44,8 @@ class _Held(NamedTuple):
     keys: Sequence[PartitionKey]
     rows: int
     size_bytes: int
+    turn: int
+    """In which this was added."""
 
 
 class RecentBatches:
@@ -51,6 +55,7 @@ class RecentBatches:
         self._limit_bytes = settings.cache_bytes or memory_bytes() // _MEMORY_PART
         self._rows = 0
         self._bytes = 0
+        self._turn = 0
         self._order: deque[_Held] = deque()
         self._lock = threading.Lock()
 
@@ -63,6 +68,22 @@ class RecentBatches:
         """A place for one more log."""
         return LogBatches(self)
 
+    def turn(self) -> None:
+        """Begin another turn. What came before the last one is old."""
+        self._turn += 1
+
+    def drop_old(self) -> bool:
+        """Drop a little of what is old, oldest first; True while there is more. Any thread may ask."""
+        with self._lock:
+            old = self._turn - 1
+            to_bytes = self._bytes - max(1, self._limit_bytes // _SPARE)
+            to_rows = self._rows - max(1, ROWS_MAX // _SPARE)
+            self._free(lambda: self._oldest() < old and self._bytes > to_bytes and self._rows > to_rows)
+            return self._oldest() < old
+
+    def _oldest(self) -> int:
+        return self._order[0].turn if self._order else self._turn
+
     def _count(self, log: LogBatches, rows: int, size_bytes: int) -> None:
         self._rows += rows
         self._bytes += size_bytes
@@ -73,11 +94,13 @@ class RecentBatches:
         self._order.append(held)
         self._count(held.log, held.rows, held.size_bytes)
         if self._bytes > self._limit_bytes or self._rows > ROWS_MAX:
-            self._free(self._limit_bytes - self._limit_bytes // _SPARE, ROWS_MAX - ROWS_MAX // _SPARE)
+            to_bytes, to_rows = self._limit_bytes - self._limit_bytes // _SPARE, ROWS_MAX - ROWS_MAX // _SPARE
+            self._free(lambda: self._bytes > to_bytes or self._rows > to_rows)
 
-    def _free(self, to_bytes: int, to_rows: int) -> None:
+    def _free(self, more: Callable[[], bool]) -> None:
+        """Drop the oldest while there is `more` to drop."""
         below: dict[LogBatches, dict[PartitionKey, int]] = {}
-        while self._order and (self._bytes > to_bytes or self._rows > to_rows):
+        while self._order and more():
             oldest = self._order.popleft()
             if oldest.life is oldest.log._life:
                 self._count(oldest.log, -oldest.rows, -oldest.size_bytes)
@@ -107,7 +130,8 @@ class LogBatches:
                 key = row.topic, row.partition
                 keys[key] = None
                 self._rows.setdefault(key, []).append(row)
-            self._shared._add(_Held(self, self._life, commit, tuple(keys), len(batches), _size_bytes(batches)))
+            turn = self._shared._turn
+            self._shared._add(_Held(self, self._life, commit, tuple(keys), len(batches), _size_bytes(batches), turn))
 
     def find(self, number: int, partition: int, offset: int) -> tuple[Sequence[Row], int]:
         """Batches of a partition in offset order, and the place of the first that ends at or after `offset` (the length

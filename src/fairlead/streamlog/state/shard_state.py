@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from fairlead.model.names import SLICES
 from fairlead.streamlog.numbers import counter_of_number, slice_of_number
@@ -19,6 +19,8 @@ from fairlead.streamlog.values import EMPTY_PARTITION, Behind, Cursor, Gap, Link
 
 CursorKey = tuple[int, int]
 """(topic number, partition)."""
+TOPIC_BYTES: Final = 600
+"""Of memory for a topic beside the arrays: its name and ids, and their places in tables."""
 
 
 class ShardState:
@@ -53,6 +55,11 @@ class ShardState:
     def partition_count(self, number: int) -> int:
         """How many partitions the topic has; 0 if there is no such topic."""
         return self.topic_table.partition_count(number)
+
+    @property
+    def tables_bytes(self) -> int:
+        """About what topics and partitions take up."""
+        return self.topic_table.size_bytes + TOPIC_BYTES * len(self._by_name)
 
     def topic(self, number: int) -> Topic | None:
         """The topic with that number."""

@@ -28,6 +28,12 @@ class PartitionTable:
         self.held = array("b")
         self.older: dict[int, tuple[tuple[int, int], ...]] = {}
 
+    @property
+    def size_bytes(self) -> int:
+        """Of its arrays."""
+        columns = (self.start, self.end, self.epoch, self.epoch_first, self.held)
+        return sum(len(column) * column.itemsize for column in columns)
+
     def allot(self, count: int) -> int:
         """The first of `count` new slots, all empty."""
         first = len(self.start)
@@ -86,6 +92,12 @@ class TopicTable:
         self._owner_ids: dict[bytes, bytes] = {}
         self.owned: dict[bytes, tuple[int, int]] = {}
         """How many topics, with how many partitions, each stream owns."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its arrays and those of its partitions."""
+        columns = (self.slot, self.count, self.epoch, self.version)
+        return self._partitions.size_bytes + sum(len(column) * column.itemsize for column in columns)
 
     def __contains__(self, number: int) -> bool:
         return 0 <= number < len(self.slot) and self.slot[number] != _NO_SLOT
