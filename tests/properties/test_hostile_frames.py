@@ -40,6 +40,7 @@ def seeds() -> list[int]:
 def state_of(log: ShardLog) -> Any:
     """All that the log's state holds, to be compared."""
     tables, meta = snapshot.dump(log.announced.state)
+    meta["owned"] = log.announced.state.topic_table.owned
     plain = {name: each.tolist() if isinstance(each, np.ndarray) else each for name, each in tables.items()}
     return plain, meta
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from tests.streamlog.world import applied, committed, frame, fresh, made, produced, replicated, values_at
+from tests.streamlog.world import applied, committed, frame, fresh, made, opened, produced, replicated, values_at
 
 from fairlead.model.errors import InvalidValue, NotOwner
 from fairlead.model.names import slice_of
@@ -119,3 +120,19 @@ def test_a_deletion_that_arrives_frees_the_name_for_whoever_waits() -> None:
     copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert copy.incarnation == waiting.incarnation
+
+
+def test_a_topic_that_grows_by_one_partition_at_a_time_keeps_no_room_for_all_that_it_was() -> None:
+    """A row of 200 bytes for each of 4,096 partitions took 240 MB; each keeps its log, also after a restart."""
+    log = fresh()
+    made(log, "wide", 1)
+    other = made(log, "other", 3)
+    produced(log, other.number, b"x", partition=2)
+    number = next(topic.number for topic in log.announced.state.topics() if topic.name == "wide")
+    for count in range(2, 301):
+        produced(log, number, b"%d" % count, partition=count - 2)
+        committed(log, partial(set_partitions, name="wide", partitions=count))
+    assert len(log.announced.state.partition_table.start) < 3 + 4 * 300
+    for state in (log.announced.state, opened(log.announced.storage).announced.state):
+        assert [state.partition(number, p).end for p in range(300)] == [1] * 299 + [0]
+        assert state.partition(other.number, 2).end == 1

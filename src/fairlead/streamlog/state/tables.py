@@ -1,8 +1,8 @@
 """State per topic and per partition as arrays, so that a million idle topics cost no Python object but their names.
 
 A topic's number is its index. A partition's *slot* is an index too; the slots of one topic lie side by side, and move
-to the end when partitions are added. Of a partition's epoch history, the newest entry is kept in arrays; older ones
-exist only after a change of owner.
+to the end when partitions are added and there is no room left for them. Of a partition's epoch history, the newest
+entry is kept in arrays; older ones exist only after a change of owner.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ class TopicTable:
         self._partitions = partitions
         self.slot = array("q")
         self.count = array("i")
+        self._room = array("i")
+        """How many slots the topic has, from its first one on."""
         self.epoch = array("i")
         self.version = array("i")
         self.names: list[str | None] = []
@@ -177,7 +179,7 @@ class TopicTable:
         self.reserve(number + 1)
         self.partitions_total += count - self.partition_count(number)
         self.slot[number] = slot
-        self.count[number] = count
+        self.count[number] = self._room[number] = count
 
     def reserve(self, numbers: int) -> None:
         """Make place for the numbers below `numbers`."""
@@ -185,7 +187,7 @@ class TopicTable:
         if missing <= 0:
             return
         self.slot.extend([_NO_SLOT] * missing)
-        for column in (self.count, self.epoch, self.version):
+        for column in (self.count, self._room, self.epoch, self.version):
             column.frombytes(bytes(4 * missing))
         self.names.extend([None] * missing)
         self.incarnations.extend([None] * missing)
@@ -196,8 +198,11 @@ class TopicTable:
         if partitions <= had:
             return
         self.partitions_total += partitions - had
-        first = self._partitions.allot(partitions)
-        if had:
-            self._partitions.move(self.slot[number], first, had)
-        self.slot[number] = first
+        if partitions > self._room[number] or not had:
+            # Twice as many as there were, so that a topic that grows by one again and again does not use up the memory.
+            room = max(partitions, 2 * had)
+            first = self._partitions.allot(room)
+            if had:
+                self._partitions.move(self.slot[number], first, had)
+            self.slot[number], self._room[number] = first, room
         self.count[number] = partitions
