@@ -98,6 +98,8 @@ BARS: tuple[Bar, ...] = (
     _least("connections", "1000-idle*", "served", 1000),
     _least("connections", "200-busy*", "served", 200),
     _reported("connections", "*", "KB/connection"),
+    _most("hostile", "*", "p99 ratio", 3, about="of an honest producer, with and without"),
+    _reported("hostile", "*", "memory MB"),
     _least("decode", "100B*", "records/s", 10e6, about="of one core"),
     _least("decode", "1KB*", "GB/s", 2, about="of one core"),
     _least("spark_read", "*", "spark records/s", 1.5, peers=("kafka",), about="Spark's own Kafka connector"),

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-SLICE_SECONDS = 0.002
+SLICE_SECONDS = 0.0005
 """Work of one request before others get their turn."""
 
 A = TypeVar("A")
