@@ -16,7 +16,18 @@ from tests.cli.desk import CommandLine
 from tests.support.sites import Site
 from tests.support.waiting import wait_until
 
-HEAVY = {"pyarrow", "numba", "numpy", "fastapi", "uvicorn", "pyspark", "pydantic", "confluent_kafka", "asyncio"}
+HEAVY = {
+    "pyarrow",
+    "numba",
+    "numpy",
+    "fastapi",
+    "uvicorn",
+    "pyspark",
+    "pydantic",
+    "confluent_kafka",
+    "asyncio",
+    "crc32c",
+}
 PROGRAM = [sys.executable, "-m", "fairlead.cli.main"]
 REPLICATOR = [sys.executable, "-m", "fairlead.replication", "--server", "http://127.0.0.1:1"]
 INTERRUPTING = "import os, signal; os.kill(os.getpid(), signal.SIGINT)\n"

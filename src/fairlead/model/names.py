@@ -14,9 +14,9 @@ Rules: the pages on MapR Streams, `docs.ezmeral.hpe.com … stream_create`, and 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-
-import crc32c
+from functools import cache
 
 from fairlead.model.errors import InvalidName
 
@@ -111,9 +111,18 @@ def split_topic(name: str) -> tuple[str | None, str]:
     return stream, topic
 
 
+@cache
+def _crc32c() -> Callable[[bytes], int]:
+    """Imported when it is needed: it loads a command line of its own, for which each of our commands would pay."""
+    import crc32c
+
+    function: Callable[[bytes], int] = crc32c.crc32c
+    return function
+
+
 def name_hash(topic: str) -> int:
     """crc32c of the topic's name: its lower bits choose the shard, its upper 16 the slice."""
-    return int(crc32c.crc32c(topic.encode()))
+    return _crc32c()(topic.encode())
 
 
 def shard_of(topic: str, shards: int) -> int:
