@@ -18,6 +18,8 @@ from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
 from fairlead.gateway.apply import http_protocol as apply_protocol
 from fairlead.gateway.apply import socket as apply_socket
+from fairlead.gateway.guard import Guard
+from fairlead.model.clock import SystemClock
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.replication.sink.dial import open_apply_wire
 from fairlead.wire.connection import READ_AHEAD_BYTES, ApplyStream, Disconnected
@@ -44,6 +46,7 @@ async def listener(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     app = FastAPI()
     app.include_router(apply_socket.router)
     app.state.apply = None
+    app.state.guard = Guard(SystemClock())
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_config=None, lifespan="off", http=apply_protocol.HttpProtocol, ws="none")
     server = _Server(config)
