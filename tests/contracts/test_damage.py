@@ -13,6 +13,11 @@ from typing import NamedTuple
 import pytest
 from tests.support.damage import HARMS, STATES, Home, NotPossible, Verdict, judged, made
 
+from fairlead.model.clock import SystemRandomness
+from fairlead.storage import names
+from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
+from fairlead.streamlog.set_aside.cure import set_aside
+
 
 class Silence(NamedTuple):
     """Cells in which nothing need be said."""
@@ -29,10 +34,22 @@ KINDS: dict[str, Callable[[Home], list[Path]]] = {
     "lock": lambda home: home.files("lock"),
     "pack": lambda home: home.files(".packs/*.pack"),
     "register": lambda home: home.files(".register/*"),
+    "claim of meta": lambda home: home.files("meta/epoch/*"),
+    "manifest of meta": lambda home: home.files("meta/manifest/*/*")[-1:],
+    "segment of meta": lambda home: home.files("meta/segment/*"),
+    "checkpoint of meta": lambda home: home.files("meta/checkpoint/*"),
 }
 """The objects of each kind; every one of them is harmed."""
 
 SILENCES: dict[str, list[Silence]] = {
+    "manifest of meta": [
+        Silence(
+            ("harmless",),
+            "the last server put nothing into meta/, so the manifest before says the same",
+            ("removed",),
+            ("restarted", "merged"),
+        )
+    ],
     "lock": [
         Silence(("loud",), "the other one is cluster.json", ("exchanged",)),
         Silence(("harmless",), "the directory itself is locked; the file only says by whom"),
@@ -102,3 +119,19 @@ def test_harm_is_noticed_or_harmless(
     for file, home in harmed(homes(state), kind, harm, tmp_path):
         found = judged(home)
         assert found.verdict in expected, f"{file}: {why}; {found}"
+
+
+def test_a_damaged_commit_in_a_pack_is_set_aside(homes: Callable[[str], Home], tmp_path: Path) -> None:
+    """Found among the records of its pack, and what was in it is the only loss."""
+    home = homes("restarted").copied(tmp_path / "copy")
+    storage = ReadOnlyLocalStorage(home.root)
+    name = [name for name in storage.list("streams/") if names.parse_commit(name)][2]
+    whole = storage.get(name)
+    (pack,) = (file for file in home.files(".packs/*.pack") if whole in file.read_bytes())
+    pack.write_bytes(pack.read_bytes().replace(whole, whole[:-9] + b"!" + whole[-8:]))
+    assert judged(home.copied(tmp_path / "uncured")).verdict == "loud"
+    said = list(set_aside(LocalStorage(home.root), [name], SystemRandomness(), 0))
+    assert "offsets 0 to 0 are lost" in said[-1] or "offsets 1 to 1 are lost" in said[-1]
+    found = judged(home)
+    assert (found.said, found.wrong, [len(offsets) for offsets in found.lost.values()]) == ([], [], [1])
+    assert ReadOnlyLocalStorage(home.root).size(names.set_aside(name)) == len(whole)

@@ -159,6 +159,8 @@ def test_what_is_missing_is_said_to_be(house: House, name: str) -> None:
         house.reader.get(name)
     with pytest.raises(Missing):
         house.reader.get_range(name, 0, 1)
+    with pytest.raises(Missing):
+        house.reader.get_unchecked(name)
 
 
 @pytest.mark.parametrize("name", ["x", commit(1)])

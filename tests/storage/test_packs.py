@@ -33,6 +33,16 @@ def packs_of(root: Path) -> list[Path]:
     return sorted((root / pack_file.FOLDER).glob("*.pack"))
 
 
+def test_what_is_left_of_a_changed_record_can_be_saved(storage: LocalStorage, root: Path) -> None:
+    """`get` refuses it, since nobody may take it for the object."""
+    storage.put_if_absent(commit(1), b"as it was written")
+    (pack,) = packs_of(root)
+    pack.write_bytes(pack.read_bytes().replace(b"as it was", b"as it is!"))
+    with pytest.raises(Damaged):
+        storage.get(commit(1))
+    assert storage.get_unchecked(commit(1)) == b"as it is! written"
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "data"

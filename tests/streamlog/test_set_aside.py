@@ -263,7 +263,8 @@ def test_a_replica_passes_what_is_lost(place: int) -> None:
 
 
 def test_a_commit_in_a_pack_is_set_aside(tmp_path: Path) -> None:
-    """Its record cannot be read at all, not even in part; the others of the pack stay, in the next starts too."""
+    """The head of its record cannot be read, so nobody knows where its data begins; the others of the pack stay, in the
+    next starts too."""
     storage = always_packed(tmp_path, packs_max=1)
     log = opened(storage)
     number = made(log).number
@@ -280,7 +281,7 @@ def test_a_commit_in_a_pack_is_set_aside(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     assert [problem.name for problem in check_all(storage)] == [name]
     said = list(set_aside(storage, [name], SeededRandomness(4711), 0))
-    assert said[0].startswith(f"{name}: its record at ")
+    assert said == [f"{name}: is now {names.set_aside(name)}", "topic ships, partition 0: offsets 1 to 1 are lost"]
     assert check_all(LocalStorage(tmp_path)) == []
     for _ in range(2):
         storage = always_packed(tmp_path, packs_max=1)

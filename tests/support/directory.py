@@ -57,6 +57,9 @@ class FaultyDirectory:
         self._storage.put_if_absent(name, data)
         return name
 
+    def get_unchecked(self, name: str) -> bytes:
+        return self._storage.get_unchecked(name)
+
     def get(self, name: str) -> bytes:
         with self.faults.called("get", name):
             return self._storage.get(name)

@@ -40,6 +40,10 @@ class Storage(Protocol):
         """Bytes [start, start + length) of the object."""
         ...
 
+    def get_unchecked(self, name: str) -> bytes:
+        """What is there of the object, also where `get` finds it damaged; for saving what is left of it."""
+        ...
+
     def size(self, name: str) -> int | None:
         """Length of the object in bytes, None if there is no such object."""
         ...

@@ -199,6 +199,9 @@ class MemoryStorage:
                 raise Damaged(name, f"ends at {start + len(data)} bytes, {start + length} were expected")
             return data
 
+    def get_unchecked(self, name: str) -> bytes:
+        return self.get(name)
+
     def _object(self, name: str) -> bytes:
         found = self._objects.get(name)
         if found is None:

@@ -219,6 +219,12 @@ def data_of(descriptor: int, pack: str, start: int, name: str, length: int) -> b
     return data if len(data) == length and crc32c.crc32c(data) == record.checksum else None
 
 
+def raw_data_of(descriptor: int, pack: str, start: int, length: int) -> bytes:
+    """What lies where the record at a place has its data; all of the record if its head cannot be read."""
+    record = record_at(descriptor, pack, start)
+    return os.pread(descriptor, length, start + (0 if record is None else record.skip))
+
+
 def is_rest(descriptor: int, pack: str, start: int) -> bool:
     """Whether no record that was ever acknowledged can lie at `start` or behind it: after one record that was torn, of
     which any block may have been written, everything is as it was before the first use."""

@@ -97,12 +97,9 @@ class _Log:
     def _copied(self) -> Iterator[str]:
         for name in self._wanted:
             try:
-                data = self._storage.get(name)
+                data = self._storage.get_unchecked(name)
             except Missing:
                 yield f"{name}: missing; the log goes on without it"
-                continue
-            except Damaged as error:
-                yield f"{name}: {error.why}; the log goes on without it"
                 continue
             self._put(names.set_aside(name), data)
             yield f"{name}: is now {names.set_aside(name)}"
@@ -153,13 +150,20 @@ class _Log:
 
     def _of_rows(self, name: str, first: int, end: int, slices: frozenset[int]) -> Lost:
         try:
-            columns, control_is_whole = format.read_damaged(self._storage.get(name), name)
+            columns, control_is_whole = format.read_damaged(self._storage.get_unchecked(name), name)
         except Damaged:
             return Lost(name, first, end, slices, None, np.zeros(0, np.bool_))
         whole = np.array([_is_whole(row, control_is_whole) for row in columns.rows()], np.bool_)
-        if whole.all():
+        if whole.all() and self._is_whole(name):
             raise InvalidValue(f"{name} is whole")
         return Lost(name, first, end, slices, columns, whole)
+
+    def _is_whole(self, name: str) -> bool:
+        try:
+            format.read_whole(self._storage.get(name), name)
+        except Damaged:
+            return False
+        return True
 
     # What takes its place
 
