@@ -226,7 +226,7 @@ def test_a_cluster_name_has_its_rule(tmp_path: Path) -> None:
 
 
 def test_a_damaged_object_keeps_only_its_own_stream_from_its_users(running: Site) -> None:
-    """The server starts, says which object, and serves the other streams; fsck names the same one."""
+    """The server starts, says which object, and serves the other streams; there it lets nothing be changed."""
     for path in ("/hurt", "/well"):
         httpx.post(f"{running.url}/rest/stream/create", data={"path": path}).raise_for_status()
         topic = {"path": path, "topic": "t"}
@@ -237,7 +237,7 @@ def test_a_damaged_object_keeps_only_its_own_stream_from_its_users(running: Site
     commit.write_bytes(commit.read_bytes()[:-9])
     running.start("server")
     assert httpx.get(f"{running.url}/rest/stream/topic/list", params={"path": "/well"}).json()["total"] == 1
-    said = httpx.get(f"{running.url}/rest/stream/topic/list", params={"path": "/hurt"})
+    said = httpx.post(f"{running.url}/rest/stream/topic/create", data={"path": "/hurt", "topic": "other"})
     assert (said.status_code, commit.name in said.text) == (500, True)
     health = httpx.get(f"{running.url}/health")
     assert (health.json()["status"], commit.name in health.text) == ("degraded", True)
