@@ -43,6 +43,65 @@ async def test_yesterdays_directory_under_a_live_link_is_noticed(tmp_path: Path)
                 assert held(ny)[topic, 0] == today[topic, 0]
 
 
+async def test_a_topic_deleted_since_the_copy_is_a_conflict_until_it_is_taken_again(tmp_path: Path) -> None:
+    """One was deleted, one deleted and made again: both live on at the restored source, and the replica must not say
+    that all is well."""
+    async with Site("ny", tmp_path) as ny:
+        await ny.stream(SHIPS)
+        async with Site("sf", tmp_path) as sf:
+            async with task(sf):
+                await sf.stream(SHIPS)
+                await link(sf, ny)
+                for topic in ("gone", "again", "stays"):
+                    await sf.write(SHIPS, topic, b"0", b"1")
+                await alike(sf, ny)
+            await asyncio.to_thread(shutil.copytree, tmp_path / "sf", tmp_path / "yesterday" / "sf")
+            async with task(sf):
+                for topic in ("gone", "again"):
+                    await sf.cluster.stream(SHIPS).delete_topic(topic)
+                await sf.write(SHIPS, "again", b"lost")
+                await alike(sf, ny)
+        async with Site("sf", tmp_path / "yesterday") as sf, task(sf):
+            await until(lambda: state(sf) is State.STOPPED)
+            await sf.links.resume(SHIPS, path_at(ny), rescan=True)
+            await until(lambda: sf.links.list(SHIPS)[0].row()["conflicts"] == 2)
+            row = sf.links.list(SHIPS)[0].row()
+            assert (row["partitionsBehind"], row["isUptodate"]) == (2, False)
+            shown = {each["topic"]: each["reason"] for each in row["behind"]}
+            assert shown.keys() == {"gone", "again"}
+            command = f"fairlead stream topic resolve -path {path_at(ny)} -topic gone -take source"
+            assert shown["gone"] == f"conflict: deleted here; to take it again from its source run: {command}"
+            for topic in ("gone", "again"):
+                await ny.cluster.stream(SHIPS).take_topic_again(topic)
+                await sf.write(SHIPS, topic, b"2")
+            await until(lambda: ny.end(SHIPS, "gone") == ny.end(SHIPS, "again") == 3)
+            await alike(sf, ny)
+
+
+async def test_a_topic_deleted_once_more_at_a_restored_source_is_no_conflict(tmp_path: Path) -> None:
+    """The other way out: the deletion comes again, and the note goes."""
+    async with Site("ny", tmp_path) as ny:
+        await ny.stream(SHIPS)
+        async with Site("sf", tmp_path) as sf:
+            async with task(sf):
+                await sf.stream(SHIPS)
+                await link(sf, ny)
+                await sf.write(SHIPS, "gone", b"0")
+                await alike(sf, ny)
+            await asyncio.to_thread(shutil.copytree, tmp_path / "sf", tmp_path / "yesterday" / "sf")
+            async with task(sf):
+                await sf.cluster.stream(SHIPS).delete_topic("gone")
+                await alike(sf, ny)
+        async with Site("sf", tmp_path / "yesterday") as sf, task(sf):
+            await until(lambda: state(sf) is State.STOPPED)
+            await sf.links.resume(SHIPS, path_at(ny), rescan=True)
+            await until(lambda: sf.links.list(SHIPS)[0].row()["conflicts"] == 1)
+            await sf.cluster.stream(SHIPS).delete_topic("gone")
+            await until(lambda: sf.links.list(SHIPS)[0].row()["isUptodate"])
+            assert sf.links.list(SHIPS)[0].row()["conflicts"] == 0
+            assert held(ny) == {}
+
+
 async def today_and_yesterday(folder: Path, ny: Site) -> object:
     """Replicate, copy the directory, go on, stop; what the replica has then."""
     async with Site("sf", folder) as sf:

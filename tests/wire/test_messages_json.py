@@ -162,7 +162,7 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
 BODIES: list[tuple[object, str]] = [
     (
         m.LinkRequest(LINK, HERE, "/ships", once=True),
-        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":1}}',
+        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":2}}',
     ),
     (
         m.LinkAnswer(
@@ -175,13 +175,15 @@ BODIES: list[tuple[object, str]] = [
             0,
             (m.GapRange("t", 0, 3, 4, "ttl"),),
             1,
+            (m.DeletedTopic("u", TOPIC),),
         ),
         (
             f'{{"cluster":"newyork","path":"/ships","stream":{TEXT_REPLICA},'
             f'"positions":[{{"shard":0,"slice":1,"commit":2,"epoch_id":{TEXT_EPOCH},{TEXT_RUN}}}],'
             f'"behind":[{{"topic":"t","incarnation":{TEXT_TOPIC},"partition":0,"end":7,"reason":"gap"}}],'
             '"behind_total":1,"conflicts_total":0,'
-            '"gaps":[{"topic":"t","partition":0,"start":3,"end":4,"reason":"ttl"}],"gaps_total":1}'
+            '"gaps":[{"topic":"t","partition":0,"start":3,"end":4,"reason":"ttl"}],"gaps_total":1,'
+            f'"deleted":[{{"topic":"u","incarnation":{TEXT_TOPIC}}}]}}'
         ),
     ),
     (m.ServerStart(EPOCH), f'{{"start":{TEXT_EPOCH}}}'),
@@ -189,6 +191,7 @@ BODIES: list[tuple[object, str]] = [
 
 DEFAULTS = {
     "emitted",
+    "deleted",
     "until",
     "link_created_at",
     "read_from",

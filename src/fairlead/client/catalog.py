@@ -144,6 +144,14 @@ _TOPIC_COMMANDS = (
         changes=True,
         asks="Delete the topic {topic} of {path} with all its records?",
     ),
+    Command(
+        _TOPIC_NOUN,
+        "resolve",
+        "Take a topic again that was deleted here and is alive at its source (ours).",
+        (_PATH, _TOPIC, Param("take", "text", "source: from its source", required=True, only=("source",))),
+        changes=True,
+        asks="Take the topic {topic} of {path} again from its source? What is here under this name is deleted.",
+    ),
 )
 
 _CURSOR = ("stream", "cursor")

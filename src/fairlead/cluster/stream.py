@@ -182,6 +182,15 @@ class Stream:
         """
         return await self.shard_for(name).submit(lambda draft: topics.delete_topic(draft, name))
 
+    async def take_topic_again(self, name: str) -> Topic:
+        """Take a topic again that was deleted here and is alive at its source; what has its name here is deleted.
+
+        Raises:
+            InvalidValue: no such topic came.
+            NotAllowed: the name is that of a topic of this stream.
+        """
+        return await self.shard_for(name).submit(lambda draft: topics.take_again(draft, name))
+
     async def set_partitions(self, name: str, partitions: int) -> Topic:
         """Raise the number of partitions; only at the owner.
 

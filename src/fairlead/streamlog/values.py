@@ -149,6 +149,10 @@ class LinkPosition:
     run: GrantRun
 
 
+DELETED_HERE = "conflict: deleted here"
+"""Reason of the notes of a topic whose deletion the same source had brought that now sends it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Behind:
     """A partition that a link must bring again from `end` by a repair, or that waits for a decision (a conflict)."""

@@ -21,7 +21,7 @@ from fairlead.model.errors import InvalidValue
 from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the link protocol; both ends of /gateway/apply must speak the same."""
 
 
@@ -428,6 +428,14 @@ class GapRange:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """A topic that was deleted at the replica."""
+
+    topic: str
+    incarnation: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class LinkAnswer:
     """Where the replica stands; lists are cut at 10,000, the totals are whole."""
 
@@ -440,6 +448,9 @@ class LinkAnswer:
     conflicts_total: int
     gaps: tuple[GapRange, ...]
     gaps_total: int
+    deleted: tuple[DeletedTopic, ...] = ()
+    """What the source had deleted at the replica and has sent again. If it is alive there, the source was restored from
+    a copy; else its deletion is still to come."""
 
 
 @dataclass(frozen=True, slots=True)

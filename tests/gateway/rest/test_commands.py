@@ -27,6 +27,17 @@ async def test_a_stream_has_the_originals_defaults(desk: Desk) -> None:
     assert {row[f"{name}perm"] for name in ("produce", "consume", "topic", "copy", "admin")} == {"u:tester"}
 
 
+async def test_a_topic_that_did_not_come_again_is_not_resolved(desk: Desk) -> None:
+    """And what is to be taken must be said, since later versions will know other ways."""
+    await desk.post("stream/create", path="/ships")
+    with pytest.raises(errors.InvalidValue, match="no topic t that was deleted here came again"):
+        await desk.post("stream/topic/resolve", path="/ships", topic="t", take="source")
+    with pytest.raises(errors.InvalidValue, match="-take is missing"):
+        await desk.post("stream/topic/resolve", path="/ships", topic="t")
+    with pytest.raises(errors.BadRequest, match="-take alias: not implemented yet"):
+        await desk.post("stream/topic/resolve", path="/ships", topic="t", take="alias")
+
+
 async def test_settings_are_stored_and_edited(desk: Desk) -> None:
     """Compression too, though it has no effect yet."""
     await desk.post("stream/create", path="/ships", ttl=60, compression="lz4", autocreate="false")

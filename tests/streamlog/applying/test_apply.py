@@ -25,7 +25,7 @@ from tests.streamlog.world import (
 )
 from tests.support.batches import changed
 
-from fairlead.model.errors import CorruptBatch
+from fairlead.model.errors import CorruptBatch, InvalidValue, NotAllowed
 from fairlead.model.names import slice_of
 from fairlead.protocol.batch import CONTROL, CRC_AT, TRANSACTIONAL, check_produced, set_offset
 from fairlead.streamlog import payloads
@@ -36,7 +36,8 @@ from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
+from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions, take_again
+from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))
 LINK = b"l" * 16
@@ -651,3 +652,110 @@ def test_a_deletion_by_another_link_ends_what_was_behind() -> None:
     applied(b, frame(a, B, slice_of("ships"), 0, link=b"n" * 16))
     assert b.announced.state.by_name("ships") is None
     assert b.announced.state.behind(b"l" * 16) == []
+
+
+# A source that was restored from a copy older than a deletion
+
+RESCAN = b"r" * 16
+"""Id of the link after a rescan: it has no positions yet."""
+
+
+def restored_after_a_deletion() -> tuple[ShardLog, ShardLog, bytes]:
+    """The source as its copy has it, with the topic, and a replica that knows the deletion; the topic's incarnation."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    copy = fresh(A)
+    committed(copy, lambda d: create_topic(d, "ships", incarnation=topic.incarnation))
+    for log in (a, copy):
+        produced(log, topic.number, b"1")
+    replicated(a, b)
+    committed(a, lambda d: delete_topic(d, "ships"))
+    replicated(a, b)
+    return copy, b, topic.incarnation
+
+
+def deleted_here(log: ShardLog, link: bytes = RESCAN) -> list[str]:
+    return [note.topic for note in log.announced.state.deleted_here(link)]
+
+
+def test_a_topic_that_the_same_source_had_deleted_and_sends_again_is_noted() -> None:
+    """Once, and not as behind: whether it is alive at the source, the source knows."""
+    a, b, incarnation = restored_after_a_deletion()
+    replicated(a, b, link=RESCAN)
+    assert deleted_here(b) == ["ships"]
+    assert b.announced.state.behind(RESCAN) == []
+    assert b.announced.state.by_incarnation(incarnation) is None
+    end = b.announced.end
+    applied(b, frame(a, B, slice_of("ships"), 0, link=RESCAN))
+    assert b.announced.end == end
+    again = opened(b.announced.storage, B)
+    assert deleted_here(again) == ["ships"]
+
+
+def test_a_rescan_that_still_has_the_deletion_leaves_no_note() -> None:
+    """The creation is read before the deletion."""
+    a, b = fresh(A), fresh(B)
+    produced(a, made(a).number, b"1")
+    created = a.announced.end
+    replicated(a, b)
+    committed(a, lambda d: delete_topic(d, "ships"))
+    replicated(a, b)
+    slice = slice_of("ships")
+    applied(b, frame(a, B, slice, 0, created, link=RESCAN), frame(a, B, slice, created, link=RESCAN))
+    assert deleted_here(b) == []
+    assert b.announced.state.by_name("ships") is None
+
+
+def test_a_topic_that_another_source_had_deleted_is_dropped_without_a_note() -> None:
+    """The deletion is on its way there."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    produced(a, made(a).number, b"1")
+    replicated(a, c)
+    committed(a, lambda d: delete_topic(d, "ships"))
+    replicated(a, b)
+    applied(b, frame(c, B, slice_of("ships"), 0, link=RESCAN))
+    assert deleted_here(b) == []
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_topic_that_was_deleted_here_is_taken_again(held: bool) -> None:
+    """Also if another incarnation, made after the copy, has its name: then that one goes. A repair brings all of it,
+    and it survives a restart and a merge; a deletion that follows deletes it again."""
+    a, b, incarnation = restored_after_a_deletion()
+    if held:
+        lost = fresh(A)
+        made_again = committed(lost, lambda d: create_topic(d, "ships", incarnation=b"x" * 16))[0].result()
+        produced(lost, made_again.number, b"lost")
+        replicated(lost, b, link=b"n" * 16)
+    replicated(a, b, link=RESCAN)
+    committed(b, lambda d: take_again(d, "ships"))
+    assert [(each.topic, each.reason) for each in b.announced.state.behind(RESCAN)] == [("ships", "gap")]
+    source = a.announced.state.by_name("ships")
+    assert source is not None
+    applied(b, repair_frame(a, B, source.number, 0, 0, link=RESCAN))
+    for log in (b, opened(b.announced.storage, B)):
+        copy = log.announced.state.by_name("ships")
+        assert copy is not None
+        assert copy.incarnation == incarnation
+        assert values_at(log, copy.number) == {0: b"1"}
+        assert log.announced.state.behind(RESCAN) == []
+        assert deleted_here(log) == []
+    b = opened(b.announced.storage, B)
+    produced(a, source.number, b"2")
+    committed(a, lambda d: delete_topic(d, "ships"))
+    replicated(a, b, link=RESCAN)
+    assert b.announced.state.by_incarnation(incarnation) is None
+    assert deleted_here(b) == []
+
+
+def test_nothing_is_taken_again_that_was_not_deleted() -> None:
+    """A name, or a topic of this stream."""
+    a, b, _ = restored_after_a_deletion()
+    (unknown,) = committed(b, lambda d: take_again(d, "ships"))
+    with pytest.raises(InvalidValue, match="no topic ships"):
+        unknown.result()
+    replicated(a, b, link=RESCAN)
+    made(b)
+    (own,) = committed(b, lambda d: take_again(d, "ships"))
+    with pytest.raises(NotAllowed, match="this stream's own"):
+        own.result()

@@ -76,6 +76,8 @@ class World:
             committed(self.log, lambda d: create_topic(d, name, self.random.randint(1, 2)))
         elif action < 0.14:
             self._delete(self.random.choice(names))
+        elif action < 0.16:
+            self._revive()
         elif action < 0.2:
             committed(self.log, lambda d: set_partitions(d, self.random.choice(names), self.random.randint(1, 4)))
         elif action < 0.24:
@@ -94,6 +96,14 @@ class World:
         number = self.log.announced.state.number_of(name)
         committed(self.log, lambda d: delete_topic(d, name))
         self.values = {key: value for key, value in self.values.items() if key[0] != number}
+
+    def _revive(self) -> None:
+        """An incarnation that was deleted is taken again, under another number."""
+        state = self.log.announced.state
+        found = [(key, known.name) for key, known in state.tombstones.items() if state.by_name(known.name) is None]
+        if found:
+            incarnation, name = self.random.choice(found)
+            committed(self.log, lambda d: create_topic(d, name, incarnation=incarnation))
 
     def _cursor(self, name: str) -> None:
         number = self.log.announced.state.number_of(name)
@@ -128,7 +138,7 @@ def tables(log: ShardLog) -> Any:
     plain = {name: table.tolist() if isinstance(table, np.ndarray) else list(table) for name, table in found.items()}
     for names, width in (
         (("cursor", "cursor.partition"), 2),
-        (("tombstone.incarnation", "tombstone.name", "tombstone"), 2),
+        (("tombstone.incarnation", "tombstone.name", "tombstone.via", "tombstone"), 2),
     ):
         *lists, numbers = (plain.pop(name) for name in names)
         pairs = [numbers[place : place + width] for place in range(0, len(numbers), width)]

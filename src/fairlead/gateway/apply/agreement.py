@@ -22,6 +22,7 @@ from fairlead.wire.messages import (
     PROTOCOL,
     ApplyHello,
     BehindPartition,
+    DeletedTopic,
     GapRange,
     LinkAnswer,
     LinkRequest,
@@ -108,6 +109,7 @@ def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:
     """Positions, partitions behind and gaps of a replica, for one link."""
     behind = [each for shard in stream.shards for each in shard.state.behind(link)]
     gaps = [each for shard in stream.shards for each in shard.state.gaps()]
+    deleted = (DeletedTopic(each.topic, each.incarnation) for s in stream.shards for each in s.state.deleted_here(link))
     return LinkAnswer(
         cluster=cluster.name,
         path=stream.path,
@@ -118,6 +120,7 @@ def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:
         conflicts_total=sum(each.conflict for each in behind),
         gaps=tuple(map(_gap, islice(gaps, LISTED_MAX))),
         gaps_total=len(gaps),
+        deleted=tuple(islice(deleted, LISTED_MAX)),
     )
 
 

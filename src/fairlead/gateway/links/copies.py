@@ -9,6 +9,7 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.running.running_link import LinkCounts, RunningLink, urls_of
 from fairlead.model.errors import FairleadError
@@ -24,9 +25,10 @@ class CopyNumbers:
     conflicts: int
 
 
-def numbers_of(link: RunningLink, error: FairleadError | None) -> CopyNumbers:
-    """Of a copy that is under way, or ends now."""
-    return CopyNumbers(link.counts, error, link.conflicts)
+def numbers_of(link: RunningLink, stream: Stream | None, error: FairleadError | None) -> CopyNumbers:
+    """Of a copy of `stream`, unless that was deleted, which is under way or ends now."""
+    deleted = [] if stream is None else link.deleted_there(stream)
+    return CopyNumbers(link.counts, error, link.conflicts + len(deleted))
 
 
 class EndedCopies:
@@ -64,5 +66,7 @@ class EndedCopies:
         Raises:
             FairleadError: the record cannot be removed.
         """
-        self._ended[link.record.source_path, link.record.replica_path] = numbers_of(link, error)
+        self._ended[link.record.source_path, link.record.replica_path] = numbers_of(
+            link, self._cluster.stream_by_id(link.record.source), error
+        )
         await asyncio.shield(self._cluster.links.remove(link.record.id))

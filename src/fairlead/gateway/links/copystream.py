@@ -129,7 +129,7 @@ class CopyCommands:
         link = self._links.copy_of(stream.id, target)
         if link is not None:
             left, ailment = backlog(link, stream), self._ailments.of(link)
-            numbers = numbers_of(link, None if ailment is None else ailment.error)
+            numbers = numbers_of(link, stream, None if ailment is None else ailment.error)
             return _copy_row("copying", percentage(link, left), numbers)
         ended = self._ended.get(stream.path, target)
         if ended is None:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,8 @@ from fairlead.gateway.links.running.backlog import Backlog, backlog
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.names import StreamPath
-from fairlead.wire.messages import BehindPartition, GapRange
+from fairlead.streamlog.values import DELETED_HERE
+from fairlead.wire.messages import BehindPartition, DeletedTopic, GapRange
 
 SHOWN_MAX = 100
 """Partitions behind, gaps and conflicts listed one by one; the counts are whole."""
@@ -63,7 +64,7 @@ def status(
     state = state_of(link, granted=granted)
     return ReplicaStatus(
         {
-            **_original(link, left, state, index),
+            **_original(link, stream, left, state, index),
             **_ours(link, stream),
             "oldestPendingSeconds": max(now_ms - left.oldest_ms, 0) // 1000 if left.records else 0,
             "replicator": replicator.row(),
@@ -103,7 +104,7 @@ def percentage(link: RunningLink, left: Backlog) -> int:
     return min(max(0, 100 - 100 * left.size_bytes // max(link.copy_bytes, 1)), 99)
 
 
-def _original(link: RunningLink, left: Backlog, state: str, index: int) -> dict[str, Any]:
+def _original(link: RunningLink, stream: Stream, left: Backlog, state: str, index: int) -> dict[str, Any]:
     replica = link.record.replica_path
     return {
         "cluster": replica.cluster,
@@ -118,7 +119,7 @@ def _original(link: RunningLink, left: Backlog, state: str, index: int) -> dict[
         "synchronous": False,
         "networkcompression": "off",
         "propagateExistingData": True,
-        "isUptodate": link.answer is not None and left.records == 0 and _behind_total(link) == 0,
+        "isUptodate": link.answer is not None and left.records == 0 and _behind_total(link, stream) == 0,
         "minPendingTS": left.oldest_ms,
         "maxPendingTS": left.newest_ms,
         "bytesPending": left.size_bytes,
@@ -130,7 +131,7 @@ def _original(link: RunningLink, left: Backlog, state: str, index: int) -> dict[
 
 
 def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
-    answer = link.answer
+    answer, deleted = link.answer, link.deleted_there(stream)
     return {
         "replicaUrls": list(link.record.replica_urls),
         "forward": link.record.forward,
@@ -138,16 +139,24 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "bytesCopied": link.counts.size_bytes,
         "duplicates": link.counts.duplicates,
         "positions": _positions(link, stream),
-        "partitionsBehind": _behind_total(link),
-        "conflicts": link.conflicts,
-        "behind": [] if answer is None else [_behind(each) for each in answer.behind[:SHOWN_MAX]],
+        "partitionsBehind": _behind_total(link, stream),
+        "conflicts": link.conflicts + len(deleted),
+        "behind": [] if answer is None else [*_deleted(link, deleted), *map(_behind, answer.behind)][:SHOWN_MAX],
         "gapsTotal": 0 if answer is None else answer.gaps_total,
         "gaps": [] if answer is None else [_gap(each) for each in answer.gaps[:SHOWN_MAX]],
     }
 
 
-def _behind_total(link: RunningLink) -> int:
-    return 0 if link.answer is None else link.answer.behind_total
+def _behind_total(link: RunningLink, stream: Stream) -> int:
+    return 0 if link.answer is None else link.answer.behind_total + len(link.deleted_there(stream))
+
+
+def _deleted(link: RunningLink, topics: Sequence[DeletedTopic]) -> Iterator[dict[str, Any]]:
+    """Topics that were deleted there, and the command that takes them again."""
+    for each in topics:
+        command = f"fairlead stream topic resolve -path {link.record.replica_path} -topic {each.topic} -take source"
+        reason = f"{DELETED_HERE}; to take it again from its source run: {command}"
+        yield {"topic": each.topic, "partition": 0, "offset": 0, "reason": reason}
 
 
 def _positions(link: RunningLink, stream: Stream) -> list[dict[str, int]]:

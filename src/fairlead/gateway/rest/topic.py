@@ -95,6 +95,11 @@ async def delete(context: RestContext, given: Given) -> Rows:
     return []
 
 
+async def resolve(context: RestContext, given: Given) -> Rows:
+    await context.stream(given).take_topic_again(given["topic"])
+    return []
+
+
 def _check_owner(context: RestContext, stream: Stream, name: str) -> None:
     """Refuse what only the owner of a topic may do, naming it by its path where that is known.
 
@@ -198,4 +203,5 @@ HANDLERS: dict[str, Handler] = {
     "/rest/stream/topic/info": info,
     "/rest/stream/topic/list": list_topics,
     "/rest/stream/topic/delete": delete,
+    "/rest/stream/topic/resolve": resolve,
 }

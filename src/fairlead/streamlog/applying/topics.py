@@ -3,7 +3,7 @@
 When a create row arrives:
 
     its incarnation is known                         nothing, or a newer version of the topic
-    its tombstone is known                           dropped
+    its tombstone is known                           dropped; noted, if the same source had brought the deletion
     another incarnation holds its name               the one that never held a record yields; if both are empty, the
                                                      smaller stream id keeps the name; if neither is, a conflict
 
@@ -24,7 +24,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import topic_of
-from fairlead.streamlog.values import Topic
+from fairlead.streamlog.values import DELETED_HERE, Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import bury, put_topic, release_waiting
 
@@ -43,10 +43,15 @@ class TopicRows:
 
     def topic(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC row, which speaks of `named`."""
-        if self._draft.state.tombstone(named.incarnation) is not None:
+        tombstone = self._draft.state.tombstone(named.incarnation)
+        if tombstone is not None and (tombstone.via != self._frame.source or self._is_sent_again()):
             return
         payload = self._topic_payload(named, row)
         if payload is None:
+            return
+        if tombstone is not None:
+            if self._admission.speaks_for(payload.owner, self._origin(row)):
+                self._wait(payload, DELETED_HERE)
             return
         known = self._draft.state.by_incarnation(named.incarnation)
         if not self._admission.speaks_for(payload.owner, self._origin(row)):
@@ -65,6 +70,12 @@ class TopicRows:
             self._create(payload, row, holder)
         else:
             self._wait(payload, f"conflict: another topic holds the name {payload.name}")
+
+    def _is_sent_again(self) -> bool:
+        """The frame lies below the recorded position: its deletions, which came after it, are known."""
+        frame = self._frame
+        recorded = self._draft.state.position((frame.link, frame.shard, frame.slice))
+        return recorded is not None and max(frame.from_commit + 1, frame.to_commit) <= recorded.commit
 
     def _topic_payload(self, named: FrameTopic, row: Row) -> TopicPayload | None:
         try:
@@ -125,7 +136,10 @@ class TopicRows:
 
     def topic_deleted(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC_DELETED row, which speaks of `named`."""
-        if self._draft.state.tombstone(named.incarnation) is not None or self._yielded(named, row):
+        if self._yielded(named, row):
+            return
+        if self._draft.state.tombstone(named.incarnation) is not None:
+            self._clear_notes(named)
             return
         known = self._draft.state.by_incarnation(named.incarnation)
         if known is not None and not self._admission.speaks_for(known.owner):

@@ -42,6 +42,8 @@ class Tombstone(NamedTuple):
     number: int
     name: str
     deleted_at_ms: int
+    via: bytes | None = None
+    """Id of the stream that brought the deletion; None: it was deleted here."""
 
 
 class Target(Protocol):
@@ -183,7 +185,7 @@ def topic_of(number: int, payload: payloads.TopicPayload) -> Topic:
 def _topic_deleted(target: Target, row: Row) -> None:
     payload = payloads.decode_topic_deleted(row.batch)
     check_topic_number(row.topic)
-    tombstone = Tombstone(row.topic, payload.name, row.appended_at)
+    tombstone = Tombstone(row.topic, payload.name, row.appended_at, row.via)
     target.remove_topic(payload.incarnation, tombstone, remember=not payload.yielded)
 
 

@@ -24,7 +24,7 @@ class Overlay:
         self._topics: dict[int, Any] = {}
         self._names: dict[str, Any] = {}
         self._incarnations: dict[bytes, Any] = {}
-        self._tombstones: dict[bytes, Tombstone] = {}
+        self._tombstones: dict[bytes, Tombstone | None] = {}
         self._partitions: dict[tuple[int, int], PartitionState] = {}
         self._producers: dict[tuple[int, int, int], ProducerState] = {}
         self._cursors: dict[tuple[str, int, int], Any] = {}
@@ -97,7 +97,9 @@ class Overlay:
         return None if number is None else self.topic(number)
 
     def tombstone(self, incarnation: bytes) -> Tombstone | None:
-        return self._tombstones.get(incarnation) or self._state.tombstone(incarnation)
+        if incarnation in self._tombstones:
+            return self._tombstones[incarnation]
+        return self._state.tombstone(incarnation)
 
     def partition(self, number: int, partition: int) -> PartitionState:
         found = self._partitions.get((number, partition))
@@ -159,6 +161,7 @@ class Overlay:
         self._count_owned(self.topic(topic.number), -1)
         self._count_owned(topic, 1)
         self._topics[topic.number] = topic
+        self._tombstones[topic.incarnation] = None
         self._names[topic.name] = topic.number
         self._incarnations[topic.incarnation] = topic.number
 

@@ -15,7 +15,16 @@ from fairlead.streamlog.numbers import counter_of_number, slice_of_number
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.producers import Producers, ProducerState
 from fairlead.streamlog.state.tables import PartitionTable, TopicTable
-from fairlead.streamlog.values import EMPTY_PARTITION, Behind, Cursor, Gap, LinkPosition, PartitionState, Topic
+from fairlead.streamlog.values import (
+    DELETED_HERE,
+    EMPTY_PARTITION,
+    Behind,
+    Cursor,
+    Gap,
+    LinkPosition,
+    PartitionState,
+    Topic,
+)
 
 CursorKey = tuple[int, int]
 """(topic number, partition)."""
@@ -186,6 +195,16 @@ class ShardState:
         # A deletion may come by another link than the one that was behind; there is nothing left to repair then.
         return [self._behind_now(behind) for behind in notes if behind.incarnation not in self.tombstones]
 
+    def deleted_here(self, link: bytes) -> list[Behind]:
+        """Topics that the link brought though they were deleted here, a note for each."""
+        found = (note.behind for note in self.notes(link).values())
+        return [
+            each for each in found if each.partition == 0 and each.reason == DELETED_HERE and self._is_deleted(each)
+        ]
+
+    def _is_deleted(self, behind: Behind) -> bool:
+        return behind.incarnation in self.tombstones
+
     def _behind_now(self, behind: Behind) -> Behind:
         number = self._by_incarnation.get(behind.incarnation)
         end = behind.end if number is None else self.partition(number, behind.partition).end
@@ -206,8 +225,15 @@ class ShardState:
             self.topic_count += 1
         self._use_number(topic.number)
         self.topic_table.put(topic)
+        self._forget_tombstone(topic.incarnation)
         self._by_name[topic.name] = topic.number
         self._by_incarnation[topic.incarnation] = topic.number
+
+    def _forget_tombstone(self, incarnation: bytes) -> None:
+        """The incarnation was taken again; rows of the number that it had before stay deleted."""
+        before = self._tombstones.pop(incarnation, None)
+        if before is not None:
+            self.yielded[before.number] = before.deleted_at_ms
 
     def load_topic(self, topic: Topic, slot: int) -> None:
         """Take in a topic of a checkpoint, whose partitions lie from `slot` on."""
@@ -219,6 +245,7 @@ class ShardState:
         number = tombstone.number
         self._use_number(number)
         if remember:
+            self._forget_tombstone(incarnation)
             self._tombstones[incarnation] = tombstone
         else:
             self.yielded[number] = tombstone.deleted_at_ms

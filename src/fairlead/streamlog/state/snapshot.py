@@ -19,7 +19,7 @@ from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, Topic
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 Tables = dict[str, Any]
 """Arrays, and lists of texts or of bytes, by name."""
 _PARTITION_COLUMNS = ("start", "end", "epoch", "epoch_first", "held")
@@ -158,15 +158,16 @@ def _dump_tombstones(state: ShardState, tables: Tables) -> None:
     found = state.tombstones
     tables["tombstone.incarnation"] = list(found)
     tables["tombstone.name"] = [tombstone.name for tombstone in found.values()]
+    tables["tombstone.via"] = [tombstone.via or b"" for tombstone in found.values()]
     numbers = [(tombstone.number, tombstone.deleted_at_ms) for tombstone in found.values()]
     tables["tombstone"] = np.array(numbers, np.int64).reshape(-1)
 
 
 def _load_tombstones(state: ShardState, tables: Mapping[str, Any]) -> None:
     numbers = tables["tombstone"].reshape(-1, 2).tolist()
-    ids = tables["tombstone.incarnation"]
-    for incarnation, name, (number, at) in zip(ids, tables["tombstone.name"], numbers, strict=True):
-        state.remove_topic(incarnation, Tombstone(number, name, at), remember=True)
+    ids = zip(tables["tombstone.incarnation"], tables["tombstone.via"], strict=True)
+    for (incarnation, via), name, (number, at) in zip(ids, tables["tombstone.name"], numbers, strict=True):
+        state.remove_topic(incarnation, Tombstone(number, name, at, via or None), remember=True)
 
 
 def _dump_cursors(state: ShardState, tables: Tables) -> None:

@@ -10,8 +10,8 @@ from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.state.effects import topic_of
-from fairlead.streamlog.values import Topic
+from fairlead.streamlog.state.effects import Note, NoteKey, topic_of
+from fairlead.streamlog.values import DELETED_HERE, Topic
 from fairlead.streamlog.writing.draft import Draft
 
 
@@ -86,19 +86,55 @@ def bury(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None, *,
 def release_waiting(draft: Draft, name: str) -> None:
     """A name has become free: make the incarnation that waited for it on some link, to be brought from its start."""
     waiting = [
-        (key, note) for key, note in draft.state.every_note().items() if note.create and note.create.name == name
+        (key, note)
+        for key, note in draft.state.every_note().items()
+        if note.create and note.create.name == name and note.behind.reason != DELETED_HERE
     ]
-    if not waiting:
-        return
+    if waiting:
+        _make_waiting(draft, name, waiting)
+
+
+def take_again(draft: Draft, name: str) -> Topic:
+    """Take an incarnation again that was deleted here and lives at its source, which brings it from its start. Another
+    topic that holds the name is deleted.
+
+    Raises:
+        InvalidValue: no topic of that name was set aside so.
+        NotAllowed: a topic of this very stream has the name.
+    """
+    deleted = [
+        (key, note)
+        for key, note in draft.state.every_note().items()
+        if note.behind.reason == DELETED_HERE and note.behind.topic == name and note.create is not None
+    ]
+    if not deleted:
+        raise InvalidValue(
+            f"no topic {name} that was deleted here came again; `fairlead stream replica list` names them"
+        )
+    holder = draft.state.by_name(name)
+    if holder is not None:
+        if holder.owner == draft.stream_id:
+            raise NotAllowed(f"topic {name} is this stream's own; delete it first")
+        bury(draft, holder, draft.stream_id, None)
+    newest = max(note.behind.noted_at for _, note in deleted)
+    last = next(key[1] for key, note in deleted if note.behind.noted_at == newest)
+    return _make_waiting(draft, name, [(key, note) for key, note in deleted if key[1] == last])
+
+
+def _make_waiting(draft: Draft, name: str, waiting: list[tuple[NoteKey, Note]]) -> Topic:
+    """Make the first of the incarnations that these notes name, and have its partitions brought."""
     (_, incarnation, _), first = waiting[0]
     create = first.create
     assert create is not None
-    if draft.state.by_incarnation(incarnation) is None:
-        put_topic(draft, topic_of(draft.state.next_number(name), create), create.owner, None)
+    topic = draft.state.by_incarnation(incarnation)
+    if topic is None:
+        topic = topic_of(draft.state.next_number(name), create)
+        put_topic(draft, topic, create.owner, None)
     for (of_link, of_incarnation, partition), note in waiting:
         if of_incarnation == incarnation:
             again = BehindPayload(of_link, name, incarnation, partition, 0, "gap", note.behind.noted_at)
             draft.add_control(Kind.BEHIND, again)
+    return topic
 
 
 def set_partitions(

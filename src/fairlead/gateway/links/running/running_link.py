@@ -17,7 +17,7 @@ from fairlead.gateway.links.running.lifecycle import Event, State
 from fairlead.gateway.links.running.positions import Positions
 from fairlead.model.errors import FairleadError, UnknownStream
 from fairlead.model.names import StreamPath
-from fairlead.wire.messages import LinkAnswer, LinkRequest, StreamPlace
+from fairlead.wire.messages import DeletedTopic, LinkAnswer, LinkRequest, StreamPlace
 
 _ENDS_ERROR = {Event.ANSWERED, Event.PAUSE, Event.STAND_ASIDE, Event.GO}
 
@@ -117,6 +117,12 @@ class RunningLink:
     def conflicts(self) -> int:
         """Partitions set aside at the destination, as it last said."""
         return 0 if self.answer is None else self.answer.conflicts_total
+
+    def deleted_there(self, stream: Stream) -> list[DeletedTopic]:
+        """Topics that are alive here and deleted at the destination, which this stream itself had told to: it was
+        restored from a copy since."""
+        found = () if self.answer is None else self.answer.deleted
+        return [each for each in found if any(shard.state.by_incarnation(each.incarnation) for shard in stream.shards)]
 
     @property
     def copy_is_done(self) -> bool:
