@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import httpx
 import pytest
 
-from fairlead.client.admin import AdminClient, check_url
+from fairlead.client.admin import ask, check_url
 from fairlead.model.envelope import envelope, error_envelope
 from fairlead.model.errors import InvalidValue, UnknownStream, Unreachable
 
+Answer = Callable[[httpx.Request], httpx.Response]
+Answered = Callable[[Answer], None]
 URLS = ("http://one:1", "http://two:2")
 
 
-def client(answer: httpx.MockTransport) -> AdminClient:
-    return AdminClient(URLS, httpx.AsyncClient(transport=answer))
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> Answered:
+    """Calls are answered so."""
+
+    def by(answer: Answer) -> None:
+        monkeypatch.setattr(httpx, "Client", partial(httpx.Client, transport=httpx.MockTransport(answer)))
+
+    return by
 
 
-async def test_a_refused_connection_tries_the_next_address() -> None:
+def test_a_refused_connection_tries_the_next_address(answered: Answered) -> None:
     """Nothing was sent to the first, so nothing can be done twice."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -24,11 +35,12 @@ async def test_a_refused_connection_tries_the_next_address() -> None:
             raise httpx.ConnectError("refused")
         return httpx.Response(200, json=envelope([{"path": "/a"}], 0))
 
-    found = await client(httpx.MockTransport(answer)).get("/rest/stream/info", {"path": "/a", "left": None})
+    answered(answer)
+    found = ask(URLS, "GET", "/rest/stream/info", {"path": "/a", "left": None})
     assert found.first == {"path": "/a"}
 
 
-async def test_a_call_that_may_have_arrived_is_not_sent_again() -> None:
+def test_a_call_that_may_have_arrived_is_not_sent_again(answered: Answered) -> None:
     """A lost answer is said, not repeated."""
     asked = []
 
@@ -36,32 +48,36 @@ async def test_a_call_that_may_have_arrived_is_not_sent_again() -> None:
         asked.append(request.url.host)
         raise httpx.ReadTimeout("slow")
 
+    answered(answer)
     with pytest.raises(Unreachable, match="one"):
-        await client(httpx.MockTransport(answer)).post("/rest/stream/create", {"path": "/a"})
+        ask(URLS, "POST", "/rest/stream/create", {"path": "/a"})
     assert asked == ["one"]
 
 
-async def test_when_no_address_answers_all_are_named() -> None:
+def test_when_no_address_answers_all_are_named(answered: Answered) -> None:
     """So that the reader sees which to check."""
 
     def answer(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
+    answered(answer)
     with pytest.raises(Unreachable, match=r"one.*two"):
-        await client(httpx.MockTransport(answer)).get("/rest/stream/list")
+        ask(URLS, "GET", "/rest/stream/list")
 
 
-async def test_the_servers_error_is_raised() -> None:
+def test_the_servers_error_is_raised(answered: Answered) -> None:
     """As the class it had there."""
     body = error_envelope(UnknownStream("stream /a does not exist"), 0)
+    answered(lambda _: httpx.Response(404, json=body))
     with pytest.raises(UnknownStream, match="/a"):
-        await client(httpx.MockTransport(lambda _: httpx.Response(404, json=body))).get("/rest/stream/info")
+        ask(URLS, "GET", "/rest/stream/info")
 
 
-async def test_something_that_is_no_fairlead_server_is_told() -> None:
+def test_something_that_is_no_fairlead_server_is_told(answered: Answered) -> None:
     """An address that points at another program."""
+    answered(lambda _: httpx.Response(200, text="<html>"))
     with pytest.raises(InvalidValue, match="not a Fairlead server"):
-        await client(httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))).get("/rest/cluster/info")
+        ask(URLS, "GET", "/rest/cluster/info")
 
 
 @pytest.mark.parametrize("url", ["", "localhost:7660", "ftp://x", "http://"])

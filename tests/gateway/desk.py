@@ -120,7 +120,7 @@ async def _open(
     links = LinkManager(cluster, http, clock, randomness)
     links.start()
     started.push_async_callback(links.close)
-    context = RestContext(cluster, links.commands, links.copies, http, FakeListeners(), "tester", clock.monotonic_ms())
+    context = RestContext(cluster, links.commands, links.copies, FakeListeners(), "tester", clock.monotonic_ms())
     app = build_app(context, links, ApplyGateway(cluster), Guard(clock, [name]))
     mounts[name] = httpx.ASGITransport(app, raise_app_exceptions=False)
     return Desk(cluster, http, links.commands)

@@ -169,7 +169,7 @@ class Site:
         return self
 
     async def _listen(self) -> None:
-        context = RestContext(self.cluster, self.links, self.copies, self._http, cast(Any, NoListeners()), "tester")
+        context = RestContext(self.cluster, self.links, self.copies, cast(Any, NoListeners()), "tester")
         app = build_app(context, self.manager, self.apply, self.guard)
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -229,6 +229,13 @@ class Site:
     def ends(self, path: str) -> dict[str, int]:
         """Log end by topic."""
         return {topic.name: self.end(path, topic.name) for topic in self.cluster.stream(path).topics()}
+
+
+async def set_up(source: Site, replica: Site, path: str = SHIPS) -> None:
+    """What `stream replica autosetup` does at both clusters."""
+    await replica.stream(path, shards=len(source.cluster.stream(path).shards))
+    await replica.links.add_upstream(path, StreamPath(path, source.name))
+    await source.links.autosetup(path, StreamPath(path, replica.name), replica.urls)
 
 
 @dataclass

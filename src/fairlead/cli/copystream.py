@@ -13,28 +13,23 @@ from typing import Any
 
 import typer
 
-from fairlead.cli.calls import call, chosen_cluster
+from fairlead.cli.calls import call
 from fairlead.cli.generate import add_noun, noun_function
 from fairlead.cli.output import print_error
 from fairlead.cli.progress import Progress
+from fairlead.cli.two_clusters import CREATE, global_path, settings_of
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
 from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownStream
-from fairlead.model.names import StreamPath
+from fairlead.model.names import parse_stream_path
 
 POLL_SECONDS = 0.5
 """Between two questions how far the copy is."""
-_COPIED_SETTINGS = (
-    *("ttl", "autocreate", "defaultpartitions", "compression", "defaulttimestamptype", "pidexpirysecs", "shards"),
-)
-"""Those that a copy has from its source; who may do what there is the other cluster's own affair."""
 _START = BY_PATH["/rest/copystream/start"]
 _STATUS = BY_PATH["/rest/copystream/status"]
 _ALLOW = BY_PATH["/rest/copystream/allow"]
 _REMOVE = BY_PATH["/rest/copystream/remove"]
-_INFO = BY_PATH["/rest/stream/info"]
-_CREATE = BY_PATH["/rest/stream/create"]
 
 
 def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> Envelope:
@@ -73,9 +68,8 @@ def _start(command: Command, params: Mapping[str, Any], cluster: str | None) -> 
 def _permission(command: Command, params: Mapping[str, Any], cluster: str | None) -> dict[str, str]:
     """The permission that the copy needs, with global paths; one without a cluster is of the source's."""
     given = command.parse(params)
-    src, dst = given["src"], given["dst"]
-    here = src.cluster or chosen_cluster(cluster).name
-    return {"path": str(StreamPath(dst.path, dst.cluster or here)), "from": str(StreamPath(src.path, here))}
+    source = global_path(given["src"], cluster)
+    return {"path": str(global_path(given["dst"], source.cluster)), "from": str(source)}
 
 
 def _allow(permission: Mapping[str, str]) -> None:
@@ -85,8 +79,8 @@ def _allow(permission: Mapping[str, str]) -> None:
         try:
             call(_ALLOW, permission)
         except UnknownStream:
-            row = call(_INFO, {"path": permission["from"]}).first
-            call(_CREATE, {"path": permission["path"], **{name: row[name] for name in _COPIED_SETTINGS}})
+            settings = settings_of(parse_stream_path(permission["from"]), "shards")
+            call(CREATE, {"path": permission["path"], **settings})
             call(_ALLOW, permission)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from fairlead.cli.autosetup import autosetup
 from fairlead.cli.generate import add_noun
+from fairlead.cli.two_clusters import create
 
 app = typer.Typer(no_args_is_help=True, help="Streams: groups of topics that share their settings and replicas.")
 
@@ -19,7 +20,7 @@ def _group(name: str, what: str, own: Mapping[str, Callable[..., None]] = Mappin
     app.add_typer(group, name=name)
 
 
-add_noun(app, ("stream",))
+add_noun(app, ("stream",), {"create": create})
 _group("topic", "Topics of a stream.")
 _group("assign", "Which consumers have which partitions (not built yet).")
 _group("cursor", "Committed offsets of consumer groups.")

@@ -1,4 +1,4 @@
-"""Calls of another server's HTTP listener: by the command line (`ask`) and by other servers (`AdminClient`).
+"""Calls of a server's admin interface by the command line.
 
 In: the URLs of one cluster, tried in turn. Out: the envelope's data, or the error that it carries, as the class it had
 there. A call that may have reached a server is never sent again: only a connection that was refused tries the next URL.
@@ -21,9 +21,6 @@ from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.model.limits import PORT_MAX
 from fairlead.wire.urls import Attempts
 from fairlead.wire.waits import COMMAND_SECONDS, CONNECT_SECONDS
-
-FORWARDED = "x-fairlead-forwarded"
-"""Header of a call that one cluster sends on to another, so that it is never sent on twice."""
 
 Method = Literal["GET", "POST"]
 _ADDRESS = re.compile(r"(?i:https?)://[^/?#@\\\s]+/*")
@@ -59,43 +56,6 @@ def ask(urls: Sequence[str], method: Method, path: str, params: Mapping[str, Any
             except httpx.TransportError as error:
                 raise _no_answer(url, error) from error
     raise _nobody(attempts)
-
-
-class AdminClient:
-    """Speaks to one cluster by connections that it shares."""
-
-    def __init__(self, urls: Sequence[str], http: httpx.AsyncClient) -> None:
-        self.urls = _checked(urls)
-        self._http = http
-
-    async def get(
-        self, path: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Envelope:
-        """Ask, for example `/rest/stream/info`; None values are left out, a mapping travels as JSON.
-
-        Raises:
-            Unreachable: no URL answers.
-            FairleadError: the error that the server answered.
-        """
-        return _answer(await self._send("GET", path, params, headers))
-
-    async def post(
-        self, path: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Envelope:
-        """Change something. Raises as `get`; after an `Unreachable` that was no refused connection it may be done."""
-        return _answer(await self._send("POST", path, params, headers))
-
-    async def _send(
-        self, method: Method, path: str, params: Mapping[str, Any] | None, headers: Mapping[str, str] | None
-    ) -> httpx.Response:
-        attempts, content = _attempts(self.urls), _content(method, params)
-        for url in attempts.urls:
-            try:
-                with attempts.at(url):
-                    return await self._http.request(method, url + path, headers=dict(headers or {}), **content)
-            except httpx.TransportError as error:
-                raise _no_answer(url, error) from error
-        raise _nobody(attempts)
 
 
 def new_http_client() -> httpx.AsyncClient:

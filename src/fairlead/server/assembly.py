@@ -210,7 +210,6 @@ async def _start_http(
         cluster=cluster,
         links=links.commands,
         copies=links.copies,
-        http=http,
         listeners=listeners,
         user=getpass.getuser(),
         started_ms=cluster.clock.monotonic_ms(),

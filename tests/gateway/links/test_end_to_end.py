@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
-from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker
+from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
 from tests.support.waiting import a_quiet_while, until
 
 from fairlead.gateway.links.running.lifecycle import State
@@ -316,32 +316,25 @@ async def test_autosetup_makes_names_copies_and_starts(sf: Site, ny: Site) -> No
     """One command, over the other cluster's admin interface."""
     await sf.write(SHIPS, "a", b"1")
     async with Worker(sf):
-        await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
+        await set_up(sf, ny)
         await same(sf, ny)
     assert [upstream.path for upstream in ny.links.list_upstreams(SHIPS)] == [SOURCE]
 
 
-async def test_autosetup_stops_where_the_replica_exists(sf: Site, ny: Site) -> None:
-    """The stream there is not touched and no link is made."""
-    await ny.stream(SHIPS)
-    with pytest.raises(AlreadyExists):
-        await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
-    assert sf.links.list(SHIPS) == []
-    assert ny.cluster.stream(SHIPS)
+async def test_a_failed_autosetup_takes_back_what_it_made(sf: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says which steps were done and that they are undone. A stream that is there is not touched."""
 
-
-async def test_a_failed_autosetup_takes_back_what_it_made(sf: Site, ny: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says which steps were done and that they are undone."""
-
-    async def refuse(path: str, upstream: str, *more: object) -> None:
+    async def refuse(record: object) -> None:
         raise NotAllowed("no upstreams today")
 
-    monkeypatch.setattr(ny.links, "add_upstream", refuse)
+    monkeypatch.setattr(sf.cluster.links, "add_upstream", refuse)
     with pytest.raises(NotAllowed, match=r"no upstreams today; done before: created .*taken back.*named .*taken back"):
-        await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
+        await sf.links.autosetup(SHIPS, StreamPath("/copy"))
+    await sf.stream("/there")
+    with pytest.raises(AlreadyExists):
+        await sf.links.autosetup(SHIPS, StreamPath("/there"))
     assert sf.links.list(SHIPS) == []
-    with pytest.raises(UnknownStream):
-        ny.cluster.stream(SHIPS)
+    assert [stream.path for stream in sf.cluster.streams() if stream.path in {"/copy", "/there"}] == ["/there"]
 
 
 async def test_what_is_not_built_is_refused(sf: Site, ny: Site) -> None:

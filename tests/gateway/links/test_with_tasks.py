@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site
+from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, set_up
 from tests.gateway.tasks import task
 from tests.support.waiting import a_quiet_while, until
 
@@ -21,7 +21,7 @@ async def test_a_stream_is_set_up_copied_and_followed(sf: Site, ny: Site) -> Non
     """Topics made, written, deleted and made again, and partitions added, arrive while the link runs."""
     await sf.write(SHIPS, "a", b"1", b"2")
     async with task(sf):
-        await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
+        await set_up(sf, ny)
         await until(lambda: same(sf, ny))
         source = sf.cluster.stream(SHIPS)
         await source.delete_topic("a")
@@ -44,7 +44,7 @@ async def test_a_lost_frame_is_noticed_and_sent_again(sf: Site, ny: Site) -> Non
         return len(lost) > before or same(sf, ny)
 
     async with task(sf, keep=lose_second):
-        await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
+        await set_up(sf, ny)
         for value in (b"1", b"2", b"3"):
             await sf.write(SHIPS, "a", value)
             count = len(lost)
@@ -55,7 +55,7 @@ async def test_a_lost_frame_is_noticed_and_sent_again(sf: Site, ny: Site) -> Non
 
 async def test_a_task_that_ends_is_followed_by_the_next(sf: Site, ny: Site) -> None:
     """As at the turn of a round."""
-    await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
+    await set_up(sf, ny)
     for name in ("one", "two"):
         async with task(sf, name):
             await sf.write(SHIPS, name, b"1")
@@ -65,7 +65,7 @@ async def test_a_task_that_ends_is_followed_by_the_next(sf: Site, ny: Site) -> N
 async def test_links_both_ways_come_to_rest(sf: Site, ny: Site) -> None:
     """Nothing is sent back, nothing stays pending, and no commit is written without a reason."""
     async with task(sf), task(ny):
-        await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
+        await set_up(sf, ny)
         await sf.links.add_upstream(SHIPS, REPLICA)
         await ny.links.add_replica(SHIPS, SOURCE, urls=sf.urls)
         await sf.write(SHIPS, "a", b"1")
@@ -109,7 +109,7 @@ async def test_a_copy_ends_by_itself(sf: Site, ny: Site) -> None:
 async def test_a_replica_of_a_replica_has_the_same(sf: Site, ny: Site) -> None:
     """What came over a link is sent on."""
     async with task(sf), task(ny):
-        await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
+        await set_up(sf, ny)
         await ny.links.autosetup(SHIPS, StreamPath("/third"))
         await sf.write(SHIPS, "a", b"1")
         await until(lambda: ny.end("/third", "a") == 1)
@@ -118,7 +118,7 @@ async def test_a_replica_of_a_replica_has_the_same(sf: Site, ny: Site) -> None:
 async def test_pause_and_resume_under_load_lose_nothing(sf: Site, ny: Site) -> None:
     """Ten times in the middle of writing; at the end both sides are equal and the link is up to date."""
     async with task(sf):
-        await sf.links.autosetup(SHIPS, REPLICA, ny.urls)
+        await set_up(sf, ny)
         for number in range(10):
             for topic in ("a", "b", "c"):
                 await sf.write(SHIPS, topic, b"%d" % number)

@@ -10,7 +10,7 @@ Arrows point downwards:
     commands · copystream            what people do
     runner · task_reports · autosetup · naming
                                      what changed records and messages of tasks mean for which link; steps of commands
-    contact_loop · replica_cluster   the loop of one link · what autosetup does at the replica's
+    contact_loop                     the loop of one link
     contacts                         what a destination's answer means
     copies · failures                how a link ends, or fails
     status                           what is shown

@@ -1,30 +1,33 @@
-"""`stream replica autosetup`: makes the replica, names it here and the source there, and starts; or takes it back.
+"""`stream replica autosetup`, as far as one server does it.
 
-In: a source, a replica's path. Out: a stream, a link and an upstream, or nothing and an error that says what became of
-each step. It copies nothing: that is the link's own work.
+Where the replica is in this cluster, that is all of it: the stream, the link and the upstream, or nothing and an error
+that says what became of each step. Where it is in another one, the command line has made the stream and the upstream
+there: no server sends a caller's call on to an address that the caller names. It copies nothing: that is the link's own
+work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.replica_cluster import Streams, copied_settings
+from fairlead.cluster.values import LinkRecord, UpstreamRecord
+from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.running_link import urls_of, wire_id
 from fairlead.model.envelope import code_of, to_error
-from fairlead.model.errors import FairleadError
-from fairlead.model.names import StreamPath
+from fairlead.model.errors import FairleadError, UnknownCluster
+from fairlead.wire.messages import LinkRequest, StreamPlace
 
-Undo = Callable[[], Awaitable[None]]
+Undo = Callable[[], Awaitable[object]]
 
 
 class Autosetup:
     """One run; its steps are taken back, last first, when one fails."""
 
-    def __init__(self, cluster: Cluster, there: Streams) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._there = there
         self._done: list[tuple[str, Undo]] = []
 
     @property
@@ -32,26 +35,46 @@ class Autosetup:
         """What it did, a line for each step."""
         return [what for what, _ in self._done]
 
-    async def run(self, stream: Stream, target: StreamPath, new_link: Callable[[], LinkRecord]) -> LinkRecord:
-        """Do all; `new_link` makes the record, paused.
+    async def here(self, stream: Stream, new_link: LinkRecord) -> LinkRecord:
+        """Do all in this cluster; `new_link` is paused.
 
         Raises:
             FairleadError: that of the step which failed, with what became of the others.
         """
         try:
-            return await self._steps(stream, target, new_link)
+            return await self._here(stream, new_link)
         except FairleadError as error:
             raise await self._undone(error) from error
 
-    async def _steps(self, stream: Stream, target: StreamPath, new_link: Callable[[], LinkRecord]) -> LinkRecord:
-        source, there, links = self._cluster.global_path(stream.path), self._there, self._cluster.links
-        await there.create(target.path, copied_settings(stream.settings))
-        self._did(f"created {target} with the settings of {source}", lambda: there.delete(target.path))
-        link = await links.add(new_link())
+    async def _here(self, stream: Stream, new_link: LinkRecord) -> LinkRecord:
+        cluster, links, target = self._cluster, self._cluster.links, new_link.replica_path
+        source = cluster.global_path(stream.path)
+        made = await cluster.create_stream(target.path, replace(stream.settings, created_at=0))
+        self._did(f"created {target} with the settings of {source}", lambda: cluster.delete_stream(target.path))
+        link = await links.add(new_link)
         self._did(f"named {target} a replica of {source}", lambda: links.remove(link.id))
-        await there.add_upstream(target.path, source)
-        self._did(f"named {source} an upstream of {target}", lambda: there.remove_upstream(target.path, source))
+        upstream = await links.add_upstream(UpstreamRecord(made.id, source))
+        self._did(f"named {source} an upstream of {target}", lambda: links.remove_upstream(upstream))
         return await links.edit(link.id, paused=False)
+
+    async def elsewhere(self, gateways: Gateways, stream: Stream, new_link: LinkRecord) -> LinkRecord:
+        """Do this cluster's part, once the other has agreed.
+
+        Raises:
+            UnknownStream, NotAgreed: the other's part is not done.
+            UnknownCluster: the addresses are those of a third cluster.
+            FairleadError: the other does not answer, or the link cannot be made.
+        """
+        cluster, target = self._cluster, new_link.replica_path
+        here = StreamPlace(cluster.name, stream.path, stream.id, tuple(cluster.urls))
+        addresses = urls_of(cluster, new_link)
+        answer = await gateways.ask(addresses, LinkRequest(wire_id(new_link), here, target.path))
+        if answer.cluster != target.cluster:
+            raise UnknownCluster(f"{target}: the server at {', '.join(addresses)} is of cluster {answer.cluster}")
+        link = await cluster.links.add(new_link)
+        source = cluster.global_path(stream.path)
+        self._did(f"named {target} a replica of {source}", lambda: cluster.links.remove(link.id))
+        return link
 
     def _did(self, what: str, undo: Undo) -> None:
         self._done.append((what, undo))

@@ -6,11 +6,9 @@ Every command changes a record; `runner.py` is told of the change and acts on it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
-
-import httpx
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
@@ -19,10 +17,10 @@ from fairlead.gateway.links.ailments import Ailments
 from fairlead.gateway.links.autosetup import Autosetup
 from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.naming import Naming
-from fairlead.gateway.links.replica_cluster import StreamsHere, streams_of
 from fairlead.gateway.links.replicator_life import Ailment, ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
 from fairlead.gateway.links.running.backlog import backlog
+from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import RunningLink, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, errors_of, status
@@ -39,7 +37,7 @@ class LinkCommands:
     def __init__(
         self,
         cluster: Cluster,
-        http: httpx.AsyncClient,
+        new_gateways: Callable[[], Gateways],
         naming: Naming,
         links: RunningLinks,
         table: GrantTable,
@@ -50,7 +48,7 @@ class LinkCommands:
         self.replicator = replicator
         """Whether it lives."""
         self._cluster = cluster
-        self._http = http
+        self._new_gateways = new_gateways
         self._naming = naming
         self._links = links
         self._table = table
@@ -80,12 +78,13 @@ class LinkCommands:
         self, path: str, replica: StreamPath, urls: Sequence[str] = (), *, multimaster: bool = False
     ) -> dict[str, Any]:
         """Make the replica with the source's settings, name it here and the source there, and start; answers what it
-        did and what happens now.
+        did and what happens now. In another cluster, the caller has made the replica and its upstream before.
 
         What exists is copied by the link itself. When a step fails, what was made is taken back, and the error says so.
 
         Raises:
-            AlreadyExists: there is a stream at the replica's path, or the link is there.
+            AlreadyExists: there is a stream at the replica's path in this cluster, or the link is there.
+            UnknownStream, NotAgreed: the other cluster's part is not done.
             NotImplementedYet: multi-master.
             FairleadError: as the steps.
         """
@@ -93,8 +92,9 @@ class LinkCommands:
             raise NotImplementedYet("-multimaster true")
         stream, target = self._cluster.stream(path), self._naming.global_path(replica)
         self._check_new(stream, target)
-        steps = Autosetup(self._cluster, streams_of(self._cluster, target, urls, self._http))
-        record = await steps.run(stream, target, lambda: self._naming.new_link(stream, target, urls, paused=True))
+        steps, here = Autosetup(self._cluster), self._naming.is_here(target)
+        link = self._naming.new_link(stream, target, urls, paused=here)
+        record = await (steps.here(stream, link) if here else steps.elsewhere(self._new_gateways(), stream, link))
         source = str(self._cluster.global_path(path))
         return {
             "source": source,
@@ -262,4 +262,9 @@ class LinkCommands:
         Raises:
             UnknownStream, NotFound.
         """
-        await StreamsHere(self._cluster).remove_upstream(path, self._naming.global_path(upstream))
+        source, links = self._naming.global_path(upstream), self._cluster.links
+        for record in links.upstreams(self._cluster.stream(path).id):
+            if record.path == source and record.once_link is None:
+                await links.remove_upstream(record)
+                return
+        raise NotFound(f"{source} is not an upstream of {path}; `fairlead stream upstream list` shows those there are")

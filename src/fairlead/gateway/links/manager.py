@@ -69,7 +69,7 @@ class LinkManager:
         self.pulse = Pulse(cluster, self.running, new_gateways(), timing)
         naming = Naming(cluster, clock, randomness)
         self.commands = LinkCommands(
-            cluster, http, naming, self.running, self.table, self.runner, self.replicator, ailments
+            cluster, new_gateways, naming, self.running, self.table, self.runner, self.replicator, ailments
         )
         self.copies = CopyCommands(cluster, naming, self.running, ended, ailments, new_gateways)
 

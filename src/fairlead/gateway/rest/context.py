@@ -6,9 +6,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import httpx
-
-from fairlead.client.admin import AdminClient
 from fairlead.client.command import Given
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
@@ -61,7 +58,6 @@ class RestContext:
     cluster: Cluster
     links: LinkCommands
     copies: CopyCommands
-    http: httpx.AsyncClient
     listeners: Listeners
     user: str
     """Who runs the server: the default of a stream's permissions."""
@@ -78,7 +74,10 @@ class RestContext:
             UnknownCluster: it is another.
         """
         if path.cluster not in {None, self.cluster.name}:
-            raise UnknownCluster(f"{path}: this is cluster {self.cluster.name}, not {path.cluster}")
+            raise UnknownCluster(
+                f"{path}: this is cluster {self.cluster.name}, not {path.cluster}, "
+                "and sends no call on; ask that cluster"
+            )
         return path.path
 
     def is_local(self, path: StreamPath) -> bool:
@@ -99,10 +98,6 @@ class RestContext:
                 f"where the command line puts them after `fairlead cluster add -name {path.cluster} -http URL`"
             )
         return found
-
-    def client(self, urls: Iterable[str]) -> AdminClient:
-        """A client for another cluster, over the shared connections."""
-        return AdminClient(tuple(urls), self.http)
 
 
 Handler = Callable[[RestContext, Given], Awaitable[Rows]]

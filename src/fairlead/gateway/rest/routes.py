@@ -10,14 +10,13 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from fairlead.client.admin import FORWARDED
 from fairlead.client.catalog import COMMANDS
-from fairlead.client.command import CLUSTERS, Command, Given, Param, given_path
+from fairlead.client.command import CLUSTERS, Command, Param, given_path
 from fairlead.gateway.rest.context import RestContext, Rows
 from fairlead.gateway.rest.handlers import HANDLERS
 from fairlead.gateway.rest.long_json import rendered
 from fairlead.model.envelope import envelope, error_envelope
-from fairlead.model.errors import InvalidValue, UnknownCluster
+from fairlead.model.errors import InvalidValue
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -43,7 +42,7 @@ def build(context: RestContext) -> APIRouter:
 def _endpoint(command: Command, context: RestContext) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         raw = await _parameters(request)
-        rows = await _run(command, context, raw, forwarded=FORWARDED in request.headers)
+        rows = await _run(command, context, raw)
         body = await rendered(envelope(rows, context.cluster.clock.wall_ms()))
         return Response(body, media_type="application/json")
 
@@ -60,25 +59,13 @@ def _refusal(command: Command, context: RestContext) -> Endpoint:
     return refuse
 
 
-async def _run(command: Command, context: RestContext, raw: Mapping[str, object], *, forwarded: bool) -> Rows:
+async def _run(command: Command, context: RestContext, raw: Mapping[str, object]) -> Rows:
+    """Carry a call out here. It is never sent on: the caller asks the cluster that it means."""
     given = command.parse(raw)
     home = given_path(given, command.home)
-    if home is None or context.is_local(home):
-        return await HANDLERS[command.path](context, given)
-    if forwarded:
-        raise UnknownCluster(f"{home}: this is cluster {context.cluster.name}, not {home.cluster}")
-    return await _forward(command, context, given, raw)
-
-
-async def _forward(command: Command, context: RestContext, given: Given, raw: Mapping[str, object]) -> Rows:
-    """Send a call on to the other cluster that it is for, which learns where this one is."""
-    home = given[command.home or ""]
-    client = context.client(context.urls(given, home))
-    clusters = {**given.clusters, context.cluster.name: context.cluster.urls}
-    params = {name: value for name, value in raw.items() if name.lower() != CLUSTERS}
-    params[CLUSTERS] = {name: list(urls) for name, urls in clusters.items()}
-    send = client.post if command.changes else client.get
-    return (await send(command.path, params, {FORWARDED: "1"})).data
+    if home is not None:
+        context.local(home)
+    return await HANDLERS[command.path](context, given)
 
 
 async def _parameters(request: Request) -> dict[str, object]:

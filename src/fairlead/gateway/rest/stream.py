@@ -27,7 +27,7 @@ FIELDS = {
 async def create(context: RestContext, given: Given) -> Rows:
     path = context.local(given["path"])
     source = given["copymetafrom"]
-    base = StreamSettings() if source is None else await _settings_of(context, given, source)
+    base = StreamSettings() if source is None else _settings_of(context, source)
     changes = _changes(context, given) | given.named(shards="shards")
     stream = await context.cluster.create_stream(path, replace(base, **changes).owned_by(context.user))
     return [{"path": stream.path, "id": stream.id.hex()}]
@@ -105,13 +105,9 @@ def _changes(context: RestContext, given: Given) -> dict[str, Any]:
     return given.named(**FIELDS)
 
 
-async def _settings_of(context: RestContext, given: Given, source: StreamPath) -> StreamSettings:
-    """The settings that `-copymetafrom` names, from here or from another cluster."""
-    if context.is_local(source):
-        return replace(context.cluster.stream(source.path).settings, shards=1)
-    client = context.client(context.urls(given, source))
-    row = (await client.get("/rest/stream/info", {"path": str(source)})).first
-    return StreamSettings(**{ours: row[original] for original, ours in FIELDS.items()})
+def _settings_of(context: RestContext, source: StreamPath) -> StreamSettings:
+    """The settings that `-copymetafrom` names; the command line asks another cluster for them."""
+    return replace(context.cluster.stream(context.local(source)).settings, shards=1)
 
 
 def _is_below(path: str, prefix: str) -> bool:
