@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
+from fairlead.model.shown import shown
+
 TableRow = Mapping[str, Any]
 
 
@@ -33,7 +35,7 @@ def print_rows(rows: Sequence[TableRow], columns: Sequence[str]) -> None:
 
 def print_error(message: str) -> None:
     """One line on standard error."""
-    print(f"fairlead: {' '.join(message.split())}".encode(errors="backslashreplace").decode(), file=sys.stderr)
+    print(f"fairlead: {shown(' '.join(message.split()))}", file=sys.stderr)
 
 
 def _print_table(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> None:
@@ -60,6 +62,10 @@ def _rich_table(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> Tabl
 
 
 def _cell(value: Any) -> str:
+    return shown(_text(value))
+
+
+def _text(value: Any) -> str:
     match value:
         case None:
             return ""

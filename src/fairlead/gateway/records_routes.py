@@ -30,6 +30,9 @@ from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
 
+ITEMS_MAX = 100_000
+"""Names or numbers in one call."""
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -90,7 +93,13 @@ def _names(body: dict[str, Any]) -> list[str]:
     found = body.get("topics")
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise InvalidValue("topics: give a list of names")
-    return found
+    return _few(found)
+
+
+def _few(items: list[Any]) -> list[Any]:
+    if len(items) > ITEMS_MAX:
+        raise InvalidValue(f"{len(items):,} items; ask for at most {ITEMS_MAX:,} at a time")
+    return items
 
 
 async def _plan(cluster: Cluster, path: str | None, first: str | None, end: str | None) -> dict[str, Any]:
@@ -134,8 +143,12 @@ def _commits(text: str | None) -> dict[int, int]:
 
 
 async def _topics(stream: Stream, chosen: Sequence[str]) -> dict[str, Any]:
-    found = ((stream.find_topic(name), stream.shards.index(stream.shard_for(name))) for name in chosen)
-    return {"topics": [_topic(shard, topic, number) for (shard, topic), number in ((f, n) for f, n in found if f)]}
+    topics = []
+    async for name in in_turns(dict.fromkeys(chosen)):
+        found = stream.find_topic(name)
+        if found is not None:
+            topics.append(_topic(*found, stream.shards.index(found[0])))
+    return {"topics": topics}
 
 
 def _topic(shard: Shard, topic: Topic, shard_number: int) -> dict[str, Any]:
@@ -153,7 +166,7 @@ async def _names_of(stream: Stream, body: dict[str, Any]) -> dict[str, Any]:
     if type(number) is not int or not 0 <= number < len(stream.shards) or not isinstance(wanted, list):
         raise InvalidValue("give a shard and a list of topic numbers")
     state = stream.shards[number].state
-    found = ((each, state.topic(each)) for each in wanted if type(each) is int)
+    found = ((each, state.topic(each)) for each in _few(wanted) if type(each) is int)
     return {"names": [[each, topic.name] for each, topic in found if topic is not None]}
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from fairlead.model.errors import InvalidName
+from fairlead.model.shown import UNSEEN
 
 SLICES = 16
 TOPIC_NAME_LENGTH_MAX = 249
@@ -27,7 +28,7 @@ GROUP_ID_BYTES_MAX = 2457
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _CLUSTER = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}\Z")
-_SEGMENT = re.compile(r"[^/\x00-\x1f\x7f\ud800-\udfff]{1,255}\Z")
+_SEGMENT = re.compile(f"[^/{UNSEEN}]{{1,255}}\\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from typing import Any, Final
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from fairlead.model.shown import shown
+
 LEVEL: Final = "FAIRLEAD_LOG_LEVEL"
 FORM: Final = "FAIRLEAD_LOG_FORMAT"
 
@@ -30,6 +32,7 @@ def configure_logs(level: str, form: str = "text") -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        _shown,
     ]
     last = _last(form)
     structlog.configure(
@@ -90,6 +93,11 @@ def _last(form: str) -> list[Processor]:
             colors=sys.stderr.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
         )
     ]
+
+
+def _shown(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Texts of others command no terminal."""
+    return {name: shown(value, breaks=True) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _in_one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

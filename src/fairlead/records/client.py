@@ -85,6 +85,11 @@ _NAMES: Final = JsonForm(_Names)
 _OFFSETS: Final = JsonForm(_Offsets)
 T = TypeVar("T")
 
+NAMES_AT_ONCE = 2_000
+"""A server takes 1 MB in one call; a topic's name has up to 249 bytes."""
+NUMBERS_AT_ONCE = 40_000
+"""The same for numbers of topics, which have up to 19 digits."""
+
 
 class RecordsClient:
     """Asks about one stream. Raises `Unreachable` if no address answers, or the error that the server answered."""
@@ -103,19 +108,28 @@ class RecordsClient:
 
     def topics(self, names: Sequence[str]) -> list[TopicPlan]:
         """These topics; those that do not exist are left out."""
-        body = {"path": self.path, "topics": list(names)}
-        return list(self._ask(_TOPICS, "POST", "/records/topics", json=body).topics)
+        found: list[TopicPlan] = []
+        for part in _parts(names, NAMES_AT_ONCE):
+            body = {"path": self.path, "topics": part}
+            found += self._ask(_TOPICS, "POST", "/records/topics", json=body).topics
+        return found
 
     def names(self, shard: int, numbers: Iterable[int]) -> dict[int, str]:
         """Names of topic numbers; a deleted topic is left out."""
-        body = {"path": self.path, "shard": shard, "numbers": list(numbers)}
-        return dict(self._ask(_NAMES, "POST", "/records/names", json=body).names)
+        found: dict[int, str] = {}
+        for part in _parts(list(numbers), NUMBERS_AT_ONCE):
+            body = {"path": self.path, "shard": shard, "numbers": part}
+            found.update(self._ask(_NAMES, "POST", "/records/names", json=body).names)
+        return found
 
     def offsets_at(self, topics: Sequence[str] | None, time_ms: int) -> dict[tuple[int, int], list[int]]:
         """Offset of each partition's first record with at least that time, else its end, by shard and topic number."""
-        body = {"path": self.path, "topics": None if topics is None else list(topics), "time_ms": time_ms}
-        found = self._ask(_OFFSETS, "POST", "/records/times", json=body)
-        return {(topic.shard, topic.number): topic.offsets for topic in found.topics}
+        found: dict[tuple[int, int], list[int]] = {}
+        for part in [None] if topics is None else _parts(topics, NAMES_AT_ONCE):
+            body = {"path": self.path, "topics": part, "time_ms": time_ms}
+            answer = self._ask(_OFFSETS, "POST", "/records/times", json=body)
+            found.update({(topic.shard, topic.number): topic.offsets for topic in answer.topics})
+        return found
 
     def _plan(self, query: Mapping[str, str]) -> StreamPlan:
         return self._ask(_PLAN, "GET", "/records/plan", params={"path": self.path, **query})
@@ -141,6 +155,10 @@ def _answer(form: JsonForm[T], response: httpx.Response) -> T:
         if isinstance(error, Unreadable) and not isinstance(error, NotAnObject):
             raise InvalidValue(f"an answer of {server} that is not understood: {error}") from error
         raise InvalidValue(f"{server} is not a Fairlead server") from None
+
+
+def _parts(items: Sequence[T], size: int) -> list[list[T]]:
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 def _commits(by_shard: Mapping[int, int]) -> str:

@@ -231,3 +231,14 @@ async def test_the_page_shows_the_streams_and_escapes_their_names(desk: Desk) ->
     assert "/&lt;b&gt;bold" in response.text
     assert "<b>bold" not in response.text
     assert "sanfrancisco" in response.text
+
+
+@pytest.mark.parametrize(("route", "asked"), [("topics", {"topics": ["a"]}), ("names", {"shard": 0, "numbers": [1]})])
+async def test_a_reader_asks_for_a_bounded_number_of_things(
+    desk: Desk, route: str, asked: dict[str, list[str]]
+) -> None:
+    """A million names stopped everybody else for 22 s."""
+    many = {name: each * 100_001 if isinstance(each, list) else each for name, each in asked.items()}
+    for body, status in ((asked, 200), (many, 400)):
+        response = await desk.http.post(f"{desk.url}/records/{route}", json={"path": "/default", **body})
+        assert response.status_code == status
