@@ -8,6 +8,10 @@ import subprocess
 import sys
 
 import pytest
+import structlog
+from tests.streamlog.world import FakeClock
+
+from fairlead.process.logs import LineLimit
 
 PROGRAM = """
 import logging, os, structlog
@@ -87,3 +91,33 @@ def test_what_is_no_event_is_not_handed_on() -> None:
     """Its reader decides what becomes of it."""
     program = "assert [relay(line) for line in ('', 'words', '7', '{}', '[]', '{\"event\":1}')] == 6 * [False]"
     assert written("json", program) == []
+
+
+def test_lines_of_a_kind_are_bounded_and_those_left_out_are_counted() -> None:
+    """A neighbour with bad connections filled the disk. Other kinds are written, also those of libraries."""
+    clock = FakeClock()
+    limit = LineLimit(clock)
+    written = [limit.left_out("client disconnected") for _ in range(100)]
+    assert written == [0] * 30 + [None] * 70
+    assert limit.left_out("link failed") == 0
+    with pytest.raises(structlog.DropEvent):
+        limit.processor(None, "warning", {"event": "client disconnected"})
+    assert limit.processor(None, "info", {"event": "client disconnected"}) == {"event": "client disconnected"}
+    clock.pass_ms(60_000)
+    event = limit.processor(None, "warning", {"event": "client disconnected"})
+    assert event == {"event": "client disconnected", "left_out": 71}
+    assert limit.left_out("client disconnected") == 0
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_log_line_commands_no_terminal(form: str) -> None:
+    """Also one of a library."""
+    program = """
+structlog.get_logger().warning("link failed", error="\\x1b[2J", replica="/a\\u202eb")
+logging.getLogger("library").warning("\\x1b[2J")
+for number in range(100): logging.getLogger("uvicorn.error").warning("Invalid HTTP request")
+"""
+    lines = written(form, program)
+    assert len(lines) == 32
+    assert not {"\x1b", "\u202e"} & set("".join(lines))
+    assert "x1b[2J" in lines[0]

@@ -15,10 +15,51 @@ from typing import Any, Final
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from fairlead.model.clock import Clock, SystemClock
 from fairlead.model.shown import shown
 
 LEVEL: Final = "FAIRLEAD_LOG_LEVEL"
 FORM: Final = "FAIRLEAD_LOG_FORMAT"
+
+
+LINES_A_MINUTE: Final = 30
+"""Of one kind, from warnings on: others cause them, by bad connections, as often as they like."""
+_KINDS_MAX: Final = 1_000
+
+
+class LineLimit:
+    """Counts lines by kind and minute."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kinds: dict[str, tuple[int, int]] = {}
+        """Minute, and lines that came in it."""
+
+    def left_out(self, kind: str) -> int | None:
+        """How many lines of the kind were left out before this one; None: this one is left out too."""
+        now = self._clock.monotonic_ms() // 60_000
+        minute, count = self._kinds.get(kind, (now, 0))
+        missing = 0
+        if minute != now:
+            missing, count = max(count - LINES_A_MINUTE, 0), 0
+        if len(self._kinds) >= _KINDS_MAX:
+            self._kinds.clear()
+        self._kinds[kind] = (now, count + 1)
+        return missing if count < LINES_A_MINUTE else None
+
+    def processor(self, _logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        """For our own lines."""
+        missing = 0 if method in {"debug", "info"} else self.left_out(str(event.get("event")))
+        if missing is None:
+            raise structlog.DropEvent
+        return {**event, "left_out": missing} if missing else event
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """For those of libraries, by logging."""
+        missing = self.left_out(f"{record.name} {record.msg}")
+        if missing:
+            record.msg = f"{record.msg} ({missing} more were left out)"
+        return missing is not None
 
 
 def configure_logs(level: str, form: str = "text") -> None:
@@ -34,9 +75,9 @@ def configure_logs(level: str, form: str = "text") -> None:
         structlog.processors.StackInfoRenderer(),
         _shown,
     ]
-    last = _last(form)
+    last, limit = _last(form), LineLimit(SystemClock())
     structlog.configure(
-        processors=[*common, *last],
+        processors=[limit.processor, *common, *last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
@@ -48,6 +89,7 @@ def configure_logs(level: str, form: str = "text") -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
+    handler.addFilter(limit.filter)
     logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING))
 
 
