@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from tests.cluster.opening import Open
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import CommittedOffset
-from fairlead.cluster.values import LinkRecord, StreamSettings, UpstreamRecord, link_from_json
+from fairlead.cluster.values import CopyPermission, LinkRecord, StreamSettings, UpstreamRecord, link_from_json
 from fairlead.model.errors import (
     AlreadyExists,
     BadRequest,
@@ -17,6 +19,7 @@ from fairlead.model.errors import (
     Damaged,
     InvalidName,
     InvalidValue,
+    NotAgreed,
     NotFound,
     StorageFull,
     UnknownStream,
@@ -207,6 +210,19 @@ async def test_a_stream_has_at_most_64_replicas(open_cluster: Open) -> None:
         await cluster.links.add(link_of(cluster, StreamPath(f"/ships{number}", "newyork")))
     with pytest.raises(InvalidValue, match="64 replicas"):
         await cluster.links.add(link_of(cluster, StreamPath("/one-more", "newyork")))
+
+
+async def test_the_request_of_a_copy_that_comes_twice_at_once_is_accepted_twice(open_cluster: Open) -> None:
+    """A caller that got no answer in time asks again while the first request still waits for its commit. The permission
+    is used up all the same: the next copy needs another."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    await cluster.links.allow_copy(CopyPermission(stream.id, NEW_YORK, 0))
+    copy = UpstreamRecord(stream.id, NEW_YORK, b"n" * 16, b"l" * 16)
+    await asyncio.gather(cluster.links.begin_copy(copy), cluster.links.begin_copy(copy))
+    assert cluster.links.upstreams(stream.id) == [copy]
+    with pytest.raises(NotAgreed):
+        await cluster.links.begin_copy(replace(copy, once_link=b"m" * 16))
 
 
 async def test_a_stream_with_an_upstream_makes_no_topics_by_itself(open_cluster: Open) -> None:

@@ -244,11 +244,15 @@ class Links:
     async def begin_copy(self, upstream: UpstreamRecord) -> None:
         """Accept the one link of a copy, with the peer that its permission names. It is used up in the same commit.
 
+        A link that was accepted stays so: its request may come again while the first is still under way.
+
         Raises:
             NotAgreed: nobody allowed it.
         """
 
         def request(draft: Draft) -> None:
+            if draft.state.entry(_upstream_key(upstream)) is not None:
+                return
             key = allowed_key(upstream.stream, upstream.path)
             entry = draft.state.entry(key)
             if entry is None:
