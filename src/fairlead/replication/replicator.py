@@ -12,6 +12,7 @@ import asyncio
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -48,6 +49,8 @@ IDLE_SECONDS = 60.0
 RESTART_SECONDS_MIN = 1.0
 RESTART_SECONDS_MAX = 30.0
 """The longest pause before a query is started again; a query that ran longer than this counts as one that worked."""
+_ENDING_SECONDS = 1.0
+"""A JVM that has closed its connections is gone by then."""
 _LOOK_SECONDS = 0.1
 """Between two looks whether the start of Spark has ended after its JVM was killed."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -181,7 +184,8 @@ class Replicator:
                 reason = await spark.rounds()
             finally:
                 well.cancel()
-            reason = reason if spark.alive else "Spark's Java process ended"
+            if await asyncio.to_thread(spark.ended):
+                reason = "Spark's Java process ended"
             if clock() - began > RESTART_SECONDS_MAX:
                 pause = RESTART_SECONDS_MIN
             self._report.failed(reason)
@@ -228,8 +232,19 @@ class SparkProcess:
     @property
     def alive(self) -> bool:
         """Whether the JVM runs."""
-        jvm = self._session.sparkContext._gateway.proc if self._session else None  # type: ignore[union-attr]
-        return jvm is not None and jvm.poll() is None
+        return self._jvm is not None and self._jvm.poll() is None
+
+    def ended(self) -> bool:
+        """Whether the JVM has ended, or is ending: its connections are closed some time before that."""
+        if self._jvm is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._jvm.wait(_ENDING_SECONDS)
+        return not self.alive
+
+    @property
+    def _jvm(self) -> subprocess.Popen[bytes] | None:
+        gateway: Any = self._session.sparkContext._gateway if self._session else None
+        return None if gateway is None else gateway.proc
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
