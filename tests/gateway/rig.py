@@ -108,6 +108,10 @@ class NoListeners:
         """Nothing passed."""
         return {}
 
+    def memory(self) -> dict[str, int]:
+        """Nothing is held."""
+        return {}
+
     def addresses(self) -> dict[str, str]:
         """No stream is exposed."""
         return {}

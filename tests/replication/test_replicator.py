@@ -307,6 +307,10 @@ class FakeSpark:
         await asyncio.Event().wait()
         raise AssertionError
 
+    def ended(self) -> bool:
+        """Its Java process lives on."""
+        return False
+
     async def stop(self) -> None:
         """At once."""
 

@@ -131,3 +131,16 @@ def test_what_is_left_behind_in_one_log_makes_room_in_another() -> None:
     job()
     assert list(ahead.take(KEY)) == [b"y"]
     assert list(left.take(KEY)) == []
+
+
+def test_a_log_that_is_closed_gives_its_room_back() -> None:
+    """Also that of jobs that were never run: whoever ends their threads runs none of those that wait."""
+    ahead, shared = reading(lambda *_: [b"x"])
+    job = ahead.plan(KEY, 30)
+    assert job is not None
+    job()
+    assert ahead.plan((1, 0, 9), 30) is not None
+    other = ReadAhead(lambda *_: [b"y"], shared)
+    assert other.plan(KEY, 40) is not None
+    ahead.close()
+    assert shared.left_bytes == 60

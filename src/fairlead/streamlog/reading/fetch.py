@@ -128,6 +128,10 @@ class LogReader:
             return None
         return self._ahead.plan((number, partition, next_offset), max_bytes)
 
+    def close(self) -> None:
+        """Nobody reads any more."""
+        self._ahead.close()
+
     def _read_on(self, number: int, partition: int, offset: int, max_bytes: int) -> list[bytes | memoryview]:
         state = self._state(number, partition)
         return self._from_disk(number, partition, offset, max_bytes, state)

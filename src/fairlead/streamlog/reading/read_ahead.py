@@ -68,6 +68,12 @@ class ReadAhead:
         self._shared = shared
         self._log = next(shared.logs)
 
+    def close(self) -> None:
+        """The log is closed: give up the places of all that nobody took, also of jobs that will not run any more."""
+        with self._shared.lock:
+            for place in [place for place in self._shared.held if place[0] == self._log]:
+                self._shared.pop(place)
+
     def plan(self, key: AheadKey, max_bytes: int) -> Callable[[], None] | None:
         """The job that reads from there; None if such a job exists already, or there is no room for it."""
         future: Future[Batches] = Future()

@@ -385,6 +385,7 @@ class Shard:
         while self._writing is not None:
             await asyncio.wait([self._writing])
         self.announced.recent.close()
+        self.reader.close()
         if checkpoint and self.stopped is None:
             await self._leave_checkpoint()
 
