@@ -25,5 +25,6 @@ def test_a_payload_of_another_version_is_refused_naming_both() -> None:
 def test_a_state_of_another_version_is_refused_naming_both() -> None:
     """The checkpoint that holds it is then passed over."""
     tables, meta = snapshot.dump(ShardState(b"s" * 16))
-    with pytest.raises(ValueError, match="state of version 2; this program reads version 1"):
-        snapshot.load(b"s" * 16, tables, {**meta, "version": 2})
+    this = snapshot.SNAPSHOT_VERSION
+    with pytest.raises(ValueError, match=f"state of version {this + 1}; this program reads version {this}"):
+        snapshot.load(b"s" * 16, tables, {**meta, "version": this + 1})
