@@ -78,11 +78,11 @@ class Settings:
     session_timeout_min_ms: int = _setting(1000, "shortest session timeout of a group member", 1)
     session_timeout_max_ms: int = _setting(1_800_000, "longest session timeout of a group member", 1)
     group_size_max: int = _setting(10_000, "members of one consumer group", 1)
-
     group_bytes_max: int = _setting(1 * MB, "subscriptions of one group's members, and their assignments", 1000)
     groups_max: int = _setting(
         100_000, "consumer groups of a server that have members, and of a log that have cursors", 1
     )
+
     partitions_per_stream_max: int = _setting(2_000_000, "partitions of all topics of one stream that are made here", 1)
     partitions_max: int = _setting(5_000_000, "partitions of all topics of the cluster that are made here", 1)
 

@@ -21,7 +21,6 @@ from fairlead.model.shown import shown
 LEVEL: Final = "FAIRLEAD_LOG_LEVEL"
 FORM: Final = "FAIRLEAD_LOG_FORMAT"
 
-
 LINES_A_MINUTE: Final = 30
 """Of one kind, from warnings on: others cause them, by bad connections, as often as they like."""
 _KINDS_MAX: Final = 1_000

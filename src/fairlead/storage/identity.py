@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import crc32c
-
 from fairlead.model.errors import BadRequest, Damaged
 from fairlead.model.limits import FORMAT_VERSION
 from fairlead.model.strict_json import Id, JsonForm, OtherVersion, Unreadable
 from fairlead.storage import names
+from fairlead.storage.sealed_json import sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,7 @@ _FORM: Final = JsonForm(Identity, head={"version": FORMAT_VERSION})
 
 def encode(identity: Identity) -> bytes:
     """The object's bytes."""
-    text = _FORM.write(identity)[:-1]
-    return text + b',"checksum":"%08x"}' % crc32c.crc32c(text)
+    return sealed(_FORM.write(identity))
 
 
 def decode(data: bytes) -> Identity:

@@ -162,7 +162,8 @@ class LocalStorage:
         finally:
             os.close(descriptor)
         if data is None:
-            raise Damaged(name, f"its record at {place.start} of {FOLDER}/{place.pack}.pack is not what was written")
+            file = pack_file.file_of(place.pack)
+            raise Damaged(name, f"its record at {place.start} of {file} is not what was written")
         return data[start : start + length]
 
     def _read_file(self, descriptor: int, name: str, size: int, start: int, length: int) -> bytes:

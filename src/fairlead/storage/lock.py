@@ -46,7 +46,7 @@ def lock_directory(root: Path) -> DirectoryLock:
         raise StorageUnavailable(f"data directory {root}: cannot open it: {files.why(error)}") from error
     lock = DirectoryLock(directory)
     try:
-        descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, files.FILE_MODE)
         lock = DirectoryLock(directory, descriptor)
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
         if not (files.lock(descriptor) and _locked_directory(directory)):

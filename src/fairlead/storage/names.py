@@ -74,6 +74,11 @@ def checkpoint(prefix: str, random: bytes) -> str:
     return f"{prefix}/checkpoint/{random.hex()}"
 
 
+def set_aside(name: str) -> str:
+    """Where a damaged object is kept that a log goes on without; no object of any log."""
+    return f"{SET_ASIDE}/{name.replace('/', '_')}"
+
+
 def epochs_of(prefix: str) -> str:
     """What to list for all claims."""
     return f"{prefix}/epoch/"
@@ -120,11 +125,6 @@ def parse_manifest(name: str) -> Numbered | None:
 def is_checkpoint(name: str) -> bool:
     """Whether the name is a checkpoint's."""
     return _CHECKPOINT.match(name) is not None
-
-
-def set_aside(name: str) -> str:
-    """Where a damaged object is kept that a log goes on without; no object of any log."""
-    return f"{SET_ASIDE}/{name.replace('/', '_')}"
 
 
 def is_segment(name: str) -> bool:

@@ -44,11 +44,11 @@ _HEAD: Final = struct.Struct("<4s4sHHHHQIII")
 """Magic, state, length of the name; of the name before: how many bytes it shares with this name, and how many follow;
 zero, place of the record before, length of the data, crc of the data, crc of the head."""
 _PLACE: Final = struct.Struct("<HHHHQIIQ")
-_WINDOW: Final = BLOCK + OBJECT_BYTES_MAX + BLOCK + BLOCK
+_RECORD_BYTES_MAX: Final = BLOCK + OBJECT_BYTES_MAX + BLOCK
+_WINDOW: Final = _RECORD_BYTES_MAX + BLOCK
 """The longest record and the head behind it."""
 _STATE_AT: Final = 4
 _THERE, _DELETED = b"HERE", b"GONE"
-_RECORD_BYTES_MAX: Final = BLOCK + OBJECT_BYTES_MAX + BLOCK
 
 
 class Place(NamedTuple):
@@ -93,9 +93,14 @@ def lost(place: Place, end: int) -> Record:
     return Record(place.name, there=True, start=place.start, skip=0, length=end - place.start, checksum=0)
 
 
+def file_of(pack: str) -> str:
+    """The file of the pack of that name, below the data directory."""
+    return f"{FOLDER}/{pack}{_SUFFIX}"
+
+
 def path_of(root: str, pack: str) -> str:
     """Where the pack of that name lies."""
-    return os.path.join(root, FOLDER, pack + _SUFFIX)
+    return os.path.join(root, file_of(pack))
 
 
 def name_of(file: str) -> str | None:

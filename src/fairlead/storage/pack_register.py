@@ -17,11 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-import crc32c
-
 from fairlead.model.errors import Damaged
 from fairlead.model.strict_json import JsonForm, Unreadable
 from fairlead.storage import files, pack_file
+from fairlead.storage.sealed_json import sealed
 
 FOLDER: Final = ".register"
 
@@ -58,8 +57,7 @@ _FORM: Final = JsonForm(Entry, head={"version": 1})
 
 def encode(entry: Entry) -> bytes:
     """The bytes of an entry."""
-    text = _FORM.write(entry)[:-1]
-    return text + b',"checksum":"%08x"}' % crc32c.crc32c(text)
+    return sealed(_FORM.write(entry))
 
 
 def decode(data: bytes, name: str) -> Entry:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from fairlead.model.clock import SystemRandomness
 from fairlead.model.errors import Damaged
 from fairlead.storage import files, pack_file
-from fairlead.storage.pack_file import BLOCK, FIRST, FOLDER, NOWHERE, OBJECT_BYTES_MAX, Place, Record, padded
+from fairlead.storage.pack_file import BLOCK, FIRST, NOWHERE, OBJECT_BYTES_MAX, Place, Record, padded
 from fairlead.storage.pack_index import Pack, PackIndex
 from fairlead.storage.pack_register import End, PackRegister
 
@@ -146,7 +146,7 @@ class PackKeeper:
 def check_unregistered(pack: Pack, descriptor: int) -> None:
     """Check that a pack that is not registered was never used: its maker ended while it made it. Raises: Damaged."""
     if not pack_file.is_untouched(descriptor, FIRST):
-        raise Damaged(f"{FOLDER}/{pack.name}.pack", "is not in the register of packs, and there are records in it")
+        raise Damaged(pack_file.file_of(pack.name), "is not in the register of packs, and there are records in it")
 
 
 def read_whole(index: PackIndex, pack: Pack, descriptor: int, end: End | None) -> Sequence[tuple[int, Record]]:
@@ -156,7 +156,7 @@ def read_whole(index: PackIndex, pack: Pack, descriptor: int, end: End | None) -
     Raises:
         Damaged: it is not as it was written.
     """
-    file = f"{FOLDER}/{pack.name}.pack"
+    file = pack_file.file_of(pack.name)
     if not pack_file.is_whole(descriptor, pack.name):
         raise Damaged(file, "has not the header of a pack of this name and size")
     found = index.read_on(pack, descriptor, end)
@@ -172,7 +172,7 @@ def read_whole(index: PackIndex, pack: Pack, descriptor: int, end: End | None) -
 
 def missing(name: str) -> Damaged:
     """What is said of a registered pack that is not there."""
-    return Damaged(f"{FOLDER}/{name}.pack", "the pack is missing")
+    return Damaged(pack_file.file_of(name), "the pack is missing")
 
 
 class _Free(NamedTuple):

@@ -30,8 +30,8 @@ from fairlead.model.settings import Settings
 T = TypeVar("T")
 
 GROUP_BYTES: Final = 3_000
-MEMBER_BYTES: Final = 2_000
-"""Of memory, besides what the members hand in."""
+MEMBER_OBJECTS_BYTES: Final = 1_500
+"""Of memory, beside what is `held`."""
 
 
 class Coordinator:
@@ -52,15 +52,9 @@ class Coordinator:
 
     @property
     def size_bytes(self) -> int:
-        """About what groups and members take up, with what the members have handed in."""
-        members = [member for group in self._groups.values() for member in group.members]
-        return (
-            GROUP_BYTES * len(self._groups)
-            + MEMBER_BYTES * len(members)
-            + sum(
-                len(member.assignment) + sum(len(known) for _, known in member.request.protocols) for member in members
-            )
-        )
+        """About what groups and members take up, with what the members have said."""
+        members = sum(len(group.members) for group in self._groups.values())
+        return GROUP_BYTES * len(self._groups) + MEMBER_OBJECTS_BYTES * members + self.held.bytes
 
     async def join(self, key: GroupKey, request: JoinRequest) -> JoinAnswer:
         """Join, waiting for the generation to begin. Refusals come as answers."""

@@ -17,7 +17,7 @@ from fairlead.protocol.messages import Fields
 
 API_KEY = 15
 
-MEMBER_BYTES = 500
+_MEMBER_BYTES = 500
 """What a member takes in an answer that is being made, beside its metadata and assignment."""
 NOT_FOUND_SINCE = 6
 """Before, an unknown group is one in state Dead, without error (KIP-1043)."""
@@ -39,7 +39,7 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
 
 
 def _bytes_in(member: Fields) -> int:
-    return MEMBER_BYTES + len(member["member_metadata"]) + len(member["member_assignment"])
+    return _MEMBER_BYTES + len(member["member_metadata"]) + len(member["member_assignment"])
 
 
 def _too_long(group_id: str) -> Fields:

@@ -11,7 +11,7 @@ from typing import Final
 from fairlead.model.errors import Damaged
 from fairlead.model.strict_json import Id, JsonForm, Natural, OtherVersion
 from fairlead.storage import names
-from fairlead.streamlog.objects.sealed_json import check_seal, sealed
+from fairlead.storage.sealed_json import check_seal, sealed
 
 CLAIM_VERSION: Final = 2
 

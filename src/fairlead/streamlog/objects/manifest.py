@@ -17,7 +17,7 @@ from fairlead.model.names import SLICES
 from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.objects.sealed_json import check_seal, sealed
+from fairlead.storage.sealed_json import check_seal, sealed
 from fairlead.streamlog.values import EpochRange, LogObject, epoch_of
 
 MANIFEST_VERSION: Final = 2

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairlead.model.clock import Randomness
 from fairlead.model.errors import CorruptBatch, Damaged, InvalidValue, Missing, StorageUnavailable
+from fairlead.model.names import SLICES
 from fairlead.protocol.batch import check_stored
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
@@ -124,7 +125,7 @@ class _Log:
             number = commit.number
             if not manifest.merged_end <= number < manifest.epochs[-1].first or manifest.commit_name(number) != name:
                 raise InvalidValue(f"{name} does not count: the log needs no cure")
-            return self._of_rows(name, number, number + 1, frozenset(range(16)))
+            return self._of_rows(name, number, number + 1, frozenset(range(SLICES)))
         if segment is not None:
             slices = frozenset(number for number, counts in enumerate(segment.slices[:-1]) if counts.rows)
             return self._of_rows(name, segment.first, segment.end, slices)

@@ -1,4 +1,5 @@
-"""JSON objects that end with a checksum of all bytes before it: manifests and claims."""
+"""JSON objects that end with a checksum of all bytes before it: manifests, claims, the register of packs,
+`cluster.json`."""
 
 from __future__ import annotations
 
