@@ -13,7 +13,7 @@ import pytest
 from tests.support.packs import PACK_BYTES, always_packed, kill
 
 from fairlead.model.errors import Damaged
-from fairlead.storage import identity, names, pack_file
+from fairlead.storage import files, identity, names, pack_file
 from fairlead.storage.identity import Identity
 from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
 
@@ -255,3 +255,18 @@ def test_marks_of_deletion_hide_no_damage(root: Path) -> None:
     flip(the_pack(root), 3 * BLOCK + 9)
     flip(the_pack(root), 4 * BLOCK + 9)
     damaged_alone(root, 3, kept=(0, 4))
+
+
+def test_a_lost_record_at_the_end_is_known_while_fsck_looks(root: Path) -> None:
+    """Who has a pack locked is its maker, unless its end is registered: then it is somebody who reads it."""
+    closed(root)
+    pack = the_pack(root)
+    flip(pack, pack.read_bytes().rindex(commit(COUNT - 1).encode()))
+    descriptor = os.open(pack, os.O_RDONLY)
+    assert files.lock(descriptor)
+    try:
+        server = always_packed(root)
+    finally:
+        os.close(descriptor)
+    with pytest.raises(Damaged, match="is not what was written"):
+        server.get(commit(COUNT - 1))

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.disk import Disks
 from tests.support.packs import always_packed, kill
 
-from fairlead.model.errors import Damaged
-from fairlead.storage import names, pack_file, pack_register
+from fairlead.model.errors import Damaged, StorageUnavailable
+from fairlead.storage import files, names, pack_file, pack_register
 from fairlead.storage.interface import Put
+from fairlead.storage.memory import Crashed
 from fairlead.storage.pack_register import End, Entry, PackRegister, decode, encode
 
 BLOCK = pack_file.BLOCK
@@ -178,6 +180,89 @@ def test_without_a_register_commits_are_files(root: Path, monkeypatch: pytest.Mo
     assert len(list((root / PREFIX / "commit").glob("*/*"))) == 3
     assert list(always_packed(root).list("")) == [commit(number) for number in range(3)]
     assert packs_of(root) == []
+
+
+def test_an_end_that_is_told_late_brings_no_pack_back(root: Path) -> None:
+    """Another thread may have removed the empty pack meanwhile; registered again, it would be missing at the next
+    start."""
+    (root / pack_file.FOLDER).mkdir(parents=True)
+    register = register_of(root)
+    register.change({"1-a": None})
+    register.change({}, remove=["1-a"])
+    register.change({"1-a": End(BLOCK, "", 0)})
+    assert register.read().packs == {}
+
+
+def test_an_entry_is_written_whole_however_little_the_kernel_takes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that becomes full takes a part, and half an entry would let no server start."""
+    (root / pack_file.FOLDER).mkdir(parents=True)
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data)[:7]))
+    register_of(root).change({"1-a": None})
+    assert register_of(root).read().packs == {"1-a": None}
+
+
+def test_a_name_is_remembered_while_its_file_goes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removed by another thread while the folder is being synced: that sync may have come too early for it."""
+    (root / pack_file.FOLDER).mkdir(parents=True)
+    register = register_of(root)
+    for name in ("1-a", "1-b"):
+        (root / pack_file.FOLDER / f"{name}.pack").touch()
+        register.change({name: None})
+    register.change({}, remove=["1-a", "1-b"])
+    (root / pack_file.FOLDER / "1-b.pack").unlink()
+    sync = files.sync_directory
+
+    def removed_meanwhile(path: str) -> None:
+        sync(path)
+        (root / pack_file.FOLDER / "1-a.pack").unlink(missing_ok=True)
+
+    monkeypatch.setattr(files, "sync_directory", removed_meanwhile)
+    register.change({"1-c": None})
+    assert register.read().removed == ("1-a",)
+
+
+def test_a_pack_that_could_not_be_removed_is_removed_later(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk has no room for the entry that says so."""
+    storage = always_packed(root)
+    for number in (1, 2):
+        storage.put_if_absent(commit(number), b"x")
+        storage.close()
+        storage = always_packed(root)
+    monkeypatch.setattr(PackRegister, "change", failing)
+    with pytest.raises(StorageUnavailable):
+        storage.delete(commit(1))
+    monkeypatch.undo()
+    storage.delete(commit(2))
+    assert packs_of(root) == []
+
+
+def test_an_entry_that_is_acted_upon_is_durable(tmp_path: Path) -> None:
+    """A process is killed between the name of the entry that removes a pack and its sync; the next one removes the
+    pack. After a power failure the entry may not be missing, if the pack is."""
+    disks = Disks()
+    with disks.in_use():
+        disk = disks.add(tmp_path / "data")
+        storage = always_packed(disk.root, packs_max=1)
+        storage.put_if_absent(commit(1), b"x")
+        storage.close()
+        disk.process_ended()
+        storage = always_packed(disk.root, packs_max=1)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files, "sync_directory", killed_at_the_register)
+            with pytest.raises(Crashed):
+                storage.delete(commit(1))
+        disk.process_ended()
+        always_packed(disk.root, packs_max=1)
+        disk.synced(-1, os.fspath(disk.root / pack_file.FOLDER))
+        disk.process_ended()
+        disk.power_fails()
+        assert list(always_packed(disk.root).list("")) == []
+
+
+def killed_at_the_register(path: str) -> None:
+    if path.endswith(pack_register.FOLDER):
+        raise Crashed(path)
 
 
 def failing(*_: object, **__: object) -> None:

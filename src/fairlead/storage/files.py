@@ -37,7 +37,7 @@ def put(temporary: str, path: str, data: bytes) -> bool:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     try:
         try:
-            os.write(descriptor, data)
+            _write(descriptor, data)
             os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
@@ -48,6 +48,13 @@ def put(temporary: str, path: str, data: bytes) -> bool:
         with suppress(OSError):
             os.unlink(temporary)
     return True
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    """All of it: the kernel takes a part where the disk has room for no more, and refuses the rest."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def sync_and_forget(path: str) -> None:
@@ -88,6 +95,11 @@ def lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def unlock(descriptor: int) -> None:
+    """Let others lock it."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def unlink_unlocked(path: str) -> None:

@@ -41,6 +41,7 @@ def _check(index: PackIndex, name: str, entry: Entry) -> None:
     try:
         if not files.lock(descriptor):
             return  # a server appends to it just now
+        files.unlock(descriptor)  # a server that starts meanwhile must not take us for its maker
         if name in entry.packs:
             read_whole(index, pack, descriptor, entry.packs[name])
         else:

@@ -304,6 +304,12 @@ class PackIndex:
                 pack.gone = True
             return found
 
+    def keep(self, packs: Sequence[Pack]) -> None:
+        """They are not gone after all."""
+        with self.lock:
+            for pack in packs:
+                pack.gone = False
+
 
 def _split(name: str) -> tuple[str, int]:
     """Folder and number of a commit's name; a number that no commit has for other names."""

@@ -83,6 +83,17 @@ class PackRegister:
         self._temporary = temporary
         self._lock = threading.Lock()
 
+    def sync(self) -> None:
+        """Make durable what can be read: a process that was killed may have put an entry and not come to that. Packs
+        are removed because of it from now on.
+
+        Raises:
+            OSError
+        """
+        if os.path.isdir(self._folder):
+            for directory in (self._folder, self._root):
+                files.sync_directory(directory)
+
     def read(self) -> Entry:
         """What is registered; nothing if there is no entry.
 
@@ -119,10 +130,13 @@ class PackRegister:
                 pass
 
     def _changed(self, entry: Entry, packs: Mapping[str, End | None], remove: Collection[str]) -> Entry:
-        kept = {name: end for name, end in {**entry.packs, **packs}.items() if name not in remove}
-        if entry.removed:
-            files.sync_directory(os.path.join(self._root, pack_file.FOLDER))
+        # Where a pack ends may be told after another thread has removed it: it stays removed.
+        news = {name: end for name, end in packs.items() if end is None or name in entry.packs}
+        kept = {name: end for name, end in {**entry.packs, **news}.items() if name not in remove}
+        # Looked at before the sync: only what is gone by then is gone durably after it.
         removed = [name for name in entry.removed if os.path.lexists(pack_file.path_of(self._root, name))]
+        if len(removed) < len(entry.removed):
+            files.sync_directory(os.path.join(self._root, pack_file.FOLDER))
         return Entry(entry.number + 1, dict(sorted(kept.items())), tuple(sorted({*removed, *remove})))
 
     def _put(self, entry: Entry) -> bool:

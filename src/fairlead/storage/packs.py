@@ -101,14 +101,15 @@ class PackKeeper:
         except FileNotFoundError:
             return []
         try:
-            if not files.lock(descriptor):
+            end = registered.get(pack.name)
+            # With an end it has ended, whoever looks at it with a lock just now.
+            if end is None and not files.lock(descriptor):
                 os.fdatasync(descriptor)
                 return self._index.read_on(pack, descriptor)
             if pack.name not in registered:
                 check_unregistered(pack, descriptor)
                 self._unlink(pack)
                 return []
-            end = registered[pack.name]
             if end is None:
                 files.sync_and_forget(pack.path)
             found = read_whole(self._index, pack, descriptor, end)
@@ -128,11 +129,15 @@ class PackKeeper:
         """Remove the packs in which nothing is any more.
 
         Raises:
-            Damaged, OSError: they stay until the next start.
+            Damaged, OSError: they stay until it is tried again.
         """
         gone = self._index.empty()
         if gone:
-            self._register.change({}, remove=[pack.name for pack in gone])
+            try:
+                self._register.change({}, remove=[pack.name for pack in gone])
+            except (Damaged, OSError):
+                self._index.keep(gone)
+                raise
             for pack in gone:
                 self._unlink(pack)
 
@@ -204,6 +209,7 @@ class PackWriter:
     def open(self) -> None:
         """Take over what others left. Raises: Damaged, OSError."""
         self._keeper.remove_unmade()
+        self._register.sync()
         self._keeper.refresh()
 
     def refresh(self) -> None:
