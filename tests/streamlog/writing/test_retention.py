@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.streamlog.world import FakeClock
+from tests.streamlog.world import FakeClock, fresh, made, opened, produced
 
 from fairlead.streamlog.writing.retention import ExpiryGuard, Hold, HoldReason
 
@@ -163,8 +163,7 @@ def test_what_is_written_while_a_start_is_not_believed_lives_as_long_as_all_else
     before, also after a restart."""
     guard = started(clock, 300 * DAY_MS)
     clock.pass_ms(60_000)
-    guard.record(writing=True)
-    written = guard.now_ms()
+    written = guard.commit_time().now_ms
     clock.pass_ms(HOUR_MS)
     for lives in (guard, ExpiryGuard(clock, last_appended_at_ms=guard.now_ms(), record=guard.record())):
         lives.set_lives((TTL_MS,))
@@ -183,14 +182,57 @@ def test_a_restart_within_the_hour_does_not_take_new_rows_for_old_ones(clock: Fa
     """The second start finds rows of the first, with times as old as those of the rows before."""
     first = started(clock, 300 * DAY_MS)
     clock.pass_ms(60_000)
-    record = first.record(writing=True)
-    written = first.now_ms()
+    written, record = first.commit_time()
     again = started(clock, clock.wall - written, record)
     assert again.cut_off_ms(TTL_MS) is None
     clock.pass_ms(HOUR_MS)
     cut_off = again.cut_off_ms(TTL_MS)
     assert cut_off is not None
     assert written - 60_000 <= cut_off <= written
+
+
+class PassingClock(FakeClock):
+    """Each look at it finds it a millisecond later."""
+
+    def monotonic_ms(self) -> int:
+        self.pass_ms(1)
+        return self.monotonic
+
+
+@pytest.mark.parametrize("nth_look", range(1, 6))
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_commit_at_the_end_of_a_hold_has_the_leap_in_its_time_and_in_its_record_or_in_neither(
+    nth_look: int, earlier: bool
+) -> None:
+    """The clock is believed at the n-th look. A server that is killed after this commit finds rows of the hold as young
+    as they are: they go a time-to-live after they were written, and not before. `earlier`: it is not the first of the
+    hold."""
+    clock = PassingClock()
+    before = fresh(clock=clock)
+    number = made(before).number
+    produced(before, number, b"old")
+    clock.pass_ms(300 * DAY_MS)
+    log = opened(before.announced.storage, clock=clock)
+    log.upkeep.set_retention(TTL_MS)
+    if earlier:
+        produced(log, number, b"in the hold")
+        written = log.announced.state.appended_at_last
+    hold = log.guard.hold
+    assert hold is not None
+    clock.pass_ms(hold.left_ms - nth_look)
+    produced(log, number, b"at its end")
+    if not earlier:
+        written = log.announced.state.appended_at_last
+    again = opened(before.announced.storage, clock=clock)
+    again.upkeep.set_retention(TTL_MS)
+    clock.pass_ms(HOUR_MS)
+    cut_off = again.guard.cut_off_ms(TTL_MS)
+    assert cut_off is not None
+    assert cut_off <= written
+    clock.pass_ms(TTL_MS)
+    cut_off = again.guard.cut_off_ms(TTL_MS)
+    assert cut_off is not None
+    assert cut_off > written
 
 
 def test_a_quiet_log_is_no_sign_that_the_clock_is_wrong(clock: FakeClock) -> None:
@@ -212,7 +254,7 @@ def test_an_empty_log_is_no_sign_that_the_clock_is_right(clock: FakeClock) -> No
 
 def test_a_hold_that_was_recorded_is_not_ended_by_another_log(clock: FakeClock) -> None:
     """The other's rows live longer, so it has believed the same wrong clock before the restart."""
-    record = started(clock, 300 * DAY_MS).record(writing=True)
+    record = started(clock, 300 * DAY_MS).commit_time().record
     again = started(clock, 300 * DAY_MS, record)
     again.note_newest(clock.wall - 60_000)
     assert again.hold is not None

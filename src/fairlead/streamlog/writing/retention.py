@@ -95,6 +95,15 @@ class Hold(NamedTuple):
     """After this the wall clock is believed."""
 
 
+class CommitTime(NamedTuple):
+    """The time of a commit, and what the log must say of its clock at that time."""
+
+    now_ms: int
+    """`appended_at` of its rows."""
+    record: dict[str, Any] | None
+    """A `ClockRecord`; None: nothing."""
+
+
 class _Held(NamedTuple):
     reason: HoldReason
     since_ms: int
@@ -192,16 +201,19 @@ class ExpiryGuard:
                 self._believe(self._held)
         return hold
 
-    def record(self, *, writing: bool = False) -> dict[str, Any] | None:
-        """What the log must say of its clock, together with the rows that are written now; None: nothing."""
+    def commit_time(self) -> CommitTime:
+        """The time of the rows that are written now, with the record that they need. Both are of one look at the clock:
+        a time after a leap never stands beside a record of before it."""
+        with self._lock:
+            now_ms = self._now()
+            self._written_while_held |= self._held is not None
+            return CommitTime(now_ms, self._record())
+
+    def record(self) -> dict[str, Any] | None:
+        """What the log must say of its clock; None: nothing. What writes rows asks for the `commit_time`."""
         with self._lock:
             self._look()
-            self._written_while_held |= writing and self._held is not None
-            held_from_ms = None if self._held is None else self._held.from_ms
-            found = ClockRecord(held_from_ms, self._ahead_ms, self._leaps)
-            if found != self._plain[0]:
-                self._plain = (found, None if found == ClockRecord() else _RECORD.to_plain(found))
-            return self._plain[1]
+            return self._record()
 
     # With the lock held
 
@@ -216,6 +228,13 @@ class ExpiryGuard:
         self._look()
         self._last_ms = max(self._last_ms, self._monotonic_ms + self._step_ms)
         return self._last_ms
+
+    def _record(self) -> dict[str, Any] | None:
+        held_from_ms = None if self._held is None else self._held.from_ms
+        found = ClockRecord(held_from_ms, self._ahead_ms, self._leaps)
+        if found != self._plain[0]:
+            self._plain = (found, None if found == ClockRecord() else _RECORD.to_plain(found))
+        return self._plain[1]
 
     def _hold_from_start(self, held_from_ms: int | None) -> None:
         """Until the first look judges the clock, it is not believed."""

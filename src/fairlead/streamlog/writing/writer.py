@@ -126,9 +126,8 @@ class ShardLog:
         """
         self.health.check_writable()
         assert self._sealed is None, "one commit at a time"
-        # Asked before the draft takes its time: rows of a hold are never written without its record.
-        self._record = self.guard.record(writing=True)
-        draft = self._draft()
+        now_ms, self._record = self.guard.commit_time()
+        draft = self._draft(now_ms)
         answers: list[RequestAnswer] = []
         missing: tuple[RowKey, ...] = ()
         for request in requests:
@@ -163,11 +162,11 @@ class ShardLog:
         elif draft.state.entry(RECORD_KEY) != self._record:
             put_entry(draft, RECORD_KEY, self._record)
 
-    def _draft(self) -> Draft:
+    def _draft(self, now_ms: int) -> Draft:
         return Draft(
             self.announced.state,
             self.announced.end,
-            self.guard.now_ms(),
+            now_ms,
             find_stored=self.reader.find_stored,
             full=self._reserve.check(),
             randomness=self._randomness,
