@@ -4,6 +4,7 @@ One record that cannot be read is a damaged object like any other: it is known b
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Collection
@@ -15,6 +16,7 @@ from tests.support.packs import PACK_BYTES, always_packed, kill
 from fairlead.model.errors import Damaged
 from fairlead.storage import files, identity, names, pack_file
 from fairlead.storage.identity import Identity
+from fairlead.storage.interface import Put
 from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
 
 PREFIX = "streams/" + 32 * "a" + "/shard-0000"
@@ -270,3 +272,67 @@ def test_a_lost_record_at_the_end_is_known_while_fsck_looks(root: Path) -> None:
         os.close(descriptor)
     with pytest.raises(Damaged, match="is not what was written"):
         server.get(commit(COUNT - 1))
+
+
+def test_a_reader_that_checked_knows_the_last_record_of_a_registered_end(root: Path) -> None:
+    """As a server does, and so `fsck` names the commit; also if the reader had looked before, checks twice, and
+    somebody else looks at the pack with a lock."""
+    closed(root)
+    flip(the_pack(root), COUNT * BLOCK)
+    reader = ReadOnlyLocalStorage(root)
+    assert len(list(reader.list(PREFIX + "/"))) == COUNT - 1
+    for locked in (False, True):
+        with the_pack(root).open("rb") as other:
+            assert not locked or files.lock(other.fileno())
+            assert list(reader.check()) == []
+        assert list(reader.list(PREFIX + "/")) == [commit(each) for each in range(COUNT)]
+        with pytest.raises(Damaged, match="is not what was written"):
+            reader.get(commit(COUNT - 1))
+
+
+def test_a_reader_that_checked_sees_nothing_behind_a_registered_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a record whose sync failed: no server takes it for one."""
+    root = tmp_path / "data"
+    storage = filled(root, 0)
+    storage.put_if_absent(names.CLUSTER, identity.encode(Identity("sanfrancisco", b"i" * 16)))
+    sync, pack = os.fdatasync, the_pack(root)
+
+    def failing(descriptor: int) -> None:
+        if os.path.sameopenfile(descriptor, opened.fileno()):
+            raise OSError(errno.EIO, "the disk")
+        sync(descriptor)
+
+    with monkeypatch.context() as patch, pack.open("rb") as opened:
+        patch.setattr(os, "fdatasync", failing)
+        assert storage.put_if_absent(commit(COUNT), b"failed") is Put.UNKNOWN
+    reader = ReadOnlyLocalStorage(root)
+    assert list(reader.list(PREFIX + "/")) == [commit(each) for each in range(COUNT + 1)]
+    assert list(reader.check()) == []
+    assert list(reader.list(PREFIX + "/")) == [commit(each) for each in range(COUNT)]
+    assert list(always_packed(root).list(PREFIX + "/")) == [commit(each) for each in range(COUNT)]
+
+
+def test_a_reader_that_checked_still_sees_what_comes_before_the_damage_of_a_pack(root: Path) -> None:
+    """The pack is named once, and not each of its commits as missing too."""
+    zero(the_pack(root), 3 * BLOCK, bytes(2 * BLOCK))
+    reader = ReadOnlyLocalStorage(root)
+    assert len(reader.check()) == 1
+    assert list(reader.list(PREFIX + "/")) == [commit(0), commit(1)]
+    assert reader.get(commit(1)) == DATA[1]
+
+
+def test_a_reader_that_checked_sees_nothing_of_a_pack_that_is_removed(root: Path) -> None:
+    """The process ended before the file was gone; the last record of an empty pack is not marked deleted."""
+    pack = the_pack(root)
+    last = root / "last"
+    os.link(pack, last)
+    storage = always_packed(root)
+    for number in range(COUNT):
+        storage.delete(commit(number))
+    assert not pack.exists()
+    os.link(last, pack)
+    reader = ReadOnlyLocalStorage(root)
+    assert list(reader.check()) == []
+    assert list(reader.list(PREFIX + "/")) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,16 +43,20 @@ def fsck(
 
 
 def _set_aside(data: Path, wanted: list[str]) -> None:
-    """Let the logs go on without these objects, and say what is lost."""
+    """Let the logs go on without these objects, and say what is lost. What counts is what counts for the server, so the
+    packs are taken over as by a start."""
     from fairlead.model.clock import SystemClock, SystemRandomness
     from fairlead.storage.local import LocalStorage
     from fairlead.storage.lock import lock_directory
+    from fairlead.storage.packs import PackSettings
     from fairlead.streamlog.set_aside.cure import set_aside
 
     lock = lock_directory(data)
     try:
-        for line in set_aside(LocalStorage(data), wanted, SystemRandomness(), SystemClock().wall_ms()):
-            print(line)
+        storage = LocalStorage(data, packs=PackSettings())
+        with closing(storage):
+            for line in set_aside(storage, wanted, SystemRandomness(), SystemClock().wall_ms()):
+                print(line)
     finally:
         lock.close()
 

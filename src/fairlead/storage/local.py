@@ -392,6 +392,9 @@ class LocalStorage:
     def check(self) -> Sequence[Damaged]:
         """What is wrong with all that is not an object of a log: the description of the cluster and the packs.
 
+        From then on a reader knows where packs end by the register, as a server does: the last record of one is there
+        though it cannot be read, and what lies behind it is not.
+
         Raises:
             BadRequest: the directory is of another version.
             StorageUnavailable
@@ -401,10 +404,13 @@ class LocalStorage:
             identity.decode(self.get(names.CLUSTER))
         except Damaged as error:
             found.append(error)
+        index = PackIndex(self._root)
         try:
-            found += pack_check.check(PackIndex(self._root), self._register)
+            found += pack_check.check(index, self._register)
         except OSError as error:
             raise self._unavailable("read", FOLDER, error) from error
+        if self._packer is None:
+            self._index = index
         return found
 
     def close(self) -> None:
