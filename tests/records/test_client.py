@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from fairlead.gateway.guard import BODY_BYTES_MAX
-from fairlead.gateway.records_routes import ITEMS_MAX
+from fairlead.model.limits import REQUEST_ITEMS_MAX
 from fairlead.records.client import RecordsClient
 
 
@@ -38,4 +38,4 @@ def test_long_lists_are_asked_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(client.names(0, numbers)) == list(numbers)
     assert client.topics([]) == []
     assert max(sizes)[0] < BODY_BYTES_MAX
-    assert max(count for _, count in sizes) < ITEMS_MAX
+    assert max(count for _, count in sizes) < REQUEST_ITEMS_MAX

@@ -196,8 +196,7 @@ def test_an_end_that_is_told_late_brings_no_pack_back(root: Path) -> None:
 def test_an_entry_is_written_whole_however_little_the_kernel_takes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that becomes full takes a part, and half an entry would let no server start."""
     (root / pack_file.FOLDER).mkdir(parents=True)
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data)[:7]))
+    monkeypatch.setattr(os, "writev", lambda descriptor, parts: os.write(descriptor, bytes(parts[0])[:7]))
     register_of(root).change({"1-a": None})
     assert register_of(root).read().packs == {"1-a": None}
 

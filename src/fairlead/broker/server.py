@@ -34,14 +34,12 @@ from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.limits import LISTEN_BACKLOG
-from fairlead.process.machine import memory_bytes
+from fairlead.process.machine import memory_part_bytes
 from fairlead.protocol.framing import SCRATCH_BYTES
 from fairlead.protocol.messages import write_response
 
 log = structlog.get_logger(__name__)
 
-_MEMORY_PART = 8
-"""Requests and answers may hold an eighth of the machine's memory, like the newest batches."""
 _SHORT_ANSWERS = frozenset(
     module.API_KEY
     for module in (api_versions, find_coordinator, heartbeat, init_producer_id, leave_group, offset_commit, produce)
@@ -65,7 +63,7 @@ class KafkaServer:
             settings.max_connections_per_ip or -(-settings.max_connections * 3 // 4),
             settings.max_connection_creation_rate,
         )
-        self.memory = RequestMemory(settings.queued_max_request_bytes or memory_bytes() // _MEMORY_PART)
+        self.memory = RequestMemory(settings.queued_max_request_bytes or memory_part_bytes())
         self.traffic = Traffic()
         self.readers = ThreadPoolExecutor(_READERS, "fairlead-read")
         self.packers = ThreadPoolExecutor(1, "fairlead-pack")

@@ -25,13 +25,11 @@ from fairlead.gateway.rest.long_json import in_turns
 from fairlead.gateway.rest.lookups import looked_up
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, InvalidValue, NotImplementedYet, UnknownCluster
+from fairlead.model.limits import REQUEST_ITEMS_MAX
 from fairlead.model.names import parse_stream_path
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
-
-ITEMS_MAX = 100_000
-"""Names or numbers in one call."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -97,8 +95,8 @@ def _names(body: dict[str, Any]) -> list[str]:
 
 
 def _few(items: list[Any]) -> list[Any]:
-    if len(items) > ITEMS_MAX:
-        raise InvalidValue(f"{len(items):,} items; ask for at most {ITEMS_MAX:,} at a time")
+    if len(items) > REQUEST_ITEMS_MAX:
+        raise InvalidValue(f"{len(items):,} items; ask for at most {REQUEST_ITEMS_MAX:,} at a time")
     return items
 
 

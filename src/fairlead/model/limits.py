@@ -22,8 +22,8 @@ TTL_SECONDS_MAX = 100 * 365 * 86_400
 CONTROL_ROW_BYTES_MAX = 1024 * 1024
 
 REQUEST_ITEMS_MAX = 100_000
-"""Items of one kind (topics, partitions, groups, settings …) in one Kafka request: each takes microseconds and memory
-that is many times its bytes."""
+"""Items of one kind (topics, partitions, groups, settings …) in one Kafka request, names or numbers in one call of a
+reader: each takes microseconds and memory that is many times its bytes."""
 ANSWER_BYTES_MAX = 100_000_000
 """Where a few bytes of a request ask for kilobytes, the answer goes to about this size; what comes after is refused."""
 

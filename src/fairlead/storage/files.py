@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
+_IOV_MAX: Final = 1024
 
 
 def make_directories(path: str) -> None:
@@ -37,7 +39,7 @@ def put(temporary: str, path: str, data: bytes) -> bool:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     try:
         try:
-            _write(descriptor, data)
+            write_all(descriptor, [memoryview(data)])
             os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
@@ -50,11 +52,18 @@ def put(temporary: str, path: str, data: bytes) -> bool:
     return True
 
 
-def _write(descriptor: int, data: bytes) -> None:
-    """All of it: the kernel takes a part where the disk has room for no more, and refuses the rest."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
+def write_all(descriptor: int, parts: Sequence[memoryview]) -> None:
+    """Write every part, however little the kernel takes at a time: where the disk has room for no more it takes some,
+    and refuses the rest."""
+    waiting = [part for part in parts if part.nbytes]
+    place = 0
+    while place < len(waiting):
+        written = os.writev(descriptor, waiting[place : place + _IOV_MAX])
+        while place < len(waiting) and written >= waiting[place].nbytes:
+            written -= waiting[place].nbytes
+            place += 1
+        if written:
+            waiting[place] = waiting[place][written:]
 
 
 def sync_and_forget(path: str) -> None:

@@ -36,7 +36,6 @@ _HIDDEN: Final = (_TEMPORARY, FOLDER, pack_register.FOLDER)
 """Folders in which there are no objects."""
 _OURS: Final = SystemRandomness().id16().hex()[:12]
 """Marks this process's temporary files: a process id alone may come again, in a container it always does."""
-_IOV_MAX: Final = 1024
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -283,7 +282,7 @@ class LocalStorage:
             if sum(part.nbytes for part in parts) >= direct.OBJECT_BYTES_MIN and direct.enable(descriptor):
                 direct.write(descriptor, parts)
             else:
-                _write_all(descriptor, parts)
+                files.write_all(descriptor, parts)
             os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
@@ -457,16 +456,3 @@ def _parts(data: Buffer | Sequence[Buffer]) -> list[memoryview]:
     if isinstance(data, list | tuple):
         return [memoryview(part).cast("B") for part in data]
     return [memoryview(data).cast("B")]  # type: ignore[arg-type]
-
-
-def _write_all(descriptor: int, parts: list[memoryview]) -> None:
-    """Write every part, however little the kernel takes at a time."""
-    waiting = [part for part in parts if part.nbytes]
-    place = 0
-    while place < len(waiting):
-        written = os.writev(descriptor, waiting[place : place + _IOV_MAX])
-        while place < len(waiting) and written >= waiting[place].nbytes:
-            written -= waiting[place].nbytes
-            place += 1
-        if written:
-            waiting[place] = waiting[place][written:]

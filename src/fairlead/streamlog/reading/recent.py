@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from fairlead.model.settings import Settings
-from fairlead.process.machine import memory_bytes
+from fairlead.process.machine import memory_part_bytes
 from fairlead.streamlog.reading.index import PartitionKey, drop_below
 from fairlead.streamlog.rows import Kind, Row
 
@@ -29,9 +29,6 @@ ROWS_MAX: Final = 200_000
 """Most rows that are held: more small ones are worth less than what they cost the garbage collector."""
 _SPARE: Final = 128
 """This fraction (1/128) is freed at once: less would copy lists for each commit, more would be felt as a pause."""
-
-_MEMORY_PART: Final = 8
-"""Without the setting `cache_bytes`, batches may take this fraction (an eighth) of memory."""
 
 
 class _Held(NamedTuple):
@@ -52,7 +49,7 @@ class RecentBatches:
     """The newest batches of all logs of a process."""
 
     def __init__(self, settings: Settings) -> None:
-        self._limit_bytes = settings.cache_bytes or memory_bytes() // _MEMORY_PART
+        self._limit_bytes = settings.cache_bytes or memory_part_bytes()
         self._rows = 0
         self._bytes = 0
         self._turn = 0
