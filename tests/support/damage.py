@@ -139,21 +139,22 @@ def values(first: int, count: int = 4) -> list[bytes]:
     return [b"%d:" % number + bytes([number]) * (100 if number % 2 else 9000) for number in range(first, first + count)]
 
 
+async def _filled(cluster: Cluster, home: Home) -> None:
+    await with_topics(cluster)
+    await produced(cluster, home, *values(0))
+    home.note_earlier()
+    await produced(cluster, home, *values(10))
+
+
 async def _fresh(home: Home) -> None:
     async with running(home) as cluster:
-        await with_topics(cluster)
-        await produced(cluster, home, *values(0))
-        home.note_earlier()
-        await produced(cluster, home, *values(10))
+        await _filled(cluster, home)
 
 
 async def _killed(home: Home) -> None:
     """The directory as it was in the middle of the server's life."""
     async with running(home) as cluster:
-        await with_topics(cluster)
-        await produced(cluster, home, *values(0))
-        home.note_earlier()
-        await produced(cluster, home, *values(10))
+        await _filled(cluster, home)
         left = home.root.with_name(home.root.name + "-left")
         shutil.copytree(home.root, left)
     shutil.rmtree(home.root)

@@ -30,6 +30,7 @@ from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
 from fairlead.streamlog.writing.shard import Shard
 
+R = TypeVar("R")
 T = TypeVar("T")
 LinksListener = Callable[[], None]
 
@@ -108,16 +109,10 @@ class Links:
             NotFound: the link was removed.
         """
 
-        def request(draft: Draft) -> LinkRecord:
-            key = LINK.key(link)
-            entry = draft.state.entry(key)
-            if entry is None:
-                raise NotFound(f"link {link.hex()} was removed")
-            changed = replace(link_from_json(link, entry), **changes)
-            put_entry(draft, key, link_json(changed))
-            return changed
+        def changed(entry: Any) -> LinkRecord:
+            return replace(link_from_json(link, entry), **changes)
 
-        return await self._submit(request)
+        return await self._edit(LINK.key(link), changed, link_json, f"link {link.hex()} was removed")
 
     async def remove(self, link: bytes) -> None:
         """Forget a link; nothing if it is not there."""
@@ -181,16 +176,10 @@ class Links:
             InvalidValue
         """
 
-        def request(draft: Draft) -> UpstreamRecord:
-            key = upstream_key(stream, path, None)
-            entry = draft.state.entry(key)
-            if entry is None:
-                raise NotFound(f"{path} is not an upstream; `fairlead stream upstream list` shows those there are")
-            changed = replace(upstream_from_json(stream, entry), **changes)
-            put_entry(draft, key, upstream_json(changed))
-            return changed
+        def changed(entry: Any) -> UpstreamRecord:
+            return replace(upstream_from_json(stream, entry), **changes)
 
-        return await self._submit(request)
+        return await self._edit(upstream_key(stream, path, None), changed, upstream_json, _no_upstream(path))
 
     async def remove_upstream(self, upstream: UpstreamRecord) -> None:
         """Accept a source no more.
@@ -201,9 +190,7 @@ class Links:
 
         def request(draft: Draft) -> None:
             if draft.state.entry(_upstream_key(upstream)) is None:
-                raise NotFound(
-                    f"{upstream.path} is not an upstream; `fairlead stream upstream list` shows those there are"
-                )
+                raise NotFound(_no_upstream(upstream.path))
             delete_entry(draft, _upstream_key(upstream))
 
         await self._submit(request)
@@ -275,6 +262,19 @@ class Links:
 
         await self._submit(request)
 
+    async def _edit(self, key: str, changed: Callable[[Any], R], value: Callable[[R], Any], missing: str) -> R:
+        """Put the record that `changed` makes of an entry, as it is in that very commit, in the entry's place."""
+
+        def request(draft: Draft) -> R:
+            entry = draft.state.entry(key)
+            if entry is None:
+                raise NotFound(missing)
+            record = changed(entry)
+            put_entry(draft, key, value(record))
+            return record
+
+        return await self._submit(request)
+
     async def _submit(self, request: DraftRequest[T]) -> T:
         answer = await self._meta.submit(request)
         for listener in self._listeners:
@@ -290,3 +290,7 @@ def _record(kind: str, rest: str, entry: Any) -> LinkRecord | UpstreamRecord:
 
 def _upstream_key(upstream: UpstreamRecord) -> str:
     return upstream_key(upstream.stream, upstream.path, upstream.once_link)
+
+
+def _no_upstream(path: StreamPath) -> str:
+    return f"{path} is not an upstream; `fairlead stream upstream list` shows those there are"
