@@ -84,9 +84,9 @@ def epochs_of(prefix: str) -> str:
     return f"{prefix}/epoch/"
 
 
-def commits_of(prefix: str, epoch_number: int | None = None) -> str:
-    """What to list for all commits, or those of one epoch."""
-    return f"{prefix}/commit/" if epoch_number is None else f"{prefix}/commit/{epoch_number:020d}/"
+def commits_of(prefix: str) -> str:
+    """What to list for all commits."""
+    return f"{prefix}/commit/"
 
 
 def manifests_of(prefix: str) -> str:

@@ -20,6 +20,7 @@ from fairlead.model.clock import Randomness
 from fairlead.model.errors import Damaged, Fenced, Missing, StorageFull, StorageUnavailable
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
+from fairlead.storage.names import Numbered
 from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects import claim as claims
 from fairlead.streamlog.objects import manifest as manifests
@@ -112,8 +113,9 @@ def next_manifest(storage: Storage, prefix: str, log: bytes, epoch: WriterEpoch,
         return manifests.first_manifest(prefix, epoch.number, epoch.id, log)
     if ruling.log != log:
         raise Damaged(ruling.name, f"is of the log {ruling.log.hex()}, and is opened as that of {log.hex()}")
-    end = end_of(storage, ruling, damages)
-    for doubt in _newer(storage, ruling, end):
+    commits = commits_there(storage, prefix)
+    end = end_of(ruling, commits, damages)
+    for doubt in _newer(storage, ruling, end, commits):
         raise doubt
     there = set(storage.list(names.segments_of(prefix)))
     damages += [Missing(segment.name) for segment in ruling.segments if segment.name not in there]
@@ -126,19 +128,21 @@ def doubts(storage: Storage, prefix: str, ruling: Manifest | None) -> Iterator[D
         yield from _orphans(storage, prefix)
         return
     damages: list[Damaged] = []
-    end = end_of(storage, ruling, damages)
+    commits = commits_there(storage, prefix)
+    end = end_of(ruling, commits, damages)
     yield from damages
-    yield from _newer(storage, ruling, end)
+    yield from _newer(storage, ruling, end, commits)
 
 
-def _newer(storage: Storage, ruling: Manifest, end: int) -> Iterator[Damaged]:
+def commits_there(storage: Storage, prefix: str) -> Sequence[Numbered]:
+    """Every commit of a log that is there, also those that do not count; there may be a hundred thousand."""
+    parsed = map(names.parse_commit, storage.list(names.commits_of(prefix)))
+    return [commit for commit in parsed if commit is not None]
+
+
+def _newer(storage: Storage, ruling: Manifest, end: int, commits: Sequence[Numbered]) -> Iterator[Damaged]:
     """Traces of a newer manifest."""
-    epochs = {
-        parsed.epoch
-        for name in storage.list(names.commits_of(ruling.prefix))
-        if (parsed := names.parse_commit(name)) is not None and parsed.epoch > ruling.epoch
-    }
-    for epoch in sorted(epochs):
+    for epoch in sorted({commit.epoch for commit in commits if commit.epoch > ruling.epoch}):
         why = f"the manifest is missing, and commits of its epoch are there; the newest manifest is {ruling.name}"
         yield Damaged(names.manifest(ruling.prefix, epoch, 0), why)
     yield from _beyond(storage, ruling, end)
@@ -203,18 +207,14 @@ def check_rules(storage: Storage, manifest: Manifest) -> None:
         raise Damaged(manifest.name, f"was put to rule, and {ruling} rules")
 
 
-def end_of(storage: Storage, ruling: Manifest, damages: list[Damaged]) -> int:
-    """The end of the commits of the ruling manifest's own epoch.
+def end_of(ruling: Manifest, commits: Sequence[Numbered], damages: list[Damaged]) -> int:
+    """The end of the commits of the ruling manifest's own epoch, of all that are there.
 
     A writer puts a commit only once the one before is durable. So if a commit exists beyond a missing one, the log does
     not end there: an acknowledged commit was lost, which is added to `damages`, and those after it are no left-overs.
     """
     first = max(ruling.epochs[-1].first, ruling.merged_end)
-    written = {
-        parsed.number
-        for name in storage.list(names.commits_of(ruling.prefix, ruling.epoch))
-        if (parsed := names.parse_commit(name)) is not None and parsed.number >= first
-    }
+    written = {commit.number for commit in commits if commit.epoch == ruling.epoch and commit.number >= first}
     end = max(written, default=first - 1) + 1
     for missing in range(first, end):
         if missing not in written:
