@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import Damaged, InvalidValue
 from fairlead.process.interrupts import ending_at_once
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def fsck(
         raise InvalidValue(f"{data} is not the data directory of a cluster: it has no {names.CLUSTER}")
     if set_aside:
         _set_aside(data, set_aside)
-    problems = [f"{error.name}: {error.why}" for error in storage.check()]
-    problems += [*_check_cluster_id(storage), *map(str, check_all(storage))]
+    problems = [f"{error.name}: {error.why}" for error in (*storage.check(), *_check_cluster_id(storage))]
+    problems += map(str, check_all(storage))
     for problem in problems:
         print(problem)
     if problems:
@@ -61,9 +61,8 @@ def _set_aside(data: Path, wanted: list[str]) -> None:
         lock.close()
 
 
-def _check_cluster_id(storage: Storage) -> list[str]:
+def _check_cluster_id(storage: Storage) -> list[Damaged]:
     """The cluster's log says too whose it is: otherwise the server does not start."""
-    from fairlead.model.errors import Damaged
     from fairlead.storage import identity, names
     from fairlead.streamlog.objects import manifest as manifests
 
@@ -73,5 +72,5 @@ def _check_cluster_id(storage: Storage) -> list[str]:
     except Damaged:
         return []  # which is told elsewhere
     if own is not None and own.log != found.id:
-        return [f"{names.CLUSTER}: says that this is {found.id.hex()}, and {names.META}/ is of {own.log.hex()}"]
+        return [identity.of_another(found, own.log)]
     return []

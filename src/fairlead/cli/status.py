@@ -13,11 +13,9 @@ from fairlead.cli.output import print_json, print_rows
 from fairlead.client.address_book import KnownCluster
 from fairlead.model.ages import age
 from fairlead.model.errors import FairleadError
+from fairlead.model.shown import few
 
 COLUMNS = ("cluster", "state", "http", "kafka", "streams", "topics", "links", "connections", "replicator")
-
-NAMED_MAX = 5
-"""Links with the same fault that are named."""
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
@@ -64,9 +62,8 @@ def _faults(failing: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for link in failing:
         by_fault.setdefault((link["error"], link["command"]), []).append(link)
     for (error, command), links in by_fault.items():
-        named = ", ".join(f"{link['path']} to {link['replica']}" for link in links[:NAMED_MAX])
-        more = f" and {len(links) - NAMED_MAX:,} more" if len(links) > NAMED_MAX else ""
+        named = few([f"{link['path']} to {link['replica']}" for link in links])
         what = "link" if len(links) == 1 else "links"
         since = age(max(int(link["seconds"]) for link in links))
         mend = f"\n  run: {command}" if command and command not in error else ""
-        yield f"{what} {named}{more} fail{'s' if len(links) == 1 else ''} for {since}: {error}{mend}"
+        yield f"{what} {named} fail{'s' if len(links) == 1 else ''} for {since}: {error}{mend}"

@@ -36,25 +36,27 @@ class Steps:
     """Steps of one command, each of which can be taken back."""
 
     def __init__(self) -> None:
-        self.done: list[str] = []
+        self._steps: list[tuple[str, Callable[[], object]]] = []
+
+    @property
+    def done(self) -> list[str]:
         """What was done, a line for each step."""
-        self._undo: list[Callable[[], object]] = []
+        return [what for what, _ in self._steps]
 
     def did(self, what: str, undo: Callable[[], object]) -> None:
         """A step is done, and is taken back so."""
-        self.done.append(what)
-        self._undo.append(undo)
+        self._steps.append((what, undo))
 
     def undone(self, error: FairleadError) -> FairleadError:
         """Take all back, the last step first; the same error with what became of each step."""
-        if not self.done:
+        if not self._steps:
             return error
         return to_error({"errors": [{"code": code_of(error), "desc": f"{error}; done before: {self.taken_back()}"}]})
 
     def taken_back(self) -> str:
         """Take all back, the last step first; what became of each."""
         told = []
-        for what, undo in zip(reversed(self.done), reversed(self._undo), strict=True):
+        for what, undo in reversed(self._steps):
             try:
                 undo()
                 told.append(f"{what} (taken back)")

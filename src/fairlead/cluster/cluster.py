@@ -68,7 +68,7 @@ def identify(storage: Storage, name: str, randomness: Randomness) -> bytes:
     if held is None:
         _check_new(storage)
     elif held != found.id:
-        raise Damaged(names.CLUSTER, f"says that this is {found.id.hex()}, and {names.META}/ is of {held.hex()}")
+        raise identity.of_another(found, held)
     return found.id
 
 

@@ -51,3 +51,8 @@ def decode(data: bytes) -> Identity:
     if data != encode(found):
         raise Damaged(names.CLUSTER, "not the description of a cluster (the checksum does not fit)")
     return found
+
+
+def of_another(found: Identity, held: bytes) -> Damaged:
+    """The description says another id than the cluster's own log holds."""
+    return Damaged(names.CLUSTER, f"says that this is {found.id.hex()}, and {names.META}/ is of {held.hex()}")

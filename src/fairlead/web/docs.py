@@ -9,13 +9,11 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
+from fairlead.web.html import document
+
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1b2733 }
-h1 { font-weight: 600 } h2 { margin: 2rem 0 0; font-size: 1rem } p { margin: .2rem 0 }
-td { padding: .1rem 1rem .1rem 0; vertical-align: top } code { background: #f0f4f8; padding: .1rem .3rem }
-@media (prefers-color-scheme: dark) {
-  body { background: #102a43; color: #f0f4f8 } code { background: #243b53 } a { color: #7cc4fa }
-}
+h2 { margin: 2rem 0 0; font-size: 1rem } p { margin: .2rem 0 }
+td { padding: .1rem 1rem .1rem 0; vertical-align: top }
 """
 
 
@@ -27,12 +25,11 @@ def render_docs(description: Mapping[str, Any]) -> str:
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
     )
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}: routes</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>'
+    body = (
         f"<h1>{title}</h1><p>{escape(str(description['info']['description']))}</p>"
-        f'<p>For programs: <a href="/openapi.json">OpenAPI</a></p>{routes}</body></html>'
+        f'<p>For programs: <a href="/openapi.json">OpenAPI</a></p>{routes}'
     )
+    return document(f"{title}: routes", body, style=_STYLE)
 
 
 def _route(method: str, path: str, operation: Mapping[str, Any]) -> str:

@@ -11,21 +11,16 @@ from typing import Any
 from urllib.parse import quote
 
 from fairlead.model.ages import age
+from fairlead.web.html import document
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1b2733 }
-h1 { font-weight: 600 } h2 { margin-top: 2rem; font-size: 1.1rem }
+h2 { margin-top: 2rem; font-size: 1.1rem }
 table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .3rem .8rem .3rem 0 }
 th { border-bottom: 2px solid #9fb3c8; font-weight: 600 } td { border-bottom: 1px solid #d9e2ec }
-td.number, th.number { text-align: right } code { background: #f0f4f8; padding: .1rem .3rem }
-.wrong { color: #a61b1b }
-@media (prefers-color-scheme: dark) {
-  body { background: #102a43; color: #f0f4f8 } code { background: #243b53 } a { color: #7cc4fa }
-  .wrong { color: #ff9b9b } td { border-color: #334e68 }
-}
+td.number, th.number { text-align: right } .wrong { color: #a61b1b }
+@media (prefers-color-scheme: dark) { .wrong { color: #ff9b9b } td { border-color: #334e68 } }
 """
 _MORE = (("/docs", "admin interface"), ("/openapi.json", "OpenAPI"), ("/metrics", "metrics"), ("/health", "health"))
-
 
 REFRESH_SECONDS = 5
 SHOWN_MAX = 1000
@@ -37,18 +32,15 @@ def render_page(
 ) -> str:
     """HTML of one cluster: a row of `cluster info`, rows of `stream list`, and (path, row of `replica list`)."""
     name = escape(str(cluster["name"]))
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name} · Fairlead</title>'
-        f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>'
+    body = (
         f"<h1>{name}</h1>{_wrong(cluster)}"
         f"<p>Kafka {_codes(cluster['kafka'])} · HTTP {_codes(cluster['http'])} · version {escape(cluster['version'])}"
         f" · {cluster['topics']:,} topics · {cluster['links']:,} links · {cluster['connections']:,} connections</p>"
         f"<h2>Links</h2>{_replicator(cluster['replicator'])}{_links(links)}"
         f"<h2>Streams</h2>{_streams(list(streams))}"
         f"<h2>More</h2><p>{' · '.join(f'<a href={escape(url)!r}>{text}</a>' for url, text in _MORE)}</p>"
-        "</body></html>"
     )
+    return document(f"{name} · Fairlead", body, style=_STYLE, refresh_seconds=REFRESH_SECONDS)
 
 
 def _wrong(cluster: Mapping[str, Any]) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from fairlead.client.command import Given
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
+from fairlead.model.shown import few
 from fairlead.streamlog.writing.retention import Hold, HoldReason
 
 MINUTE_MS = 60_000
 DAY_MINUTES = 1440
-NAMED_MAX = 5
-"""Streams with the same reason that are named."""
 
 
 async def show(context: RestContext, given: Given) -> Rows:
@@ -40,12 +39,7 @@ def holds(context: RestContext) -> list[str]:
     for stream in context.cluster.streams():
         if (hold := hold_of(stream)) is not None:
             found.setdefault(_sentence(hold), []).append(stream.path)
-    return [f"{_named(paths)}: {why}" for why, paths in found.items()]
-
-
-def _named(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - NAMED_MAX:,} more" if len(paths) > NAMED_MAX else ""
-    return ", ".join(paths[:NAMED_MAX]) + more
+    return [f"{few(paths)}: {why}" for why, paths in found.items()]
 
 
 def _longest(holds: Iterable[Hold | None]) -> Hold | None:
