@@ -123,12 +123,20 @@ def test_an_interrupted_command_says_what_goes_on(empty: CommandLine, line: str,
         connection, _ = silent.accept()
         with connection:
             assert connection.recv(1)
+            wait_until(lambda: waits_for_bytes(command), "the command waits for its answer")
             command.send_signal(signal.SIGINT)
             _, errors = command.communicate(timeout=60)
     assert command.returncode == 130
     assert errors.startswith("fairlead: stopped")
     assert said in errors
     assert errors.count("\n") == 1
+
+
+def waits_for_bytes(process: subprocess.Popen[str]) -> bool:
+    """Whether a process sleeps in the kernel. Python looks for signals before it does: one that comes between that look
+    and a read of a socket is seen only after the read, which here never ends."""
+    state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "S"
 
 
 def test_a_copy_under_way_is_waited_for(fairlead: CommandLine, site: Site) -> None:
