@@ -77,6 +77,10 @@ def test_topics_are_found_by_id(running_broker: RunningBroker) -> None:
         body = metadata_request([Asked(None, known), Asked(None, unknown)], 13)
         answers = client.exchange(METADATA, 13, body).topics
         assert [(t.name, t.error_code) for t in answers] == [("ships", 0), (None, 100)]
+        for name in ("", "other"):  # the id is what is asked for, whatever name stands beside it
+            body = metadata_request([Asked(name, known), Asked(name, unknown)], 13)
+            assert client.exchange(METADATA, 13, body).topics == answers
+        assert stream(running_broker).find_topic("other") is None
         records = [produce.ProducePartition(0, memoryview(build_batch([(None, b"v")])))]
         topics = [produce.ProduceTopic(None, topic_id, records) for topic_id in (known, unknown)]
         response = client.exchange(PRODUCE, 13, produce_request(produce.ProduceRequest(None, 1, 9, topics), 13))

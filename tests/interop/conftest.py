@@ -12,6 +12,7 @@ import pytest
 from tests.interop.clients import CLIENTS
 from tests.interop.clients.base import Client
 from tests.interop.clients.confluent_client import Confluent
+from tests.interop.clients.java_vm import JavaVM, java_vm
 from tests.interop.clients.kafka_tools import JARS, KafkaTools
 from tests.interop.clients.kcat_client import Kcat
 from tests.interop.site import Site, run_site
@@ -69,6 +70,14 @@ def tools() -> KafkaTools:
     client = KafkaTools()
     _installed(client)
     return client
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[JavaVM]:
+    """Java's client library."""
+    _installed(KafkaTools())
+    with java_vm() as vm:
+        yield vm
 
 
 @pytest.fixture

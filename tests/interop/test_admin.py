@@ -97,3 +97,10 @@ def test_there_are_no_acls(admin: AdminClient) -> None:
         ResourceType.ANY, ANY, ResourcePatternType.ANY, ANY, ANY, AclOperation.ANY, AclPermissionType.ANY
     )
     assert admin.describe_acls(everything).result(20) == []
+
+
+def test_an_assignment_of_replicas_is_taken_for_its_partitions(admin: AdminClient, site: Site, topic: str) -> None:
+    """As librdkafka sends it."""
+    name = f"assigned-{topic}"
+    admin.create_topics([NewTopic(name, 3, replica_assignment=[[1], [1], [1]])])[name].result(20)
+    assert site.stream.topic(name)[1].partitions == 3

@@ -31,7 +31,8 @@ _PARTITION = struct.Struct(">hii")
 
 
 class Asked(NamedTuple):
-    """A topic that is asked for, by name or by id."""
+    """A topic that is asked for, by name or by id. Beside an id a request's name says nothing, as in Kafka: Java's
+    admin client sends an empty one, others none."""
 
     name: str | None
     topic_id: bytes | None
@@ -71,7 +72,7 @@ class MetadataRequest:
         topic_id = reader.uuid() if self._version >= TOPIC_IDS_FROM else ZERO_UUID
         name = reader.nullable_string() if self._version >= _NULLABLE_NAME_FROM else reader.string()
         reader.skip_tags()
-        return Asked(name, None if topic_id == ZERO_UUID else topic_id)
+        return Asked(name, None) if topic_id == ZERO_UUID else Asked(None, topic_id)
 
     def allow_auto_creation(self) -> bool:
         """Whether missing topics may be made. Call it once all topics have been read."""

@@ -81,6 +81,21 @@ async def test_each_topic_has_its_own_answer(version: int) -> None:
             assert there.topic_id is None
 
 
+@pytest.mark.parametrize("version", versions(CREATE_TOPICS))
+async def test_an_assignment_says_alone_how_many_partitions_there_are(version: int) -> None:
+    """With a number or a factor beside it nobody knows which was meant: INVALID_REQUEST, as in Kafka."""
+    assignments = [{"partition_index": index, "broker_ids": [1]} for index in range(3)]
+    numbers = {"alone": (-1, -1), "number": (3, -1), "factor": (-1, 1), "both": (3, 1)}
+    asked = [
+        {**wanted(name, number), "replication_factor": factor, "assignments": assignments}
+        for name, (number, factor) in numbers.items()
+    ]
+    async with asking() as asker:
+        codes = [topic.error_code for topic in await create(asker, *asked, version=version)]
+        assert codes == [ErrorCode.none] + 3 * [ErrorCode.invalid_request]
+        assert asker.cluster.stream("/default").topic("alone")[1].partitions == 3
+
+
 async def test_validation_makes_nothing() -> None:
     """It says what would become of each topic."""
     async with asking() as asker:

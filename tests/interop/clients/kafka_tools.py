@@ -12,12 +12,13 @@ from tests.interop.site import Site
 from tests.support.records import Content
 
 JARS = Path(__file__).parents[3] / ".make" / "kafka"
+JVM_FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""A small virtual machine that starts quickly."""
 
 
 def java(tool: str, *options: str) -> list[str]:
-    """The command of one tool, with a small, quickly started JVM."""
-    flags = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-    return ["java", *flags, "-cp", f"{JARS}/*", f"org.apache.kafka.tools.{tool}", *options]
+    """The command of one tool."""
+    return ["java", *JVM_FLAGS, "-cp", f"{JARS}/*", f"org.apache.kafka.tools.{tool}", *options]
 
 
 class KafkaTools(Client):

@@ -1,7 +1,7 @@
 """CreateTopics (KIP-4): a topic in the stream that its name says.
 
-Any replication factor is taken and 1 reported; a replica assignment is taken for its number of partitions. Topics of
-one request share commits, each with its own answer.
+Any replication factor is taken and 1 reported; a replica assignment is taken for its number of partitions, and nothing
+else may say that number. Topics of one request share commits, each with its own answer.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ def _checked(ctx: RequestContext, asked: Any, twice: bool) -> _Wanted | Exceptio
 
 
 def _partitions(stream: Stream, asked: Any) -> int:
-    """How many partitions are asked for: -1 stands for the stream's default (KIP-464)."""
+    """How many partitions are asked for: -1 stands for the stream's default (KIP-464), or for an assignment."""
+    if asked.assignments and (asked.num_partitions, asked.replication_factor) != (-1, -1):
+        why = f"topic {asked.name} has an assignment of replicas; give its partitions and replication factor as -1"
+        raise RefusedRequest(ErrorCode.invalid_request, why)
     count: int = len(asked.assignments) or asked.num_partitions
     if count == -1:
         return stream.settings.default_partitions

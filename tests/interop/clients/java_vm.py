@@ -1,0 +1,60 @@
+"""Java's own client library, called from Python: a virtual machine beside the tests that has Kafka's jars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
+
+from tests.interop.clients.kafka_tools import JARS, JVM_FLAGS
+
+
+class JavaVM:
+    """`vm.of("org.apache.kafka.clients.admin.Admin")` is a Java class: call its constructor or static methods."""
+
+    def __init__(self, gateway: JavaGateway) -> None:
+        self._gateway = gateway
+
+    def of(self, name: str) -> Any:
+        """A class by its full name; `$` before the name of one inside it."""
+        found = self._gateway.jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def list(self, *items: Any) -> Any:
+        """A `java.util.List`."""
+        made = self._gateway.jvm.java.util.ArrayList()
+        for item in items:
+            made.add(item)
+        return made
+
+    def map(self, items: Mapping[Any, Any]) -> Any:
+        """A `java.util.Map`."""
+        made = self._gateway.jvm.java.util.HashMap()
+        for key, value in items.items():
+            made.put(key, value)
+        return made
+
+    @contextmanager
+    def closing(self, client: Any) -> Iterator[Any]:
+        """A client until the block ends."""
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+@contextmanager
+def java_vm() -> Iterator[JavaVM]:
+    """A virtual machine until the block ends; it ends with this process too."""
+    port, token = launch_gateway(
+        jarpath=find_jar_path(), classpath=f"{JARS}/*", javaopts=list(JVM_FLAGS), die_on_exit=True, enable_auth=True
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+    try:
+        yield JavaVM(gateway)
+    finally:
+        gateway.shutdown()
