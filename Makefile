@@ -73,6 +73,7 @@ bench: setup java ## Fairlead beside Kafka and MirrorMaker 2, hours; some with C
 	$(BIN)/python -m benchmarks.charts
 
 bench-quick: setup java ## every case of the bench small, Fairlead alone
+	scripts/jars-setup tests/interop/java/pom.xml .make/kafka
 	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks --quick --case "$(CASE)"
 

@@ -66,12 +66,18 @@ def _reported(case: str, points: str, figure: str) -> Bar:
 
 
 MILLION = "1000000-topics*"
+JAVA = "with the Java client's defaults; Fairlead with fdatasync, Kafka without"
 
 BARS: tuple[Bar, ...] = (
     _least("produce", "*", "MB/s", 1.0, peers=KAFKA, about="Fairlead with fdatasync, Kafka without"),
     _least("consume", "*", "MB/s", 1.0, peers=KAFKA),
     _most("latency", "*", "p99 ms", 1.0, peers=("kafka-flush",), about="Kafka with flush.messages=1"),
     _most("latency", "*", "p99 ms", 2.0, peers=("kafka",), about="Kafka without a flush"),
+    _least("java_produce", "*partition*", "MB/s", 1.0, peers=("kafka",), about=JAVA),
+    _least("java_produce", "*partition*", "MB/s", 2.0, peers=("kafka-flush",), about="Kafka with flush.messages=1"),
+    _least("java_produce", "*producers*", "MB/s", 1.0, peers=("kafka",), about=JAVA),
+    _least("java_produce", "single-*", "MB/s", 1.0, peers=("kafka",), about="a record a request"),
+    _least("java_produce", "big-*", "MB/s", 1.1, peers=("kafka",), about="batches of 1 MB"),
     _least("backlog", "*", "MB/s", 4.0, peers=MIRRORMAKER),
     _most("backlog", "*", "cpu s/GB", 0.4, peers=MIRRORMAKER),
     _least("backlog_topics", "*", "MB/s", 4.0, peers=MIRRORMAKER),

@@ -47,8 +47,8 @@ class System(Protocol):
     def topic(self, number: int, stream: str = STREAM) -> str:
         """Name of a topic for Kafka clients."""
 
-    def create_topics(self, count: int) -> None:
-        """Make topics 0 to `count` - 1 with one partition; where they exist already, nothing."""
+    def create_topics(self, count: int, partitions: int = 1) -> None:
+        """Make topics 0 to `count` - 1 with so many partitions; where they exist already, nothing."""
 
     def restart(self) -> float:
         """Clean stop and start; seconds from the start of the new process until it answers, see `answers`."""
@@ -99,8 +99,8 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def create_topics(bootstrap: str, names: Sequence[str]) -> None:
-    """Make topics with one partition by the admin interface; those that exist stay. All can be written on return.
+def create_topics(bootstrap: str, names: Sequence[str], partitions: int = 1) -> None:
+    """Make topics by the admin interface; those that exist stay. All can be written on return.
 
     Raises:
         KafkaException: one cannot be made.
@@ -109,13 +109,13 @@ def create_topics(bootstrap: str, names: Sequence[str]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     chunks = [names[first : first + _CHUNK] for first in range(0, len(names), _CHUNK)]
     for chunk in chunks:
-        wanted = [NewTopic(name, num_partitions=1, replication_factor=1) for name in chunk]
+        wanted = [NewTopic(name, num_partitions=partitions, replication_factor=1) for name in chunk]
         for future in admin.create_topics(wanted, request_timeout=120, operation_timeout=120).values():
             error = future.exception()
             if error is not None and error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                 raise error
     for chunk in chunks:
-        wait_until(partial(_have_ends, admin, chunk), f"{chunk[0]}... can be written", START_SECONDS)
+        wait_until(partial(_have_ends, admin, chunk, partitions), f"{chunk[0]}... can be written", START_SECONDS)
 
 
 def answers(bootstrap: str, topic: str | None, check: Callable[[], None] = lambda: None) -> None:
@@ -133,9 +133,9 @@ def answers(bootstrap: str, topic: str | None, check: Callable[[], None] = lambd
     wait_until(ready, f"{bootstrap} answers", START_SECONDS, 0.005)
 
 
-def _have_ends(admin: AdminClient, topics: Sequence[str]) -> bool:
+def _have_ends(admin: AdminClient, topics: Sequence[str], partitions: int) -> bool:
     """The server says where each topic ends, which it does when it leads it."""
-    asked = {TopicPartition(topic, 0): LATEST for topic in topics}
+    asked = {TopicPartition(topic, partition): LATEST for topic in topics for partition in range(partitions)}
     return all(future.exception() is None for future in admin.list_offsets(asked, request_timeout=10).values())
 
 

@@ -43,14 +43,14 @@ class Fairlead:
     def topic(self, number: int, stream: str = STREAM) -> str:
         return f"{stream}:t{number:06}"
 
-    def create_topics(self, count: int) -> None:
+    def create_topics(self, count: int, partitions: int = 1) -> None:
         """The stream by a command, if it is not there, and the topics by the admin interface, as at Kafka.
 
         Only the stream is needed where clients ask for metadata before they write, which makes the topic; see
         `create_stream`. A client that only sends produce requests needs the topics.
         """
         self.create_stream()
-        create_topics(self.bootstrap, [self.topic(number) for number in range(count)])
+        create_topics(self.bootstrap, [self.topic(number) for number in range(count)], partitions)
         self._topics = max(self._topics, count)
 
     def create_stream(self, path: str = STREAM) -> None:

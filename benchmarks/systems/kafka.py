@@ -65,9 +65,9 @@ class Kafka:
         """The stream is not part of the name: Kafka has none."""
         return f"t{number:06}"
 
-    def create_topics(self, count: int) -> None:
+    def create_topics(self, count: int, partitions: int = 1) -> None:
         """By the admin interface, 1,000 a request."""
-        create_topics(self.bootstrap, [self.topic(number) for number in range(count)])
+        create_topics(self.bootstrap, [self.topic(number) for number in range(count)], partitions)
         self._topics = max(self._topics, count)
 
     def restart(self) -> float:
