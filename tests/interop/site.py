@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from fairlead.broker.apis import APIS
 from fairlead.broker.context import RequestContext
@@ -15,6 +15,7 @@ from fairlead.broker.dispatch import Packed, PendingAnswer, Submitted
 from fairlead.cluster.values import StreamSettings
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import BatchHeader, read_header
+from fairlead.storage.interface import Storage
 from tests.support.broker import RunningBroker, run_broker
 
 T = TypeVar("T")
@@ -50,34 +51,70 @@ class Site:
         """The next answers of an API are lost after the request was carried out: the connection closes instead."""
         return LostAnswers(api_key, count)
 
+    def watched(self, api_key: int) -> Requests:
+        """Counts the requests of an API that come."""
+        return Requests(api_key)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Nobody listens at the addresses that the clients know, until the block ends."""
+        addresses = {None: self.main, self.path: self.of_stream}
+        for stream in addresses:
+            self.broker.call(self.broker.server.stop(stream))
+        try:
+            yield
+        finally:
+            for stream, address in addresses.items():
+                host, port = address.rsplit(":", 1)
+                self.broker.call(self.broker.server.start(host, int(port), stream))
+
 
 @contextmanager
-def run_site(data: Path) -> Iterator[Site]:
+def run_site(data: Path | Storage) -> Iterator[Site]:
     """A site until the block ends; its groups gather members for a short time only."""
     with run_broker(data, name="site", settings=replace(Settings(), initial_rebalance_delay_ms=200)) as broker:
         yield Site(broker, STREAM)
 
 
-class LostAnswers:
-    """While entered, requests of one API are carried out and some answers are lost."""
+class WatchedApi:
+    """While entered, the requests of one API come through `submit`."""
 
-    def __init__(self, api_key: int, count: int) -> None:
+    def __init__(self, api_key: int) -> None:
         self._key = api_key
-        self._left = count
-        self.lost = 0
 
-    def __enter__(self) -> LostAnswers:
+    def __enter__(self) -> Self:
         self._api = APIS[self._key]
-        assert self._api.submit is not None
-        APIS[self._key] = replace(self._api, submit=self._submit)
+        APIS[self._key] = replace(self._api, submit=self.submit)
         return self
 
     def __exit__(self, *exc: object) -> None:
         APIS[self._key] = self._api
 
-    def _submit(self, ctx: RequestContext, body: memoryview) -> Submitted:
+    def submit(self, ctx: RequestContext, body: memoryview) -> Submitted:
         assert self._api.submit is not None
-        submitted = self._api.submit(ctx, body)
+        return self._api.submit(ctx, body)
+
+
+class Requests(WatchedApi):
+    """While entered, requests of one API are counted."""
+
+    count = 0
+
+    def submit(self, ctx: RequestContext, body: memoryview) -> Submitted:
+        self.count += 1
+        return super().submit(ctx, body)
+
+
+class LostAnswers(WatchedApi):
+    """While entered, requests of one API are carried out and some answers are lost."""
+
+    def __init__(self, api_key: int, count: int) -> None:
+        super().__init__(api_key)
+        self._left = count
+        self.lost = 0
+
+    def submit(self, ctx: RequestContext, body: memoryview) -> Submitted:
+        submitted = super().submit(ctx, body)
         assert isinstance(submitted, PendingAnswer)
         return PendingAnswer(submitted.futures, partial(self._finish, submitted.finish))
 
