@@ -71,7 +71,9 @@ def check(found: list[Hashes], records: int, record_bytes: int, producers: int) 
     if len(read) != len(expected) or (read != expected).any():
         unknown = len(np.setdiff1d(read, expected))
         missing = len(np.setdiff1d(expected, read))
-        raise WrongContent(f"{len(read)} records for {len(expected)}: {unknown} altered, {missing} missing, others too often")
+        raise WrongContent(
+            f"{len(read)} records for {len(expected)}: {unknown} altered, {missing} missing, others too often"
+        )
     for partition, hashes in enumerate(found):
         numbers = order[np.searchsorted(sent, hashes, sorter=order)]
         if producers == 1 and (np.diff(numbers) <= 0).any():

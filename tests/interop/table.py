@@ -39,10 +39,11 @@ ROWS = {
     "test_a_partition_that_is_all_gap_is_read_to_its_end": "gaps, also at the end",
     "test_a_java_consumer_goes_on_at_the_replica": "committed epoch, moved to a replica",
     "test_the_client_compatibility_test_passes": "ClientCompatibilityTest",
+    "test_what_is_refused_is_shown_as_the_guide_says": "clear refusals: transactions, KIP-848",
 }
 """Behaviour by test; what is not here is administration."""
 ADMINISTRATION = "administration"
-FIXTURES = {"tools": "Kafka 4 tools", "kcat": "kcat"}
+FIXTURES = {"tools": "Kafka 4 tools", "java": "Kafka 4 tools", "kcat": "kcat"}
 """Clients of tests that are not run for each."""
 
 

@@ -6,6 +6,7 @@ from fairlead.broker.dispatch import table_of
 from fairlead.broker.handlers import (
     alter_configs,
     api_versions,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -36,6 +37,7 @@ APIS = table_of(
     (
         alter_configs,
         api_versions,
+        consumer_group_heartbeat,
         create_partitions,
         create_topics,
         delete_groups,

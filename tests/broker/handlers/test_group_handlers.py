@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, asking, versions
 
 FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, DELETE = 10, 11, 12, 13, 14, 15, 16, 42
+CONSUMER_GROUP_HEARTBEAT = 68
 TEN_SECONDS = timedelta(seconds=10)
 
 
@@ -109,12 +110,25 @@ async def test_the_coordinator_is_the_address_that_clients_are_told(version: int
         )
 
 
-async def test_transactions_have_no_coordinator() -> None:
-    """The code is one that clients take for final, with a message that says why."""
+@pytest.mark.parametrize("version", [version for version in versions(FIND_COORDINATOR) if version >= 1])
+async def test_transactions_have_no_coordinator(version: int) -> None:
+    """The code is one that clients of that version take for final, with a message that says why."""
+    final = ErrorCode.transactional_id_authorization_failed if version < 4 else ErrorCode.unsupported_version
     async with asking() as asker:
-        answer = await asker.ask(FIND_COORDINATOR, 6, key_type=1, coordinator_keys=["t"])
-        assert answer.coordinators[0].error_code is ErrorCode.transactional_id_authorization_failed
-        assert "not implemented yet" in answer.coordinators[0].error_message
+        answer = await asker.ask(FIND_COORDINATOR, version, key="t", key_type=1, coordinator_keys=["t"])
+        found = answer.coordinators[0] if version >= 4 else answer
+        assert found.error_code is final
+        assert "transactions are not served" in found.error_message
+
+
+@pytest.mark.parametrize("version", versions(CONSUMER_GROUP_HEARTBEAT))
+async def test_the_new_group_protocol_is_refused_by_an_answer(version: int) -> None:
+    """librdkafka waits for ever where it is not offered, and fails at once on this code."""
+    async with asking() as asker:
+        said: Any = {"group_id": "g", "member_id": "m", "member_epoch": 0, "rebalance_timeout": timedelta(seconds=1)}
+        answer = await asker.ask(CONSUMER_GROUP_HEARTBEAT, version, **said)
+        assert answer.error_code is ErrorCode.unsupported_version
+        assert "group.protocol=classic" in answer.error_message
 
 
 @pytest.mark.parametrize("version", versions(LIST))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
+from py4j.protocol import Py4JJavaError
 
 from tests.interop.clients.kafka_tools import JARS, JVM_FLAGS
+
+_WRAPPERS = frozenset({"java.util.concurrent.ExecutionException", "java.util.concurrent.CompletionException"})
 
 
 class JavaVM:
@@ -58,3 +61,15 @@ def java_vm() -> Iterator[JavaVM]:
         yield JavaVM(gateway)
     finally:
         gateway.shutdown()
+
+
+def refusal(call: Callable[[], Any]) -> str | None:
+    """How Java shows why `call` failed: its class without package, and its message. None if it did not fail."""
+    try:
+        call()
+    except Py4JJavaError as error:
+        raised = error.java_exception
+        while raised.getClass().getName() in _WRAPPERS:
+            raised = raised.getCause()
+        return f"{raised.getClass().getSimpleName()}: {raised.getMessage()}"
+    return None
