@@ -94,3 +94,19 @@ def test_topics_are_made_changed_and_deleted(tools: KafkaTools, site: Site) -> N
     assert name in command("--list").split()
     command("--delete", "--topic", name)
     assert site.stream.find_topic(name) is None
+
+
+def test_topics_with_settings_of_their_own_are_told_apart(tools: KafkaTools, site: Site) -> None:
+    """kafka-topics --topics-with-overrides: those alone; --describe shows their settings, even such without effect."""
+
+    def command(*options: str) -> str:
+        return run(java("TopicCommand", "--bootstrap-server", site.of_stream, *options))
+
+    settings = ("--config", "segment.bytes=52428800", "--config", "min.insync.replicas=2")
+    command("--create", "--topic", "with-overrides", "--replication-factor", "1", *settings)
+    command("--create", "--topic", "without-overrides", "--replication-factor", "1")
+    described = command("--describe", "--topics-with-overrides")
+    assert "with-overrides" in described.split()
+    assert "without-overrides" not in described
+    assert "segment.bytes=52428800" in described
+    assert "min.insync.replicas=2" in described

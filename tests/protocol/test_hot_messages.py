@@ -82,7 +82,8 @@ def test_a_produce_answer_is_what_kio_reads(
     version: int, name: str, topic_id: Any, index: Any, code: Any, offset: int, time: Any, message: Any
 ) -> None:
     """Every field of every version."""
-    answer = produce.PartitionProduceResponse(index, code, offset, time, 5, message)
+    records = ((0, "no key"), (7, "too old"))
+    answer = produce.PartitionProduceResponse(index, code, offset, time, 5, message, records)
     known = named(version, produce.TOPIC_IDS_FROM, name, topic_id)
     data = produce.write_response([produce.TopicProduceResponse(known[0], known[1], [answer, answer])], version)
     (topic,) = kio_response(0, version, [data]).responses
@@ -96,6 +97,8 @@ def test_a_produce_answer_is_what_kio_reads(
     assert (read.log_append_time is None) == (time == -1)
     assert getattr(read, "log_start_offset", 5) == 5
     assert getattr(read, "error_message", message) == message
+    found = [(each.batch_index, each.batch_index_error_message) for each in getattr(read, "record_errors", ())]
+    assert found == (list(records) if version >= 8 else [])
 
 
 PARTITIONS = st.lists(st.tuples(INT32, INT32, INT64, INT32, INT32), max_size=4)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from fairlead.broker.node import NODE_ID
-from fairlead.broker.topic_settings import CLEANUP_POLICY, HONOURED, in_force, timestamp_type
+from fairlead.broker.setting_kinds import ConfigType
+from fairlead.broker.topic_settings import SETTINGS, in_force, timestamp_type
 from fairlead.cluster.stream import Stream
 from fairlead.model.settings import Settings
 from fairlead.streamlog.values import Topic
@@ -20,17 +21,6 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
-
-
-class ConfigType(IntEnum):
-    """Kafka's numbers of kinds of values."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
 
 
 class Source(IntEnum):
@@ -49,68 +39,31 @@ class Config:
     value: str
     source: Source
     read_only: bool
+    type: ConfigType
     documentation: str = ""
-
-    @property
-    def type(self) -> ConfigType:
-        """The kind that Kafka declares for the name."""
-        if self.name in _LISTS:
-            return ConfigType.LIST
-        if self.value in {"true", "false"}:
-            return ConfigType.BOOLEAN
-        if self.name in _DOUBLES:
-            return ConfigType.DOUBLE
-        if not self.value.lstrip("-").isdigit():
-            return ConfigType.STRING
-        return ConfigType.INT if self.name in _INTS else ConfigType.LONG
-
-
-_LISTS = frozenset({CLEANUP_POLICY, "follower.replication.throttled.replicas", "leader.replication.throttled.replicas"})
-_DOUBLES = frozenset({"min.cleanable.dirty.ratio"})
-_INTS = frozenset(
-    {
-        "broker.id",
-        "default.replication.factor",
-        "fetch.max.bytes",
-        "group.initial.rebalance.delay.ms",
-        "group.max.session.timeout.ms",
-        "group.min.session.timeout.ms",
-        "index.interval.bytes",
-        "max.connections",
-        "max.message.bytes",
-        "message.max.bytes",
-        "min.insync.replicas",
-        "num.partitions",
-        "offsets.topic.replication.factor",
-        "segment.bytes",
-        "segment.index.bytes",
-        "socket.request.max.bytes",
-    }
-)
-
-_OF_STREAM = {
-    "retention.ms": "the stream's time-to-live",
-    "max.message.bytes": "the server's setting message_bytes_max",
-}
+    synonyms: tuple[tuple[str, Source], ...] = ()
+    """Values that are set or would hold otherwise, with their sources, the strongest first."""
 
 
 def topic_configs(stream: Stream, topic: Topic, settings: Settings) -> list[Config]:
-    """Every setting of a topic."""
-    return [_of_topic(name, value, topic) for name, value in in_force(stream, topic.configs, settings).items()]
+    """Every setting of a topic, each its own or the default: a topic without any of its own has no overrides."""
+    own, default = topic.configs, in_force(stream, {}, settings)
+    found: list[Config] = []
+    for name, value in in_force(stream, own, settings).items():
+        setting, inherited = SETTINGS[name], (default[name], Source.DEFAULT)
+        source = Source.TOPIC if name in own else Source.DEFAULT
+        synonyms = ((own[name], Source.TOPIC), inherited) if name in own else (inherited,)
+        found.append(Config(name, value, source, False, setting.type, setting.documentation, synonyms))
+    return found
 
 
-def _of_topic(name: str, value: str, topic: Topic) -> Config:
-    if name in topic.configs:
-        return Config(name, value, Source.TOPIC, read_only=False)
-    if name in _OF_STREAM:
-        return Config(name, value, Source.STATIC_BROKER, read_only=True, documentation=_OF_STREAM[name])
-    return Config(name, value, Source.DEFAULT, read_only=name not in HONOURED)
-
-
-def broker_configs(stream: Stream, settings: Settings) -> list[Config]:
-    """Settings of the one broker, as far as clients and tools ask for them; `stream` is the default one."""
+def broker_configs(stream: Stream, settings: Settings, advertised: tuple[str, int]) -> list[Config]:
+    """Settings of the one broker, as far as clients and tools ask for them; `stream` is the one with bare names,
+    `advertised` the address that the client is told."""
+    host, port = advertised
     ttl_seconds = stream.settings.ttl_seconds
     set_here = {
+        "advertised.listeners": f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}",
         "auto.create.topics.enable": stream.may_autocreate,
         "broker.id": NODE_ID,
         "fetch.max.bytes": settings.fetch_bytes_max,
@@ -137,4 +90,19 @@ def broker_configs(stream: Stream, settings: Settings) -> list[Config]:
 
 
 def _of_broker(name: str, value: object, source: Source) -> Config:
-    return Config(name, str(value).lower() if isinstance(value, bool) else str(value), source, read_only=True)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return Config(name, text, source, True, _broker_type(name, text), synonyms=((text, source),))
+
+
+def _broker_type(name: str, value: str) -> ConfigType:
+    """The kind that Kafka declares for a setting of the broker."""
+    if name == "advertised.listeners":
+        return ConfigType.LIST
+    if value in {"true", "false"}:
+        return ConfigType.BOOLEAN
+    if not value.lstrip("-").isdigit():
+        return ConfigType.STRING
+    return ConfigType.LONG if name in _LONGS else ConfigType.INT
+
+
+_LONGS = frozenset({"log.retention.ms"})

@@ -1,57 +1,96 @@
-"""Kafka's topic settings: the two that are honoured per topic, and the values that hold for all others.
+"""Kafka's topic settings: what a topic may be given, and what holds for it.
 
-A setting that is not honoured is refused by name, unless it asks for what is so anyway: tools set many settings to
-their defaults, and nothing is lost by agreeing.
+Every setting of Kafka's is kept and shown. Some are honoured, those without a contract here have no effect; a name or a
+value that Kafka does not know is refused. Where the stream or the server allows less than the topic asks for, the value
+is kept, and what is shown is what holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.errors import RefusedRequest
+from fairlead.broker.setting_kinds import INT_MAX, LONG_MAX, NO_EFFECT, ConfigType, Setting
 from fairlead.cluster.stream import Stream
 from fairlead.model.settings import Settings
+from fairlead.streamlog.ranges import NAME_LENGTH_MAX
+from fairlead.streamlog.topic_policy import CLEANUP_POLICY, COMPACT, DELETE, number
 
-CLEANUP_POLICY = "cleanup.policy"
-TIMESTAMP_TYPE = "message.timestamp.type"
-CREATE_TIME = "CreateTime"
-LOG_APPEND_TIME = "LogAppendTime"
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+CREATE_TIME: Final = "CreateTime"
+LOG_APPEND_TIME: Final = "LogAppendTime"
+MESSAGE_BYTES_MAX: Final = "max.message.bytes"
+TIMESTAMP_BEFORE: Final = "message.timestamp.before.max.ms"
+TIMESTAMP_AFTER: Final = "message.timestamp.after.max.ms"
 
-HONOURED: Mapping[str, tuple[str, ...]] = {
-    CLEANUP_POLICY: ("delete", "compact"),
-    TIMESTAMP_TYPE: (CREATE_TIME, LOG_APPEND_TIME),
+_CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+
+def _whole(default: int, least: int, most: int | None = None, documentation: str = NO_EFFECT) -> Setting:
+    return Setting(ConfigType.INT, str(default), least, most, documentation=documentation)
+
+
+def _long(default: int, least: int | None = None, documentation: str = NO_EFFECT) -> Setting:
+    return Setting(ConfigType.LONG, str(default), least, documentation=documentation)
+
+
+def _flag() -> Setting:
+    return Setting(ConfigType.BOOLEAN, "false")
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    CLEANUP_POLICY: Setting(
+        ConfigType.LIST,
+        DELETE,
+        one_of=(COMPACT, DELETE),
+        documentation="delete: old records expire. compact: records have keys and, without delete, never expire.",
+    ),
+    "compression.gzip.level": _whole(-1, -1, 9),
+    "compression.lz4.level": _whole(9, 1, 17),
+    "compression.type": Setting(ConfigType.STRING, "producer", one_of=_CODECS),
+    "compression.zstd.level": _whole(3, -131072, 22),
+    "delete.retention.ms": _long(86_400_000, 0),
+    "file.delete.delay.ms": _long(60_000, 0),
+    "flush.messages": _long(LONG_MAX, 1),
+    "flush.ms": _long(LONG_MAX, 0),
+    "follower.replication.throttled.replicas": Setting(ConfigType.LIST, ""),
+    "index.interval.bytes": _whole(4096, 0),
+    "leader.replication.throttled.replicas": Setting(ConfigType.LIST, ""),
+    "local.retention.bytes": _long(-2, -2),
+    "local.retention.ms": _long(-2, -2),
+    "max.compaction.lag.ms": _long(LONG_MAX, 1),
+    MESSAGE_BYTES_MAX: _whole(
+        INT_MAX,
+        0,
+        documentation="A larger batch is refused; the server's setting message_bytes_max is the limit for all.",
+    ),
+    TIMESTAMP_AFTER: _long(LONG_MAX, 0, documentation="A record's time may be at most so far ahead of the server's."),
+    TIMESTAMP_BEFORE: _long(LONG_MAX, 0, documentation="A record's time may be at most so far behind the server's."),
+    TIMESTAMP_TYPE: Setting(
+        ConfigType.STRING,
+        CREATE_TIME,
+        one_of=(CREATE_TIME, LOG_APPEND_TIME),
+        documentation="Whether records have the producer's time or that of their append; by default as in the stream.",
+    ),
+    "min.cleanable.dirty.ratio": Setting(ConfigType.DOUBLE, "0.5", 0, 1),
+    "min.compaction.lag.ms": _long(0, 0),
+    "min.insync.replicas": _whole(1, 1),
+    "preallocate": _flag(),
+    "remote.copy.disable": _flag(),
+    "remote.log.delete.on.disable": _flag(),
+    "remote.storage.enable": _flag(),
+    "retention.bytes": _long(-1),
+    "retention.ms": _long(-1, -1, documentation="Records live so long, and at most as long as the stream's."),
+    "segment.bytes": _whole(1_073_741_824, 1_048_576),
+    "segment.index.bytes": _whole(10_485_760, 4),
+    "segment.jitter.ms": _long(0, 0),
+    "segment.ms": _long(604_800_000, 1),
+    "unclean.leader.election.enable": _flag(),
 }
-"""What may be set on a topic, and to what. `compact` exempts from time-to-live until compaction exists."""
-
-_FIXED: Mapping[str, str] = {
-    "compression.type": "producer",
-    "delete.retention.ms": "86400000",
-    "file.delete.delay.ms": "60000",
-    "flush.messages": "9223372036854775807",
-    "flush.ms": "9223372036854775807",
-    "follower.replication.throttled.replicas": "",
-    "index.interval.bytes": "4096",
-    "leader.replication.throttled.replicas": "",
-    "local.retention.bytes": "-2",
-    "local.retention.ms": "-2",
-    "max.compaction.lag.ms": "9223372036854775807",
-    "message.timestamp.after.max.ms": "9223372036854775807",
-    "message.timestamp.before.max.ms": "9223372036854775807",
-    "min.cleanable.dirty.ratio": "0.5",
-    "min.compaction.lag.ms": "0",
-    "min.insync.replicas": "1",
-    "preallocate": "false",
-    "remote.storage.enable": "false",
-    "retention.bytes": "-1",
-    "segment.bytes": "1073741824",
-    "segment.index.bytes": "10485760",
-    "segment.jitter.ms": "0",
-    "segment.ms": "604800000",
-    "unclean.leader.election.enable": "false",
-}
-"""Kafka's defaults of what has no meaning here or no other value."""
+"""Kafka's topic settings. The defaults are Kafka's, but where something here says otherwise (see `in_force`)."""
 
 
 def timestamp_type(stream: Stream, configs: Mapping[str, str]) -> str:
@@ -60,46 +99,65 @@ def timestamp_type(stream: Stream, configs: Mapping[str, str]) -> str:
     return configs.get(TIMESTAMP_TYPE, inherited)
 
 
+def message_bytes_max(configs: Mapping[str, str], settings: Settings) -> int:
+    """The largest batch that a topic takes: its own limit, at most the server's."""
+    own = number(configs, MESSAGE_BYTES_MAX)
+    return settings.message_bytes_max if own is None else min(own, settings.message_bytes_max)
+
+
 def in_force(stream: Stream, configs: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """Every setting of a topic with its value, by name; `configs` are those set on the topic itself."""
+    """Every setting of a topic with the value that holds, by name; `configs` are those set on the topic itself."""
     ttl_seconds = stream.settings.ttl_seconds
-    values = {
-        **_FIXED,
-        CLEANUP_POLICY: configs.get(CLEANUP_POLICY, "delete"),
+    return {name: configs.get(name, setting.default) for name, setting in SETTINGS.items()} | {
         TIMESTAMP_TYPE: timestamp_type(stream, configs),
-        "max.message.bytes": str(settings.message_bytes_max),
+        MESSAGE_BYTES_MAX: str(message_bytes_max(configs, settings)),
         "retention.ms": str(ttl_seconds * 1000) if ttl_seconds else "-1",
     }
-    return dict(sorted(values.items()))
 
 
-def check(stream: Stream, settings: Settings, name: str, value: str | None) -> None:
-    """
+def check(name: str, value: str | None) -> str:
+    """The value, once it proves to be one of that setting.
+
     Raises:
-        Refused: INVALID_CONFIG, the setting is unknown, its value is, or it is not honoured and not so anyway.
+        Refused: INVALID_CONFIG, the setting is unknown or its value is none.
     """
-    default = in_force(stream, {}, settings).get(name)
-    if default is None:
-        raise RefusedRequest(ErrorCode.invalid_config, f"{name} is no topic setting")
-    allowed = HONOURED.get(name)
-    if allowed is not None and value not in allowed:
-        raise RefusedRequest(ErrorCode.invalid_config, f"{name}={value}: use one of {', '.join(allowed)}")
-    if allowed is None and value != default:
-        raise RefusedRequest(
-            ErrorCode.invalid_config,
-            f"{name}={value} is not honoured; it is {default} here, see docs/not-implemented.md",
-        )
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise RefusedRequest(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
+    if value is None:
+        raise RefusedRequest(ErrorCode.invalid_config, f"Null value not supported for topic configs: {name}")
+    setting.check(name, value)
+    if len(value) > NAME_LENGTH_MAX:
+        raise RefusedRequest(ErrorCode.invalid_config, f"{name}: a value has at most {NAME_LENGTH_MAX} characters")
+    return value
 
 
-def chosen(stream: Stream, settings: Settings, pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """The settings that a new topic keeps of those that were asked for.
+def chosen(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """The settings that a topic is given, each checked by itself.
 
     Raises:
         Refused: INVALID_CONFIG, see `check`.
     """
-    kept: dict[str, str] = {}
-    for name, value in dict(pairs).items():
-        check(stream, settings, name, value)
-        if name in HONOURED and value is not None:
-            kept[name] = value
-    return kept
+    return {name: check(name, value) for name, value in dict(pairs).items()}
+
+
+def check_together(stream: Stream, configs: Mapping[str, str]) -> None:
+    """
+    Raises:
+        Refused: INVALID_CONFIG, settings of one topic contradict each other, or ask for what Kafka itself refuses, or
+            for another life of records than the stream's.
+    """
+    ttl_seconds = stream.settings.ttl_seconds
+    for name, held in ("retention.ms", ttl_seconds * 1000 or -1), ("retention.bytes", -1):
+        if int(configs.get(name, held)) != held:
+            raise RefusedRequest(ErrorCode.invalid_config, f"{name}={configs[name]} is not honoured; it is {held} here")
+    least, most = (int(configs.get(name, SETTINGS[name].default)) for name in _LAGS)
+    if least > most:
+        raise RefusedRequest(
+            ErrorCode.invalid_config, f"conflict topic config setting {_LAGS[0]} ({least}) > {_LAGS[1]} ({most})"
+        )
+    if configs.get("remote.storage.enable", "false").strip().lower() == "true":
+        raise RefusedRequest(ErrorCode.invalid_config, "remote.storage.enable=true: there is no tiered storage")
+
+
+_LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")

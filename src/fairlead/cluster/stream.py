@@ -20,6 +20,7 @@ from fairlead.streamlog.values import Cursor, Topic
 from fairlead.streamlog.writing import cursors, topics
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.shard import Shard
+from fairlead.streamlog.writing.topics import ConfigChange
 
 CHANGED_TOGETHER = 500
 """Topics or cursors that one request to a shard changes: they share a commit, and evaluating it holds the loop, for
@@ -207,6 +208,14 @@ class Stream:
         """
         changes = dict(configs)
         return await self.shard_for(name).submit(lambda draft: topics.set_configs(draft, name, changes))
+
+    async def change_configs(self, name: str, change: ConfigChange) -> Topic:
+        """Give a topic the settings that `change` makes of its own; only at the owner.
+
+        Raises:
+            UnknownTopic, NotOwner, and what `change` raises.
+        """
+        return await self.shard_for(name).submit(lambda draft: topics.change_configs(draft, name, change))
 
     async def commit_cursors(self, group: str, offsets: Sequence[CommittedOffset]) -> list[Exception | None]:
         """Commit offsets of a group; the answer has None or the reason of refusal for each, in order."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
-from fairlead.protocol.wire import Malformed, Reader, array_length, check_items, string
+from fairlead.protocol.wire import Malformed, Reader, array_length, check_items, no_tags, string
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
@@ -22,6 +22,7 @@ _LOG_START_FROM = 5
 ACKS_NONE = 0
 
 _PARTITION = struct.Struct(">ihqq")
+_I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 
 
@@ -60,6 +61,8 @@ class PartitionProduceResponse(NamedTuple):
     append_time_ms: int = -1
     log_start: int = -1
     message: str | None = None
+    record_errors: Sequence[tuple[int, str]] = ()
+    """Records for which the batch is refused: place in the batch and reason."""
 
 
 class TopicProduceResponse(NamedTuple):
@@ -120,7 +123,10 @@ def _write_partition(out: list[bytes], partition: PartitionProduceResponse, vers
     if version >= _LOG_START_FROM:
         out.append(_I64.pack(partition.log_start))
     if version >= _RECORD_ERRORS_FROM:
-        out += [array_length(0, flexible), string(partition.message, flexible)]
+        out.append(array_length(len(partition.record_errors), flexible))
+        for place, why in partition.record_errors:
+            out += [_I32.pack(place), string(why, flexible), no_tags(flexible)]
+        out.append(string(partition.message, flexible))
     if flexible:
         out.append(b"\x00")
 

@@ -25,7 +25,7 @@ class Topic:
     epoch: int = 0
     """Topic epoch: Kafka's leader epoch."""
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Kafka topic settings that are honoured and differ from the stream's: cleanup.policy, message.timestamp.type."""
+    """Kafka's topic settings that were set on the topic itself; a stranger's row may hold any."""
     version: int = 0
     """Grows by one with each TOPIC row of this incarnation; a lower or equal one that arrives changes nothing."""
 

@@ -4,6 +4,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, asking, versions
 
+from fairlead.broker.setting_kinds import ConfigType
+from fairlead.broker.topic_settings import SETTINGS
+
 DESCRIBE, INCREMENTAL, ALTER, ACLS = 32, 44, 33, 29
 TOPIC, BROKER = 2, 4
 
@@ -78,28 +81,114 @@ async def test_a_setting_is_set_and_reset() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "why"),
     [
-        ("retention.ms", 0, "1000"),
-        ("cleanup.policy", 0, "compact,delete"),
-        ("no.such.setting", 0, "1"),
-        ("cleanup.policy", 2, "compact"),
-        ("cleanup.policy", 0, None),
+        (("retention.ms", 0, "soon"), "Not a number of type LONG"),
+        (("retention.ms", 0, "-2"), "at least -1"),
+        (("max.message.bytes", 0, "2147483648"), "Not a number of type INT"),
+        (("min.cleanable.dirty.ratio", 0, "1.5"), "no more than 1"),
+        (("preallocate", 0, "yes"), "true or false"),
+        (("compression.type", 0, "zip"), "one of"),
+        (("cleanup.policy", 0, "delete,tidy"), "one of: compact, delete"),
+        (("cleanup.policy", 0, " , "), "at least one of"),
+        (("cleanup.policy", 3, "delete"), "at least one of"),
+        (("cleanup.policy", 0, None), "Null value"),
+        (("no.such.setting", 0, "1"), "Unknown topic config name"),
+        (("no.such.setting", 2, "1"), "Unknown topic config name"),
+        (("retention.bytes", 2, "1"), "not LIST"),
+        (("cleanup.policy", 9, "delete"), "operation 9"),
+        (("min.compaction.lag.ms", 0, str(2**63 - 1)), None),
+        (("remote.storage.enable", 0, "true"), "no tiered storage"),
+        (("leader.replication.throttled.replicas", 0, "0:1," * 300), "1000 characters"),
     ],
 )
-async def test_what_is_not_honoured_is_refused_by_name(change: tuple[str, int, str | None]) -> None:
-    """And nothing of the request is carried out."""
+async def test_what_kafka_does_not_know_is_refused_by_name(
+    change: tuple[str, int, str | None], why: str | None
+) -> None:
+    """With the reason in Kafka's words, and nothing of the request is carried out."""
     async with asking() as asker:
         answer = await alter(asker, ("message.timestamp.type", 0, "LogAppendTime"), change)
+        if why is None:
+            assert answer.error_code is ErrorCode.none
+            return
         assert answer.error_code is ErrorCode.invalid_config
         assert change[0] in answer.error_message
+        assert why in answer.error_message
         assert await value(asker, "message.timestamp.type") == ("CreateTime", 5)
 
 
-async def test_a_value_that_holds_anyway_is_agreed_to() -> None:
-    """Tools send many defaults."""
+async def test_a_lag_above_the_largest_lag_is_refused() -> None:
+    """Each value may be had, but not both."""
     async with asking() as asker:
-        assert (await alter(asker, ("retention.ms", 0, "604800000"))).error_code is ErrorCode.none
+        await alter(asker, ("max.compaction.lag.ms", 0, "10"))
+        answer = await alter(asker, ("min.compaction.lag.ms", 0, "11"))
+        assert answer.error_code is ErrorCode.invalid_config
+        assert (await alter(asker, ("min.compaction.lag.ms", 0, "10"))).error_code is ErrorCode.none
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SETTINGS if name not in {"remote.storage.enable", "retention.ms", "retention.bytes"}]
+)
+async def test_every_setting_of_kafkas_is_kept_and_shown_as_the_topics_own(name: str) -> None:
+    """Streams, MirrorMaker and others set many that mean nothing here, and end if one is refused."""
+    async with asking() as asker:
+        setting = SETTINGS[name]
+        number = "2000000" if setting.most is None else str(int(setting.most))
+        given = setting.one_of[-1] if setting.one_of else "true" if setting.type is ConfigType.BOOLEAN else number
+        assert (await alter(asker, (name, 0, given))).error_code is ErrorCode.none
+        (shown,) = (await describe(asker, TOPIC, "a", keys=[name])).configs
+        assert (shown.value, shown.config_source, shown.read_only, shown.is_sensitive) == (given, 1, False, False)
+        default = setting.default if name != "max.message.bytes" else str(asker.cluster.settings.message_bytes_max)
+        assert (shown.synonyms[0].value, shown.synonyms[0].source) == (given, 1)
+        assert (shown.synonyms[1].value, shown.synonyms[1].source) == (default, 5)
+        assert shown.documentation
+
+
+async def test_a_topic_without_settings_of_its_own_has_no_overrides() -> None:
+    """`kafka-topics --topics-with-overrides` lists topics by that; in Kafka no topic setting is read-only."""
+    async with asking() as asker:
+        shown = (await describe(asker, TOPIC, "a")).configs
+        assert {config.config_source for config in shown} == {5}
+        assert not any(config.read_only for config in shown)
+        assert [config.name for config in shown] == sorted(SETTINGS)
+
+
+async def test_items_are_added_to_a_list_and_taken_from_it() -> None:
+    """APPEND and SUBTRACT, as in Kafka: what is there is not added twice, what is not there not taken."""
+    async with asking() as asker:
+        throttled = "leader.replication.throttled.replicas"
+        await alter(asker, (throttled, 2, "0:1"), (throttled, 2, "0:1, 1:1"))
+        assert await value(asker, throttled) == ("0:1,1:1", 1)
+        await alter(asker, (throttled, 3, "0:1,7:7"))
+        assert await value(asker, throttled) == ("1:1", 1)
+        await alter(asker, (throttled, 3, "1:1"))
+        assert await value(asker, throttled) == ("", 1)
+
+
+async def test_a_limit_above_the_servers_is_kept_and_the_servers_shown() -> None:
+    """What is shown is what holds; the topic's own value is named with its source."""
+    async with asking(message_bytes_max=2_000_000) as asker:
+        await alter(asker, ("max.message.bytes", 0, "3000000"))
+        (shown,) = (await describe(asker, TOPIC, "a", keys=["max.message.bytes"])).configs
+        assert (shown.value, shown.config_source) == ("2000000", 1)
+        assert [(found.value, found.source) for found in shown.synonyms] == [("3000000", 1), ("2000000", 5)]
+
+
+async def test_a_strangers_setting_that_cannot_be_read_counts_as_not_set() -> None:
+    """A row that came over a link may say anything."""
+    async with asking() as asker:
+        strange = {"max.message.bytes": "many", "cleanup.policy": ",", "who.knows": "what"}
+        await asker.cluster.stream("/default").set_configs("a", strange)
+        assert (await value(asker, "max.message.bytes"))[0] == str(asker.cluster.settings.message_bytes_max)
+        names = [config.name for config in (await describe(asker, TOPIC, "a")).configs]
+        assert "who.knows" not in names
+
+
+async def test_the_broker_shows_where_it_is_reached() -> None:
+    """Tools look for `advertised.listeners`."""
+    async with asking() as asker:
+        (shown,) = (await describe(asker, BROKER, "1", keys=["advertised.listeners"])).configs
+        assert (shown.value, shown.read_only) == ("PLAINTEXT://broker.example:9092", True)
 
 
 async def test_a_dry_run_changes_nothing() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
-from fairlead.broker.handlers.incremental_alter_configs import change_each
-from fairlead.broker.topic_settings import HONOURED
+from fairlead.broker.handlers.incremental_alter_configs import Own, change_each
+from fairlead.broker.topic_settings import chosen
 
 API_KEY = 33
 
@@ -17,5 +17,5 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     return {"responses": await change_each(ctx, request, _wanted)}
 
 
-def _wanted(resource: Any) -> dict[str, str | None]:
-    return dict.fromkeys(HONOURED) | {config.name: config.value for config in resource.configs}
+def _wanted(resource: Any, own: Own) -> dict[str, str]:
+    return chosen((config.name, config.value) for config in resource.configs)

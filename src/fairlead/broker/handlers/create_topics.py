@@ -17,7 +17,7 @@ from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace, in_turns
 from fairlead.broker.topic_changes import Change, change_all
-from fairlead.broker.topic_settings import chosen, in_force
+from fairlead.broker.topic_settings import check_together, chosen, in_force
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
@@ -62,7 +62,8 @@ def _checked(ctx: RequestContext, asked: Any, twice: bool) -> _Wanted | Exceptio
             raise RefusedRequest(ErrorCode.invalid_request, f"topic {asked.name} is named twice in one request")
         stream, name = ctx.listener.resolve(asked.name)
         partitions = _partitions(stream, asked)
-        configs = chosen(stream, ctx.settings, [(config.name, config.value) for config in asked.configs])
+        configs = chosen((config.name, config.value) for config in asked.configs)
+        check_together(stream, configs)
         return _Wanted(stream, name, partitions, configs)
     except Exception as error:
         return error

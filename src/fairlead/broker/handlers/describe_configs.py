@@ -71,7 +71,7 @@ def _configs(ctx: RequestContext, kind: int, name: str) -> list[Config]:
         return topic_configs(found.stream, found.topic, ctx.settings)
     if kind == ResourceType.BROKER and name in {"", str(NODE_ID)}:
         # "" asks for the dynamic defaults of all brokers, of which there are none
-        return broker_configs(ctx.listener.home, ctx.settings) if name else []
+        return broker_configs(ctx.listener.home, ctx.settings, ctx.connection.advertised) if name else []
     if kind == ResourceType.BROKER:
         raise RefusedRequest(ErrorCode.invalid_request, f"broker {name}: the one node is {NODE_ID}")
     why = f"resource type {kind}: only topics (2) and the broker (4) have settings"
@@ -79,14 +79,14 @@ def _configs(ctx: RequestContext, kind: int, name: str) -> list[Config]:
 
 
 def _fields(config: Config, synonyms: bool, documented: bool) -> Fields:
-    own = {"name": config.name, "value": config.value, "source": config.source}
+    values = config.synonyms if synonyms else ()
     return {
         "name": config.name,
         "value": config.value,
         "read_only": config.read_only,
         "config_source": config.source,
         "is_sensitive": False,
-        "synonyms": [own] if synonyms else [],
+        "synonyms": [{"name": config.name, "value": value, "source": source} for value, source in values],
         "config_type": config.type,
         "documentation": config.documentation if documented else None,
     }

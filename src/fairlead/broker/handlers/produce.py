@@ -1,4 +1,5 @@
-"""Produce: record batches get their offsets; they are checked here and not opened.
+"""Produce: record batches get their offsets; they are checked here, and opened only where the topic demands something
+of each record (`record_rules.py`).
 
 What a request brings to one shard is submitted together and is one request of its group commit, in which each partition
 has its own outcome. As in Kafka one batch per partition and request (KIP-98). A batch at the topic's owner only:
@@ -20,7 +21,8 @@ from fairlead.broker.dispatch import PRODUCE, Packed, PendingAnswer, Submitted
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.partitions import find_topic
-from fairlead.broker.topic_settings import LOG_APPEND_TIME, timestamp_type
+from fairlead.broker.record_rules import RecordRules, RecordsRefused, check_records, is_quick, rules_of
+from fairlead.broker.topic_settings import LOG_APPEND_TIME, message_bytes_max, timestamp_type
 from fairlead.broker.topics import Found
 from fairlead.model.errors import BatchTooLarge, Closed, CorruptBatch, FairleadError, NotOwner, another
 from fairlead.protocol.batch import (
@@ -71,6 +73,8 @@ class _Item(NamedTuple):
     batch: CheckedBatch
     stamped: bool
     """Records get the time of their append (LogAppendTime)."""
+    unread: RecordRules | None = None
+    """What the topic demands of each record, if nobody has looked yet."""
 
 
 _Outcome = ProduceResult | BaseException
@@ -87,6 +91,8 @@ def submit(ctx: RequestContext, body: memoryview) -> Submitted:
         taking.take(topic)
         if taking.partitions > _AT_ONCE_MAX:
             return _in_turns(taking)
+    if any(item.unread is not None for item in taking.items):
+        return _in_turns(taking)
     submitted = [(group, _submit(group)) for group in _grouped(taking.items)]
     return PendingAnswer([future for _, future in submitted], partial(_finish, taking, submitted))
 
@@ -127,12 +133,14 @@ def _finish(
 
 
 async def _in_turns(taking: _Taking) -> Packed | None:
-    """The rest of a request to thousands of partitions: its connection begins no other meanwhile."""
+    """The rest of a request to thousands of partitions, or with long batches to look through: its connection begins no
+    other meanwhile."""
     ctx, pace = taking.ctx, Pace()
     for topic in taking.request.topics:
         taking.take(topic)
         check_items("partitions", len(taking.items))
         await pace.turn()
+    await _look_through(taking)
     submitted = [(group, _submit(group)) for group in _grouped(taking.items)]
     for group, future in submitted:
         await asyncio.wait((future,))
@@ -145,6 +153,22 @@ async def _in_turns(taking: _Taking) -> Packed | None:
     return Packed([await loop.run_in_executor(ctx.packers, write_response, taking.answers, ctx.version)])
 
 
+async def _look_through(taking: _Taking) -> None:
+    """Look at the records of long batches on a thread; what is refused has its answer and is not submitted."""
+    ctx, loop = taking.ctx, asyncio.get_running_loop()
+    kept: list[_Item] = []
+    for item in taking.items:
+        try:
+            if item.unread is not None:
+                check = partial(_check_records, ctx, item.found, item.partition, item.batch, item.unread)
+                await loop.run_in_executor(ctx.packers, check)
+        except Exception as error:
+            taking.answers[item.topic_at].partitions[item.partition_at] = _refused(item.partition, error)
+        else:
+            kept.append(item)
+    taking.items = kept
+
+
 def _take(
     ctx: RequestContext, request: ProduceRequest, topic: ProduceTopic, topic_at: int, items: list[_Item]
 ) -> list[PartitionProduceResponse]:
@@ -154,16 +178,23 @@ def _take(
         found = find_topic(ctx.listener, topic.name, topic.topic_id)
     except Exception as error:
         return [_refused(asked.partition, error) for asked in topic.partitions]
-    stamped = timestamp_type(found.stream, found.topic.configs) == LOG_APPEND_TIME
+    configs = found.topic.configs
+    stamped = timestamp_type(found.stream, configs) == LOG_APPEND_TIME
+    bytes_max = message_bytes_max(configs, ctx.settings)
+    rules = rules_of(found.stream, configs)
     answers: list[PartitionProduceResponse] = []
     for place, asked in enumerate(topic.partitions):
         try:
-            batch = _checked(ctx, found, asked)
+            batch = _checked(found, asked, bytes_max)
+            unread = rules
+            if rules is not None and is_quick(batch):
+                _check_records(ctx, found, asked.partition, batch, rules)
+                unread = None
         except Exception as error:
             answers.append(_refused(asked.partition, error))
         else:
             answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
-            items.append(_Item(topic_at, place, found, asked.partition, batch, stamped))
+            items.append(_Item(topic_at, place, found, asked.partition, batch, stamped, unread))
     return answers
 
 
@@ -174,14 +205,19 @@ def _check_request(request: ProduceRequest) -> None:
         raise RefusedRequest(ErrorCode.invalid_required_acks, f"acks={request.acks}: use 0, 1 or all")
 
 
-def _checked(ctx: RequestContext, found: Found, asked: ProducePartition) -> CheckedBatch:
+def _check_records(ctx: RequestContext, found: Found, partition: int, batch: CheckedBatch, rules: RecordRules) -> None:
+    where = f"{ctx.listener.name_of(found.stream, found.topic.name)}-{partition}"
+    check_records(rules, batch, where, found.shard.now_ms, ctx.settings.message_bytes_max)
+
+
+def _checked(found: Found, asked: ProducePartition, bytes_max: int) -> CheckedBatch:
     """The one batch that is produced to a partition."""
     found.topic.check_partition(asked.partition)
     data = asked.records
     if data is None or len(data) == 0:
         raise RefusedRequest(ErrorCode.invalid_record, "there are no records")
-    if len(data) > ctx.settings.message_bytes_max:
-        raise BatchTooLarge(f"a batch of {len(data):,} bytes is above {ctx.settings.message_bytes_max:,}")
+    if len(data) > bytes_max:
+        raise BatchTooLarge(f"a batch of {len(data):,} bytes is above {bytes_max:,}")
     batch = _one_batch(data)
     if batch.header.log_append_time:
         raise RefusedRequest(ErrorCode.invalid_timestamp, "a producer must not say LogAppendTime; the topic does")
@@ -252,7 +288,8 @@ def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionPr
 
 
 def _refused(partition: int, error: BaseException) -> PartitionProduceResponse:
-    return PartitionProduceResponse(partition, code_of(error), message=message_of(error))
+    records = error.records if isinstance(error, RecordsRefused) else ()
+    return PartitionProduceResponse(partition, code_of(error), message=message_of(error), record_errors=records)
 
 
 def _close_if_refused(topics: Sequence[TopicProduceResponse]) -> None:

@@ -14,6 +14,9 @@ from fairlead.streamlog.state.effects import Note, NoteKey, topic_of
 from fairlead.streamlog.values import DELETED_HERE, Topic
 from fairlead.streamlog.writing.draft import Draft
 
+ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str | None]]
+"""A topic's own settings → all that it is to have; those whose value is None are unset."""
+
 
 def create_topic(
     draft: Draft,
@@ -169,9 +172,17 @@ def set_configs(draft: Draft, name: str, changes: Mapping[str, str | None]) -> T
     Raises:
         UnknownTopic, NotOwner
     """
+    return change_configs(draft, name, lambda own: {**own, **changes})
+
+
+def change_configs(draft: Draft, name: str, change: ConfigChange) -> Topic:
+    """Give a topic the settings that `change` makes of its own; writes nothing if nothing changes.
+
+    Raises:
+        UnknownTopic, NotOwner, and what `change` raises.
+    """
     topic = owned_topic(draft, name)
-    merged = {**topic.configs, **changes}
-    configs = {key: value for key, value in merged.items() if value is not None}
+    configs = {key: value for key, value in change(topic.configs).items() if value is not None}
     if configs == dict(topic.configs):
         return topic
     return _change(draft, replace(topic, configs=configs))

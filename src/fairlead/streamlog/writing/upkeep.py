@@ -34,6 +34,7 @@ from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.topic_policy import DELETE, cleanup_policies
 from fairlead.streamlog.values import WriterEpoch
 from fairlead.streamlog.writing.reserve import Reserve
 from fairlead.streamlog.writing.retention import ExpiryGuard
@@ -259,9 +260,9 @@ def _starts(storage: Storage, name: str) -> list[Row]:
 
 
 def _compacted(state: ShardState) -> frozenset[int]:
-    """Topics that are exempt from time-to-live until compaction exists."""
+    """Topics that are exempt from time-to-live until compaction exists: those that are compacted only."""
     configs = state.topic_table.configs.items()
-    return frozenset(number for number, found in configs if "compact" in found.get("cleanup.policy", ""))
+    return frozenset(number for number, found in configs if DELETE not in cleanup_policies(found))
 
 
 def histories(state: ShardState) -> dict[tuple[int, int], History]:

@@ -1,0 +1,111 @@
+"""What a topic demands of each record: a key where it is compacted, a time that is near enough where it says so.
+
+Only batches for topics with such settings are opened. Codes and messages are those of Kafka's `LogValidator`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.errors import RefusedRequest
+from fairlead.broker.topic_settings import CREATE_TIME, TIMESTAMP_AFTER, TIMESTAMP_BEFORE, timestamp_type
+from fairlead.cluster.stream import Stream
+from fairlead.protocol.batch import NO_TIMESTAMP, CheckedBatch
+from fairlead.protocol.record_checks import Head, heads
+from fairlead.streamlog.topic_policy import COMPACT, cleanup_policies, number
+
+_AT_ONCE_BYTES: Final = 16 * 1024
+_AT_ONCE_RECORDS: Final = 500
+"""More than that is looked at on a thread: it would hold the loop for longer than half a millisecond."""
+_SHOWN_MAX: Final = 1000
+"""So many records of a batch are named in the answer; the client fails all of them anyway."""
+_DECOMPRESSED_TIMES: Final = 4
+"""A batch that decompresses to more than this many times the server's largest batch is not looked through."""
+
+
+class RecordRules(NamedTuple):
+    """The demands of one topic; times are milliseconds, None: any."""
+
+    keyed: bool
+    before_ms: int | None
+    after_ms: int | None
+
+
+class RecordsRefused(RefusedRequest):
+    """Some records of a batch are not taken, and so the batch is not."""
+
+    def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.records = tuple(records)
+        """Place in the batch and reason."""
+
+
+def rules_of(stream: Stream, configs: Mapping[str, str]) -> RecordRules | None:
+    """What a topic with these settings demands; None: nothing that takes opening a batch."""
+    if not configs:
+        return None
+    keyed = COMPACT in cleanup_policies(configs)
+    timed = timestamp_type(stream, configs) == CREATE_TIME
+    before_ms, after_ms = (number(configs, name) if timed else None for name in (TIMESTAMP_BEFORE, TIMESTAMP_AFTER))
+    return RecordRules(keyed, before_ms, after_ms) if keyed or before_ms is not None or after_ms is not None else None
+
+
+def is_quick(batch: CheckedBatch) -> bool:
+    """Whether its records are few enough to be looked at on the loop."""
+    return len(batch.data) <= _AT_ONCE_BYTES and batch.header.record_count <= _AT_ONCE_RECORDS
+
+
+def check_records(rules: RecordRules, batch: CheckedBatch, where: str, now_ms: int, message_bytes_max: int) -> None:
+    """
+    Raises:
+        RecordsRefused: INVALID_TIMESTAMP or INVALID_RECORD, naming the records. `where` is topic and partition.
+        CorruptBatch: the records cannot be read, or are too many bytes once decompressed.
+    """
+    faults: list[tuple[int, str]] = []
+    count, of_time = 0, False
+    for head in heads(batch, _DECOMPRESSED_TIMES * message_bytes_max, _rest):
+        keyless = rules.keyed and not head.has_key
+        why = _no_key(where) if keyless else _time_fault(rules, head, now_ms)
+        if why is not None:
+            count, of_time = count + 1, of_time or not keyless
+            if len(faults) < _SHOWN_MAX:
+                faults.append((head.place, why))
+    if of_time:
+        message = "One or more records have been rejected due to invalid timestamp"
+        raise RecordsRefused(ErrorCode.invalid_timestamp, message, faults)
+    if faults:
+        shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index, why in faults[:3])
+        message = (
+            f"One or more records have been rejected due to {count} record errors in total, and only showing the first "
+            f"three errors at most: [{shown}]"
+        )
+        raise RecordsRefused(ErrorCode.invalid_record, message, faults)
+
+
+def _no_key(where: str) -> str:
+    return f"Compacted topic cannot accept message without key in topic partition {where}."
+
+
+def _time_fault(rules: RecordRules, head: Head, now_ms: int) -> str | None:
+    ahead_ms = head.timestamp - now_ms
+    late = rules.before_ms is not None and -ahead_ms > rules.before_ms
+    early = rules.after_ms is not None and ahead_ms > rules.after_ms
+    if head.timestamp == NO_TIMESTAMP or not (late or early):
+        return None
+    least, most = (
+        "any" if limit_ms is None else now_ms + sign * limit_ms
+        for sign, limit_ms in ((-1, rules.before_ms), (1, rules.after_ms))
+    )
+    return (
+        f"Timestamp {head.timestamp} of message with offset {head.offset} is out of range. "
+        f"The timestamp should be within [{least}, {most}]"
+    )
+
+
+def _rest() -> None:
+    """Let the event loop have the interpreter."""
+    time.sleep(0)

@@ -1,0 +1,157 @@
+"""What a topic demands of each record that is produced to it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.broker.handlers.asking import Asker, asking, topic_id, versions
+from tests.support.batches import bomb, changed
+
+from fairlead.protocol.batch import build_batch
+from fairlead.protocol.records import Record
+
+PRODUCE = 0
+Pair = tuple[bytes | None, bytes | None]
+KEYED: Pair = (b"k", b"v")
+KEYLESS: Pair = (None, b"v")
+
+
+async def produce(asker: Asker, batch: bytes, version: int = 12, topic: str = "a") -> Any:
+    named = {"topic_id": UUID(bytes=topic_id(asker.cluster.stream("/default"), topic))}
+    data = [{"name": topic, **named, "partition_data": [{"index": 1, "records": batch}]}]
+    answer = await asker.ask(
+        PRODUCE, version, transactional_id=None, acks=-1, timeout=timedelta(seconds=1), topic_data=data
+    )
+    return answer.responses[0].partition_responses[0]
+
+
+async def configure(asker: Asker, **settings: str) -> None:
+    configs = {name.replace("_", "."): value for name, value in settings.items()}
+    await asker.cluster.stream("/default").set_configs("a", configs)
+
+
+def batch_at(*times_ms: int) -> bytes:
+    return build_batch([Record(place, time_ms, b"k", b"v") for place, time_ms in enumerate(times_ms)])
+
+
+def held(asker: Asker) -> int:
+    shard, topic = asker.cluster.stream("/default").topic("a")
+    return shard.state.partition(topic.number, 1).end
+
+
+@pytest.mark.parametrize("version", versions(PRODUCE))
+@pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete, compact"])
+async def test_a_record_without_key_is_refused_in_a_compacted_topic(version: int, policy: str) -> None:
+    """Compaction could not say which records it replaces. As in Kafka the batch is refused, naming the records."""
+    async with asking() as asker:
+        await configure(asker, cleanup_policy=policy)
+        refused = await produce(asker, build_batch([KEYED, KEYLESS, KEYED, KEYLESS]), version)
+        assert (refused.error_code, refused.base_offset, held(asker)) == (ErrorCode.invalid_record, -1, 0)
+        if version >= 8:
+            why = "Compacted topic cannot accept message without key in topic partition a-1."
+            errors = [(each.batch_index, each.batch_index_error_message) for each in refused.record_errors]
+            assert errors == [(1, why), (3, why)]
+            assert refused.error_message == (
+                "One or more records have been rejected due to 2 record errors in total, and only showing the first "
+                f"three errors at most: [RecordError(batchIndex=1, message='{why}'), "
+                f"RecordError(batchIndex=3, message='{why}')]"
+            )
+        assert (await produce(asker, build_batch([KEYED, (b"", None)]), version)).error_code is ErrorCode.none
+        assert held(asker) == 2
+
+
+async def test_a_topic_that_is_not_compacted_takes_any_record() -> None:
+    """And its batches are not opened."""
+    async with asking() as asker:
+        assert (await produce(asker, build_batch([KEYLESS]))).error_code is ErrorCode.none
+        assert (await produce(asker, changed(build_batch([KEYLESS]), record_count=1))).error_code is ErrorCode.none
+
+
+@pytest.mark.parametrize("codec", range(5))
+async def test_a_long_batch_is_looked_through_too(codec: int) -> None:
+    """On a thread, of any compression; the requests of a connection keep their order, so the next one waits."""
+    async with asking() as asker:
+        await configure(asker, cleanup_policy="compact")
+        pairs: list[Pair] = [(b"key", b"v" * 40)] * 2000
+        refused = await produce(asker, build_batch([*pairs, KEYLESS], codec=codec))
+        assert (refused.error_code, len(refused.record_errors)) == (ErrorCode.invalid_record, 1)
+        assert refused.record_errors[0].batch_index == 2000
+        assert (await produce(asker, build_batch(pairs, codec=codec))).error_code is ErrorCode.none
+        assert held(asker) == 2000
+
+
+async def test_a_bomb_is_not_looked_through() -> None:
+    """What decompresses to far more than the server's largest batch is refused; an answer names a thousand records."""
+    async with asking(message_bytes_max=1_000_000) as asker:
+        await configure(asker, cleanup_policy="compact")
+        assert (await produce(asker, bomb(1_000_000))).error_code is ErrorCode.corrupt_message
+        refused = await produce(asker, bomb(5_000))
+        assert (refused.error_code, len(refused.record_errors)) == (ErrorCode.invalid_record, 1000)
+        assert " 5000 record errors" in refused.error_message
+
+
+async def test_records_that_do_not_hold_together_are_refused() -> None:
+    """The header may promise more than there is."""
+    async with asking() as asker:
+        await configure(asker, cleanup_policy="compact")
+        promised = changed(build_batch([KEYED]), record_count=2, last_offset_delta=1)
+        assert (await produce(asker, promised)).error_code is ErrorCode.corrupt_message
+
+
+@pytest.mark.parametrize(
+    ("setting", "ahead_ms", "code"),
+    [
+        ("message_timestamp_before_max_ms", -50_000, ErrorCode.none),
+        ("message_timestamp_before_max_ms", -200_000, ErrorCode.invalid_timestamp),
+        ("message_timestamp_before_max_ms", 200_000, ErrorCode.none),
+        ("message_timestamp_after_max_ms", 50_000, ErrorCode.none),
+        ("message_timestamp_after_max_ms", 200_000, ErrorCode.invalid_timestamp),
+        ("message_timestamp_after_max_ms", -200_000, ErrorCode.none),
+    ],
+)
+async def test_a_time_too_far_away_is_refused(setting: str, ahead_ms: int, code: ErrorCode) -> None:
+    """INVALID_TIMESTAMP, naming the record; with LogAppendTime the producer's times do not count."""
+    async with asking() as asker:
+        await configure(asker, **{setting: "100000"})
+        now_ms = asker.cluster.stream("/default").shards[0].now_ms
+        batch = batch_at(now_ms, now_ms + ahead_ms)
+        answer = await produce(asker, batch)
+        assert answer.error_code is code
+        if code is not ErrorCode.none:
+            assert [each.batch_index for each in answer.record_errors] == [1]
+            assert str(now_ms + ahead_ms) in answer.record_errors[0].batch_index_error_message
+            assert "invalid timestamp" in answer.error_message
+        await configure(asker, message_timestamp_type="LogAppendTime")
+        assert (await produce(asker, batch)).error_code is ErrorCode.none
+
+
+async def test_a_topic_has_its_own_largest_batch() -> None:
+    """`max.message.bytes`: MESSAGE_TOO_LARGE above it, and never above the server's."""
+    async with asking(message_bytes_max=200_000) as asker:
+        batch = build_batch([(b"k", b"v" * 1000)])
+        await configure(asker, max_message_bytes=str(len(batch) - 1))
+        assert (await produce(asker, batch)).error_code is ErrorCode.message_too_large
+        await configure(asker, max_message_bytes=str(len(batch)))
+        assert (await produce(asker, batch)).error_code is ErrorCode.none
+        await configure(asker, max_message_bytes="300000")
+        large = build_batch([(b"k", b"v" * 250_000)])
+        assert (await produce(asker, large)).error_code is ErrorCode.message_too_large
+
+
+async def test_log_append_time_is_set_once_by_the_owner() -> None:
+    """The bit, the largest time and the CRC; the records are as they were produced."""
+    async with asking() as asker:
+        await configure(asker, message_timestamp_type="LogAppendTime")
+        batch = batch_at(1, 2)
+        answers = await asyncio.gather(produce(asker, batch), produce(asker, batch))
+        shard, topic = asker.cluster.stream("/default").topic("a")
+        stored = shard.reader.fetch(topic.number, 1, 0, 2**20).batches
+        for answer, data in zip(answers, stored, strict=True):
+            assert answer.log_append_time is not None
+            assert bytes(data)[61:] == batch[61:]
+            assert bytes(data)[:61] != batch[:61]
