@@ -78,6 +78,8 @@ BARS: tuple[Bar, ...] = (
     _least("java_produce", "*producers*", "MB/s", 1.0, peers=("kafka",), about=JAVA),
     _least("java_produce", "single-*", "MB/s", 1.0, peers=("kafka",), about="a record a request"),
     _least("java_produce", "big-*", "MB/s", 1.1, peers=("kafka",), about="batches of 1 MB"),
+    _least("java_consume", "*", "MB/s", 1.2, peers=("kafka",), about="with the Java client's defaults"),
+    _most("java_latency", "*", "p99 ms", 1.0, peers=("kafka-flush",), about="Kafka with flush.messages=1"),
     _least("backlog", "*", "MB/s", 4.0, peers=MIRRORMAKER),
     _most("backlog", "*", "cpu s/GB", 0.4, peers=MIRRORMAKER),
     _least("backlog_topics", "*", "MB/s", 4.0, peers=MIRRORMAKER),

@@ -37,15 +37,16 @@ OPEN: Mapping[str, Callable[[Path], AbstractContextManager[System]]] = {
 
 def on(measure: Callable[[System, Settings], Figures], *names: str) -> dict[str, Measure]:
     """The same question to each of these servers, started for it."""
-    return {name: partial(_measure, OPEN[name], measure) for name in names}
+    return {name: partial(on_fresh, OPEN[name], measure) for name in names}
 
 
-def _measure(
+def on_fresh(
     opened: Callable[[Path], AbstractContextManager[System]],
     measure: Callable[[System, Settings], Figures],
     folder: Path,
     point: Point,
 ) -> Figures:
+    """The question to a server that is started for it."""
     with opened(folder) as system:
         return measure(system, point.settings)
 

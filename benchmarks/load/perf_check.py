@@ -106,7 +106,7 @@ def _run(consumer: Consumer, arguments: Arguments) -> Figures:
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     seen = 0
     while seen < records:
-        messages = consumer.consume(_AT_ONCE, float(arguments.get("deadline_seconds", 60)) if not seen else 5.0)
+        messages = consumer.consume(min(_AT_ONCE, records - seen), float(arguments.get("deadline_seconds", 60)))
         if not messages:
             raise Unaccounted(f"{seen} of {records} records arrived")
         seen += len(messages)

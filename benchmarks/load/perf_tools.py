@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -31,11 +32,18 @@ _TOTAL = re.compile(
 """The last line of ProducerPerformance; those of the intervals before it have no percentiles."""
 
 
+_CONSUMED_CELLS = 10
+"""Of the only line of ConsumerPerformance: start, end, MB, MB/s, records, records/s, ms without partitions, ..."""
+_QUIET_MS = 15_000
+"""A member that shares a topic ends when nothing has come for so long; it looks ten times a second. Kafka lets a new
+group wait three seconds, and longer while members join."""
+
+
 class Span(NamedTuple):
     """What one tool did."""
 
     began: float
-    """time.monotonic()"""
+    """Seconds on a clock that tools side by side share, as is `ended`."""
     ended: float
     records: int
     figures: Mapping[str, float]
@@ -119,7 +127,7 @@ def produce(
 
 def _produced(tool: Tool, cpu_seconds: float, records: int) -> Span:
     found = parse_produced(tool.lines)
-    if found is None or found["records"] != records:
+    if found is None or found.pop("records") != records:
         raise ClientFailed(f"{tool.name} does not say that {records} records were acknowledged: {tool.lines[-3:]}")
     return Span(tool.ended - found.pop("seconds"), tool.ended, records, found, cpu_seconds)
 
@@ -138,6 +146,53 @@ def parse_produced(lines: Sequence[str]) -> dict[str, float] | None:
 
 
 _LATENCIES = {"p50": "p50", "p99": "p99", "p99.9": "p999", "max": "max"}
+
+
+def consume(bootstrap: str, topic: str, records: int, count: int = 1, deadline_seconds: float = 240) -> list[Span]:
+    """`count` members of a group, which read a topic from its beginning until there is no more.
+
+    Which member reads how much is the group's matter, so each but a lone one ends when nothing has come for a while.
+
+    Raises:
+        ClientFailed: one of them failed, or together they did not read so many records.
+    """
+    options = [
+        *(
+            "--bootstrap-server",
+            bootstrap,
+            "--topic",
+            topic,
+            "--messages",
+            str(records),
+            "--group",
+            f"perf-{topic[-6:]}",
+        ),
+        *("--timeout", str(_QUIET_MS), "--hide-header"),
+    ]
+    with ExitStack() as stack:
+        tools = [stack.enter_context(closing(Tool("ConsumerPerformance", options))) for _ in range(count)]
+        spans = [_consumed(tool, tool.finish(deadline_seconds), records) for tool in tools]
+    if sum(span.records for span in spans) != records:
+        raise ClientFailed(f"{[span.records for span in spans]} records were read of {records}")
+    return spans
+
+
+def _consumed(tool: Tool, cpu_seconds: float, records: int) -> Span:
+    found = parse_consumed(tool.lines)
+    if found is None:
+        raise ClientFailed(f"{tool.name} does not say what it read: {tool.lines[-3:]}")
+    quiet = _QUIET_MS / 1000 if found.records < records else 0.0
+    return found._replace(ended=found.ended - quiet, cpu_seconds=cpu_seconds)
+
+
+def parse_consumed(lines: Sequence[str]) -> Span | None:
+    """The last line of ConsumerPerformance, on the machine's clock; the time without partitions comes before it."""
+    cells = lines[-1].split(", ") if lines else []
+    if len(cells) != _CONSUMED_CELLS:
+        return None
+    began, ended = (datetime.strptime(cell, "%Y-%m-%d %H:%M:%S:%f").timestamp() for cell in cells[:2])
+    rebalance_seconds = int(cells[6]) / 1000
+    return Span(began + rebalance_seconds, ended, int(cells[4]), {}, 0.0)
 
 
 def seconds_of(spans: Sequence[Span]) -> float:

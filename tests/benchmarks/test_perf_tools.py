@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.load.content import WrongContent
 from benchmarks.load.perf_check import check, hashes_of, hashes_sent
-from benchmarks.load.perf_tools import Span, parse_produced, seconds_of
+from benchmarks.load.perf_tools import Span, parse_consumed, parse_produced, seconds_of
 
 INTERVAL = "49372 records sent, 9874.4 records/sec (9.42 MB/sec), 2450.1 ms avg latency, 3100.0 ms max latency."
 TOTAL = (
@@ -30,6 +30,18 @@ def test_a_producer_that_did_not_come_to_its_end_has_no_figures() -> None:
     """An interval's line has records too, but not all."""
     assert parse_produced([TOTAL, INTERVAL]) is None
     assert parse_produced([]) is None
+
+
+def test_the_line_of_consumer_performance_is_a_span_from_when_it_had_partitions() -> None:
+    """Here after 513 ms of joining the group; the rates that it says itself are of the whole time."""
+    line = (
+        "2026-01-02 03:04:05:006, 2026-01-02 03:04:08:519, 38.1470, 10.85, 40000, 11386.27, 513, 3000, 12.71, 13333.3"
+    )
+    found = parse_consumed(["WARNING: Exiting before consuming the expected number of messages", line])
+    assert found is not None
+    assert (found.records, round(found.ended - found.began, 6)) == (40_000, 3.0)
+    assert parse_consumed([]) is None
+    assert parse_consumed(["WARNING: Exiting before consuming"]) is None
 
 
 def test_tools_side_by_side_last_from_the_first_beginning_to_the_last_end() -> None:
