@@ -26,8 +26,6 @@ from fairlead.model.settings import Settings
 from fairlead.protocol.messages import build, response_header_flexible
 from fairlead.storage.memory import MemoryStorage
 
-CONNECTION = ConnectionInfo("127.0.0.1:50000", "127.0.0.1", ("broker.example", 9092))
-
 
 class Asker:
     """One client's view of one listener."""
@@ -36,6 +34,7 @@ class Asker:
         self.cluster = cluster
         self.groups = groups
         self.listener = ListenerView(cluster, stream)
+        self.connection = ConnectionInfo("127.0.0.1:50000", "127.0.0.1", ("broker.example", 9092))
 
     async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
         """The answer, through the bytes of that version, as kio's dataclass."""
@@ -46,7 +45,7 @@ class Asker:
             cluster=self.cluster,
             listener=self.listener,
             groups=self.groups,
-            connection=CONNECTION,
+            connection=self.connection,
             api_key=api_key,
             version=version,
             client_id="client",

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
+from fairlead.broker.fetch_parts import Reading
 from fairlead.broker.pacing import Pace
 from fairlead.broker.poll import Poll
 from fairlead.protocol.fetch import FetchAnswer, read_request, write_response
@@ -27,17 +28,16 @@ async def handle(ctx: RequestContext, body: memoryview) -> AnswerFields:
     if request.session_id != 0:
         return Packed(write_response([], ctx.version, error=ErrorCode.fetch_session_id_not_found))
     deadline = asyncio.get_running_loop().time() + max(0, request.max_wait_ms) / 1000
-    max_bytes = min(request.max_bytes, ctx.settings.fetch_bytes_max)
-    memory = ctx.connection.fetches
-    poll = Poll(memory, ctx.readers, (ctx.version, request.isolation), max_bytes)
+    reading = Reading(ctx.readers, min(request.max_bytes, ctx.settings.fetch_bytes_max))
+    poll = Poll(ctx.connection.fetches, reading, (ctx.version, request.isolation))
     await poll.read_all(ctx.listener, request.topics)
-    while not poll.enough(request.min_bytes) and await poll.wait(deadline):
+    while not reading.enough(request.min_bytes) and await poll.wait(deadline):
         await poll.read_moved()
-    ctx.traffic.fetched_bytes += poll.size_bytes
+    ctx.traffic.fetched_bytes += reading.size_bytes
     answer = FetchAnswer(poll.topics, ctx.version, request.isolation)
     pace = Pace()
     for topic in poll.answers():
         answer.add(topic)
         await pace.turn()
-    memory.settle()
+    poll.settle()
     return Packed(answer.finish())

@@ -44,6 +44,24 @@ class Fetched(NamedTuple):
     log_start: int
 
 
+class _Limit:
+    """What may still be read: `max_bytes`, or one batch if that is larger and `at_least_one` is to be read."""
+
+    __slots__ = ("_at_least_one", "_left_bytes")
+
+    def __init__(self, max_bytes: int, at_least_one: bool) -> None:
+        self._left_bytes = max_bytes
+        self._at_least_one = at_least_one
+
+    def takes(self, size_bytes: int) -> bool:
+        """Whether the next batch fits; if so it is counted."""
+        if size_bytes > self._left_bytes and not self._at_least_one:
+            return False
+        self._left_bytes -= size_bytes
+        self._at_least_one = False
+        return True
+
+
 class LogReader:
     """Reads one shard's log. Any thread may call it."""
 
@@ -62,7 +80,9 @@ class LogReader:
 
     # From memory
 
-    def fetch_cached(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched | None:
+    def fetch_cached(
+        self, number: int, partition: int, offset: int, max_bytes: int, *, at_least_one: bool = True
+    ) -> Fetched | None:
         """Batches from `offset` on out of memory; None if the disk is needed. See `fetch`."""
         state = self._state(number, partition)
         if offset == state.end:
@@ -71,27 +91,29 @@ class LogReader:
             raise another(self._log.damage)  # the end may lie higher: a consumer must not be sent back
         if not state.start <= offset < state.end:
             raise OffsetOutOfRange(offset, state.start, state.end)
-        batches = self._from_cache(number, partition, offset, max_bytes, state.epoch)
-        return Fetched(batches, state.end, state.start) if batches else None
+        batches = self._from_cache(number, partition, offset, _Limit(max_bytes, at_least_one), state.epoch)
+        return None if batches is None else Fetched(batches, state.end, state.start)
 
     def _from_cache(
-        self, number: int, partition: int, offset: int, max_bytes: int, epoch: int
-    ) -> list[bytes | memoryview]:
+        self, number: int, partition: int, offset: int, limit: _Limit, epoch: int
+    ) -> list[bytes | memoryview] | None:
+        """None if the next batch is not in memory."""
         rows, place = self._log.recent.find(number, partition, offset)
         batches: list[bytes | memoryview] = []
-        room = max_bytes
         for at in range(place, len(rows)):
             row = rows[at]
             if row.base_offset > offset:
                 if row.previous_end > offset:
                     break
-                batches.append(empty_batch(offset, row.base_offset - 1, epoch))
-            if batches and len(row.batch) > room:
-                break
+                gap = empty_batch(offset, row.base_offset - 1, epoch)
+                if not limit.takes(len(gap)):
+                    return batches
+                batches.append(gap)
+            if not limit.takes(len(row.batch)):
+                return batches
             batches.append(row.batch)
-            room -= len(row.batch)
             offset = row.last_offset + 1
-        return batches
+        return batches or None
 
     def _state(self, number: int, partition: int) -> PartitionState:
         state = self._log.state
@@ -101,23 +123,26 @@ class LogReader:
 
     # From disk
 
-    def fetch(self, number: int, partition: int, offset: int, max_bytes: int) -> Fetched:
-        """Batches from `offset` on, at least one even if it is larger than `max_bytes`; gaps as empty ones. Blocking.
+    def fetch(self, number: int, partition: int, offset: int, max_bytes: int, *, at_least_one: bool = True) -> Fetched:
+        """Batches from `offset` on, at most `max_bytes`; gaps as empty ones. If the first one alone is larger, it is
+        read if there shall be `at_least_one`, else none. Blocking.
 
         Raises:
             UnknownTopic, UnknownPartition, OffsetOutOfRange
             Damaged, StorageUnavailable: the log stops.
         """
-        found = self.fetch_cached(number, partition, offset, max_bytes)
+        found = self.fetch_cached(number, partition, offset, max_bytes, at_least_one=at_least_one)
         if found is not None:
             return found
         self._health.check_readable()
         state = self._state(number, partition)
-        ahead = _within(self._ahead.take((number, partition, offset)), max_bytes)
+        limit = _Limit(max_bytes, at_least_one)
+        ahead = self._ahead.take((number, partition, offset))
         if ahead:
-            return Fetched(ahead, state.end, state.start)
+            fitting = list(itertools.takewhile(lambda batch: limit.takes(len(batch)), ahead))
+            return Fetched(fitting, state.end, state.start)
         with self._health.stopped_by_failed_reads():
-            return Fetched(self._from_disk(number, partition, offset, max_bytes, state), state.end, state.start)
+            return Fetched(self._from_disk(number, partition, offset, limit, state), state.end, state.start)
 
     def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
         """A blocking job that reads what will be asked for after an answer of `fetch`; None if none is needed."""
@@ -134,20 +159,19 @@ class LogReader:
 
     def _read_on(self, number: int, partition: int, offset: int, max_bytes: int) -> list[bytes | memoryview]:
         state = self._state(number, partition)
-        return self._from_disk(number, partition, offset, max_bytes, state)
+        return self._from_disk(number, partition, offset, _Limit(max_bytes, at_least_one=True), state)
 
     def _from_disk(
-        self, number: int, partition: int, offset: int, max_bytes: int, state: PartitionState
+        self, number: int, partition: int, offset: int, limit: _Limit, state: PartitionState
     ) -> list[bytes | memoryview]:
-        batches: list[bytes | memoryview] = []
         chosen: list[BatchPlace] = []
-        room = max_bytes
         try:
             for piece in self._places.from_offset(number, partition, offset):
-                if piece.base_offset > offset or (chosen and piece.size > room):
+                if piece.base_offset > offset:
                     break
+                if not limit.takes(piece.size):
+                    return self._read(chosen)
                 chosen.append(piece)
-                room -= piece.size
                 offset = piece.last_offset + 1
         except Damaged as error:
             if not chosen:
@@ -160,8 +184,8 @@ class LogReader:
         if offset < now.start:
             raise OffsetOutOfRange(offset, now.start, now.end)
         end = next((p.base_offset for p in self._places.from_offset(number, partition, offset)), state.end)
-        batches.append(empty_batch(offset, end - 1, state.epoch))
-        return batches
+        gap = empty_batch(offset, end - 1, state.epoch)
+        return [gap] if limit.takes(len(gap)) else []
 
     def _read(self, pieces: Sequence[BatchPlace]) -> list[bytes | memoryview]:
         batches: list[bytes | memoryview] = []
@@ -268,14 +292,6 @@ class LogReader:
 
 def _rest() -> None:
     time.sleep(_REST_SECONDS)
-
-
-def _within(batches: Sequence[bytes | memoryview], max_bytes: int) -> list[bytes | memoryview]:
-    """As many as fit, the first one in any case."""
-    ends = itertools.accumulate(map(len, batches))
-    return [
-        batch for place, (batch, end) in enumerate(zip(batches, ends, strict=True)) if end <= max_bytes or not place
-    ]
 
 
 def _neighbours(pieces: Sequence[BatchPlace]) -> Iterator[list[BatchPlace]]:

@@ -1,0 +1,201 @@
+"""Reading the partitions of one Fetch: from memory, else from the disk, within the limits of the request.
+
+As in Kafka (KIP-74) nothing that is read exceeds what is left of the answer or the partition's own limit, but for the
+first batch of an answer that has nothing yet: so a consumer comes past a batch that is larger than all its limits, and
+an answer is larger than its limit for no other reason. librdkafka refuses such an answer and asks again for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.errors import code_of
+from fairlead.broker.pacing import Pace
+from fairlead.broker.partitions import check_epoch, find_topic
+from fairlead.broker.topics import Found, ListenerView
+from fairlead.model.errors import OffsetOutOfRange
+from fairlead.protocol.fetch import FetchPartition, FetchPartitionResponse
+from fairlead.streamlog.reading.fetch import Fetched
+
+
+class AskedTopic:
+    """A topic that is asked for, by name or by id, and what it is here."""
+
+    __slots__ = ("_slot", "error", "found", "name", "topic_id")
+
+    def __init__(self, name: str | None, topic_id: bytes | None) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.found: Found | None = None
+        self.error = ErrorCode.none
+        """Why it was not found."""
+        self._slot = -1
+
+    def find(self, listener: ListenerView) -> None:
+        """Look it up, for the first time or again."""
+        try:
+            self.found = found = find_topic(listener, self.name, self.topic_id)
+        except Exception as error:
+            self.found, self.error = None, code_of(error)
+        else:
+            self._slot = found.shard.state.topic_table.slot[found.topic.number]
+
+    @property
+    def same(self) -> bool:
+        """It is still there with the same partitions and epoch, in a stream that was not deleted."""
+        if self.found is None or self.found.shard.closed:
+            return False
+        number, table = self.found.topic.number, self.found.shard.state.topic_table
+        return table.slot[number] == self._slot and table.epoch[number] == self.found.topic.epoch
+
+    def end_of(self, partition: int) -> int:
+        """Where a partition of a topic that was found ends now."""
+        assert self.found is not None
+        return self.found.shard.state.partition(self.found.topic.number, partition).end
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """A partition that is asked for, and what one Fetch has found of it."""
+
+    topic: AskedTopic
+    asked: FetchPartition
+    answer: FetchPartitionResponse | None = None
+    """None: it was not looked at."""
+    size_bytes: int = 0
+    """Of the answer's batches."""
+
+    @property
+    def at_end(self) -> bool:
+        """The answer is that there is nothing to read, and that holds now."""
+        answer = self.answer
+        if answer is None or answer.error or answer.batches:
+            return False
+        return self.asked.offset == answer.high_watermark == self.topic.end_of(self.asked.partition)
+
+    def forget(self) -> None:
+        """The answer is packed."""
+        self.answer = None
+        self.size_bytes = 0
+
+
+class _Cold(NamedTuple):
+    """A partition whose next batches are not in memory, and how many bytes of them may be read."""
+
+    part: Part
+    max_bytes: int
+    at_least_one: bool
+
+
+class Reading:
+    """What one Fetch reads."""
+
+    def __init__(self, readers: Executor, max_bytes: int) -> None:
+        self._readers = readers
+        self._room_bytes = max(0, max_bytes)
+        self.size_bytes = 0
+        self._failed = False
+        self._left_out = False
+        """There is a batch for which no room was left."""
+
+    def enough(self, min_bytes: int) -> bool:
+        """The answer need not wait: there is enough, or no room, or an error that the client must hear of."""
+        return self._failed or self._left_out or self.exhausted or self.size_bytes >= min_bytes
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing more can be read."""
+        return self._room_bytes <= 0
+
+    async def read(self, parts: Iterable[Part]) -> None:
+        """Read each part. As long as there is nothing, what comes next may be too large: its size must be known before
+        others get what is left."""
+        pace = Pace()
+        cold: list[_Cold] = []
+        for part in parts:
+            self._read(part, cold)
+            if cold and not self.size_bytes:
+                await self._read_cold(cold)
+                cold = []
+            await pace.turn()
+        if cold:
+            await self._read_cold(cold)
+
+    def _read(self, part: Part, cold: list[_Cold]) -> None:
+        """Answer from memory; what is not there goes to `cold` with the room that is kept for it."""
+        part.forget()
+        found, asked = part.topic.found, part.asked
+        if found is None:
+            part.answer = FetchPartitionResponse(asked.partition, part.topic.error)
+            self._failed = True
+            return
+        limit = max(0, min(asked.max_bytes, self._room_bytes))
+        first = not self.size_bytes
+        try:
+            found.shard.check_open()
+            found.topic.check_partition(asked.partition)
+            check_epoch(found.topic, asked.current_leader_epoch)
+            reader, number = found.shard.reader, found.topic.number
+            fetched = reader.fetch_cached(number, asked.partition, asked.offset, limit, at_least_one=first)
+        except Exception as error:
+            self._put(part, error)
+            return
+        if fetched is None and not first and not limit:
+            state = found.shard.state.partition(number, asked.partition)
+            fetched = Fetched([], state.end, state.start)
+        if fetched is not None:
+            self._put(part, fetched)
+        else:
+            self._room_bytes -= limit
+            cold.append(_Cold(part, limit, first))
+
+    async def _read_cold(self, cold: Sequence[_Cold]) -> None:
+        results = await asyncio.get_running_loop().run_in_executor(self._readers, _read_from_disk, cold)
+        for one, result in zip(cold, results, strict=True):
+            self._room_bytes += one.max_bytes
+            self._put(one.part, result)
+            self._read_ahead(one, result)
+
+    def _read_ahead(self, one: _Cold, result: Fetched | Exception) -> None:
+        """A consumer that was answered from the disk will mostly go on there."""
+        found = one.part.topic.found
+        if isinstance(result, Exception) or found is None:
+            return
+        job = found.shard.reader.ahead(found.topic.number, one.part.asked.partition, result, one.max_bytes)
+        if job is not None:
+            self._readers.submit(job)
+
+    def _put(self, part: Part, result: Fetched | Exception) -> None:
+        partition = part.asked.partition
+        if isinstance(result, Exception):
+            bounds = (result.end, result.start) if isinstance(result, OffsetOutOfRange) else (-1, -1)
+            part.answer = FetchPartitionResponse(partition, code_of(result), *bounds)
+            self._failed = True
+            return
+        end, start, batches = result.high_watermark, result.log_start, result.batches
+        part.answer = FetchPartitionResponse(partition, ErrorCode.none, end, start, batches)
+        part.size_bytes = sum(map(len, batches))
+        self.size_bytes += part.size_bytes
+        self._room_bytes = max(0, self._room_bytes - part.size_bytes)
+        self._left_out |= not batches and part.asked.offset < end
+
+
+def _read_from_disk(cold: Sequence[_Cold]) -> list[Fetched | Exception]:
+    """Runs in a thread."""
+    return [_read_one(one) for one in cold]
+
+
+def _read_one(cold: _Cold) -> Fetched | Exception:
+    found, asked = cold.part.topic.found, cold.part.asked
+    assert found is not None
+    reader, number = found.shard.reader, found.topic.number
+    try:
+        return reader.fetch(number, asked.partition, asked.offset, cold.max_bytes, at_least_one=cold.at_least_one)
+    except Exception as error:
+        return error
