@@ -12,7 +12,7 @@ from tests.support.waiting import wait_until
 
 
 def test_a_group_goes_on_after_a_restart(client: Client, tmp_path: Path) -> None:
-    """Members are forgotten and join again; what was committed is not read twice, what comes is read."""
+    """What was committed is not read twice, what comes is read."""
     with run_broker(tmp_path) as broker:
         site = Site(broker, STREAM)
         site.make_topic("kept", 4)

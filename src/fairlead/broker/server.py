@@ -18,6 +18,7 @@ from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.connection import Connection
 from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import Handled, Header, Part, PendingAnswer, begin, framed, read_header
+from fairlead.broker.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.handlers import (
     api_versions,
@@ -55,7 +56,8 @@ class KafkaServer:
     def __init__(self, cluster: Cluster, *, advertise: tuple[str, int] | None = None) -> None:
         """`advertise`: host and port that clients are told instead of the address they came in on."""
         self.cluster = cluster
-        self.groups = Coordinator(cluster.settings, cluster.randomness)
+        self.groups = Coordinator(cluster.settings, cluster.randomness, store=GroupLog(cluster))
+        cluster.listen(self._forget_deleted_streams)
         self.advertise = advertise
         settings = cluster.settings
         self.connections: set[Connection] = set()
@@ -69,6 +71,7 @@ class KafkaServer:
         self.packers = ThreadPoolExecutor(1, "fairlead-pack")
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._listening: dict[str | None, _Listening] = {}
+        self._serving = False
 
     @property
     def address(self) -> tuple[str, int]:
@@ -93,6 +96,9 @@ class KafkaServer:
         if stream in self._listening:
             where = self._listening[stream].address
             raise AlreadyExists(f"{stream or 'the cluster'} is exposed on {where[0]}:{where[1]} already")
+        if not self._serving:
+            self._serving = True
+            self.groups.resume()
         listening = _Listening(self, ListenerView(self.cluster, stream))
         await listening.start(host, port, sockets)
         self._listening[stream] = listening
@@ -105,12 +111,15 @@ class KafkaServer:
             await self._end(listening)
 
     async def close(self) -> None:
-        """Stop all listeners, close every connection and forget the groups."""
+        """Stop all listeners and close every connection; groups go on when the server is started again."""
         self.groups.close()
         for stream in list(self._listening):
             await self.stop(stream)
         self.readers.shutdown(wait=False, cancel_futures=True)
         self.packers.shutdown(wait=False, cancel_futures=True)
+
+    def _forget_deleted_streams(self) -> None:
+        self.groups.forget_namespaces({"", *(stream.path for stream in self.cluster.streams())})
 
     async def _end(self, listening: _Listening) -> None:
         listening.stop_accepting()

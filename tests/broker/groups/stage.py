@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.joining import join
+from fairlead.broker.groups.records import RECORD, GroupRecord
 from fairlead.broker.groups.values import (
     GroupKey,
     Identity,
@@ -126,18 +127,40 @@ def code(step: Callable[[], None]) -> ErrorCode:
 
 
 class Stage:
-    """One group, its scheduler, and who was forgotten."""
+    """One group, its scheduler, who was forgotten, and what was kept of the group."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, keeps_late: bool = False, **settings: Any) -> None:
+        """`keeps_late`: a record is kept when the test says so."""
+        self.keeps_late = keeps_late
+        self.kept: GroupRecord | None = None
+        """The newest record that is durable."""
+        self._waiting: list[tuple[GroupRecord, Callable[[], object]]] = []
+        self._settings = Settings(**{"initial_rebalance_delay_ms": 0, **settings})
+        self._ids = count(1)
+        self._start()
+
+    def _start(self) -> None:
         self.scheduler = HandTurned()
         self.forgotten: list[Group] = []
-        self.group = Group(
-            GroupKey("", "g"),
-            Settings(**{"initial_rebalance_delay_ms": 0, **settings}),
-            self.scheduler,
-            self.forgotten.append,
-        )
-        self._ids = count(1)
+        self.group = Group(GroupKey("", "g"), self._settings, self.scheduler, self.forgotten.append, keep=self._keep)
+
+    def _keep(self, group: Group, done: Callable[[], object]) -> None:
+        self._waiting.append((group.record({}), done))
+        if not self.keeps_late:
+            self.keep()
+
+    def keep(self) -> None:
+        """What waits to be kept becomes durable."""
+        while self._waiting:
+            self.kept, done = self._waiting.pop(0)
+            done()
+
+    def kill(self) -> None:
+        """The server ends as by `kill -9`, and another one goes on with what was kept."""
+        self._waiting.clear()
+        self._start()
+        if self.kept is not None:
+            self.group.resume(RECORD.read(RECORD.write(self.kept)))
 
     def new_id(self, name: str) -> str:
         return f"{name}-{next(self._ids)}"

@@ -6,7 +6,7 @@ from tests.broker.groups.stage import REQUEST
 from tests.support.waiting import WAIT_SECONDS
 
 from fairlead.broker.groups.coordinator import Coordinator
-from fairlead.broker.groups.values import GroupKey, GroupState, Identity, SyncRequest
+from fairlead.broker.groups.values import GroupDescription, GroupKey, GroupState, Identity, SyncRequest
 from fairlead.model.clock import SystemRandomness
 from fairlead.model.settings import Settings
 
@@ -23,15 +23,15 @@ async def joined(groups: Coordinator, key: GroupKey = KEY) -> Identity:
     return Identity(answer.member_id)
 
 
-async def test_a_group_of_one_runs_and_is_forgotten_when_it_leaves() -> None:
-    """Join, sync, heartbeat, leave; nothing of it stays in memory."""
+async def test_a_group_of_one_runs_and_is_empty_when_it_leaves() -> None:
+    """Join, sync, heartbeat, leave; its type is known further on, and it has no timer."""
     groups = coordinator()
     member = await joined(groups)
     assert groups.heartbeat(KEY, member, 1) is ErrorCode.none
     assert groups.describe(KEY).state is GroupState.STABLE
     assert groups.has_members("g")
     assert groups.leave(KEY, member) is ErrorCode.none
-    assert groups.describe(KEY).state is GroupState.DEAD
+    assert groups.describe(KEY) == GroupDescription("g", GroupState.EMPTY, "consumer")
     assert len(groups) == 0
 
 
@@ -41,7 +41,7 @@ async def test_groups_of_one_name_on_two_listeners_are_two_groups() -> None:
     first = await joined(groups)
     await joined(groups, GroupKey("/activity", "g"))
     assert len(groups.describe(KEY).members) == 1
-    assert [g.group for g in groups.active("/activity")] == ["g"]
+    assert [g.group for g in groups.known("/activity")] == ["g"]
     groups.leave(KEY, first)
     assert groups.has_members("g")
     groups.close()
@@ -87,3 +87,13 @@ async def test_closing_answers_whoever_waits() -> None:
     await asyncio.sleep(0)
     groups.close()
     assert (await waiting).error is ErrorCode.not_coordinator
+
+
+async def test_members_that_ask_while_the_server_stops_are_still_members() -> None:
+    """UNKNOWN_MEMBER_ID would let them join under a new id, and the group would wait for the old one."""
+    groups = coordinator()
+    member = await joined(groups)
+    groups.close()
+    assert groups.heartbeat(KEY, member, 1) is ErrorCode.not_coordinator
+    assert groups.check_commit(KEY, member, 1) is ErrorCode.not_coordinator
+    assert (await groups.join(KEY, REQUEST)).error is ErrorCode.not_coordinator

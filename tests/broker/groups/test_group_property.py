@@ -54,6 +54,13 @@ class Person:
     def beat(self) -> None:
         self.again(self.actor.beat())
 
+    def lose_connection(self) -> None:
+        """An answer that it waits for will not come: it asks again."""
+        if self.next == self.hear_join:
+            self.next = self.join
+        elif self.next == self.hear_sync:
+            self.next = self.sync
+
     def again(self, error: ErrorCode) -> None:
         """What an error makes a client do."""
         if error in {ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation, ErrorCode.member_id_required}:
@@ -63,28 +70,46 @@ class Person:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["act", "act", "act", "die", "leave", "turn", "restart"]), st.integers(0, 4)), max_size=40
+    st.tuples(
+        st.sampled_from(["act", "act", "all act", "all act", "die", "leave", "turn", "restart", "keep", "kill"]),
+        st.integers(0, 4),
+    ),
+    max_size=40,
 )
 
 
 @settings(max_examples=200, deadline=None)
-@given(delay_ms=st.sampled_from([0, 3000]), statics=st.sets(st.integers(0, 4)), rounds=st.tuples(STEPS, STEPS))
+@given(
+    delay_ms=st.sampled_from([0, 3000]),
+    statics=st.sets(st.integers(0, 4)),
+    keeps_late=st.booleans(),
+    rounds=st.tuples(STEPS, STEPS),
+)
 def test_members_that_go_on_end_up_in_one_stable_generation(
-    delay_ms: int, statics: set[int], rounds: tuple[list[tuple[str, int]], ...]
+    delay_ms: int, statics: set[int], keeps_late: bool, rounds: tuple[list[tuple[str, int]], ...]
 ) -> None:
-    """And those that died are out, nobody is answered twice, and an empty group has no timer."""
-    stage = Stage(initial_rebalance_delay_ms=delay_ms)
+    """And those that died are out, nobody is answered twice, and an empty group has no timer. The server may be killed
+    at any time: a member that was told its part has it still."""
+    stage = Stage(initial_rebalance_delay_ms=delay_ms, keeps_late=keeps_late)
     people = [Person(stage, index, index in statics) for index in range(5)]
     for steps in rounds:
         for what, index in steps:
-            take(stage, people[index], what, index)
+            if what == "kill":
+                kill(stage, people)
+            elif what == "all act":
+                for person in people * (1 + 2 * index):
+                    take(stage, person, "act", index)
+            else:
+                take(stage, people[index], what, index)
             check(stage)
         settle(stage, [person for person in people if person.alive])
 
 
 def take(stage: Stage, person: Person, what: str, seconds: int) -> None:
     """One random step."""
-    if what == "turn":
+    if what == "keep":
+        stage.keep()
+    elif what == "turn":
         stage.scheduler.turn(seconds + 0.5)
     elif what == "restart":
         person.alive = True
@@ -97,11 +122,31 @@ def take(stage: Stage, person: Person, what: str, seconds: int) -> None:
         person.alive = False
 
 
+def kill(stage: Stage, people: list[Person]) -> None:
+    """Nobody who was told a part is in a generation that the next server does not know."""
+    told = [
+        (person.actor, stage.group.members.get(person.actor.identity.member_id))
+        for person in people
+        if person.next == person.beat
+    ]
+    generation = stage.group.generation
+    stage.kill()
+    for person in people:
+        person.lose_connection()
+    for actor, member in told:
+        if member is None or actor.generation < generation:
+            continue  # it is out, or the others have gone on without it
+        again = stage.group.members.get(member.id)
+        assert again is not None
+        assert (stage.group.generation, again.assignment) == (actor.generation, actor.syncs[-1].assignment)
+
+
 def settle(stage: Stage, living: list[Person]) -> None:
     """Let the living act for some minutes, and see that they have become a group."""
     for _ in range(200):
         for person in living:
             person.act()
+        stage.keep()
         stage.scheduler.turn(1)
         check(stage)
     assert {member.id for member in stage.group.members} == {p.actor.identity.member_id for p in living}

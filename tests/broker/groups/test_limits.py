@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.groups.stage import REQUEST, Stage
 
-from fairlead.broker.groups import joining
+from fairlead.broker.groups import members
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.groups.values import GroupKey, Identity, SyncRequest
 from fairlead.model.clock import SystemRandomness
@@ -56,7 +56,7 @@ def coordinator(**settings: Any) -> Coordinator:
 
 async def test_all_groups_together_keep_no_more_than_some_of_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
     """COORDINATOR_NOT_AVAILABLE, which clients try again: groups come and go. Ids that were given out count too."""
-    monkeypatch.setattr(joining, "GROUPS_HELD", 3)
+    monkeypatch.setattr(members, "GROUPS_HELD", 3)
     groups = coordinator(group_bytes_max=10_000)
     codes = [(await groups.join(GroupKey("", str(n)), replace(REQUEST, protocols=said(9000)))).error for n in range(5)]
     assert codes == [ErrorCode.none] * 3 + [ErrorCode.coordinator_not_available] * 2

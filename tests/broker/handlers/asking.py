@@ -16,6 +16,7 @@ from kio.serial import entity_reader, entity_writer
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import PendingAnswer, begin
+from fairlead.broker.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.topics import ListenerView
 from fairlead.cluster.cluster import Cluster
@@ -80,7 +81,7 @@ async def asking(**settings: Any) -> AsyncIterator[Asker]:
             randomness=SystemRandomness(),
             executor=executor,
         )
-        groups = Coordinator(cluster.settings, cluster.randomness)
+        groups = Coordinator(cluster.settings, cluster.randomness, store=GroupLog(cluster))
         try:
             await cluster.create_stream("/ships", StreamSettings())
             for stream in cluster.streams():

@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, asking, versions
 
 FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, DELETE = 10, 11, 12, 13, 14, 15, 16, 42
+OFFSET_DELETE = 47
 CONSUMER_GROUP_HEARTBEAT = 68
 TEN_SECONDS = timedelta(seconds=10)
 
@@ -202,3 +203,35 @@ async def test_only_groups_that_nobody_is_in_are_deleted(version: int) -> None:
         ]
         listed = await asker.ask(LIST, 5)
         assert [group.group_id for group in listed.groups] == ["g"]
+
+
+async def test_a_group_that_its_members_left_is_empty_and_keeps_its_type() -> None:
+    """Without a cursor too. It was gone, or had no type, so tools took the groups of Connect for consumers."""
+    async with asking() as asker:
+        member = await joined(asker)
+        await asker.ask(LEAVE, 0, group_id="g", member_id=member.member_id)
+        for _ in range(2):
+            listed = (await asker.ask(LIST, 5)).groups
+            assert [(g.group_id, g.group_state, g.protocol_type) for g in listed] == [("g", "Empty", "consumer")]
+            described = (await asker.ask(DESCRIBE, 6, groups=["g"], include_authorized_operations=False)).groups[0]
+            assert (described.group_state, described.protocol_type, described.members) == ("Empty", "consumer", ())
+            await commit(asker, "g")
+        answer = await asker.ask(DELETE, 2, groups_names=["g"])
+        assert answer.results[0].error_code is ErrorCode.none
+        assert (await asker.ask(LIST, 5)).groups == ()
+
+
+async def test_a_group_whose_last_cursor_was_deleted_is_there_to_be_deleted() -> None:
+    """Also one that never had members, on the listener that was asked."""
+    async with asking() as asker:
+        await commit(asker, "left")
+        topics = [{"name": "a", "partitions": [{"partition_index": 0}]}]
+        answer = await asker.ask(OFFSET_DELETE, 0, group_id="left", topics=topics)
+        assert answer.topics[0].partitions[0].error_code is ErrorCode.none
+        assert [group.group_id for group in (await asker.ask(LIST, 5)).groups] == ["left"]
+        for expected in (ErrorCode.none, ErrorCode.group_id_not_found):
+            deleted = await asker.ask(DELETE, 2, groups_names=["left"])
+            assert deleted.results[0].error_code is expected
+        assert (await asker.ask(OFFSET_DELETE, 0, group_id="left", topics=topics)).error_code is (
+            ErrorCode.group_id_not_found
+        )

@@ -5,6 +5,9 @@
       └────────────────┼──┘                                      │                           │
                        └────── join, leave or expiry ────────────┴───────────────────────────┘
 
+What must outlive the process is handed to `keep`, see `records.py`: the generation becomes stable, and its members are
+told their parts, once it is kept.
+
 At most one timer of the group itself runs: the initial delay or the deadline of the joins in PREPARING, the deadline
 of the syncs in COMPLETING and STABLE. Joins are in `joining.py`.
 """
@@ -18,6 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.member import Member
 from fairlead.broker.groups.members import Members
+from fairlead.broker.groups.records import GroupRecord, Since
 from fairlead.broker.groups.values import (
     GroupDescription,
     GroupKey,
@@ -35,6 +39,16 @@ from fairlead.broker.groups.values import (
 )
 from fairlead.model.settings import Settings
 
+Keep = Callable[["Group", Callable[[], object]], None]
+
+
+def _keep_nothing(group: Group, done: Callable[[], object]) -> None:
+    done()
+
+
+def _nothing() -> None:
+    """Nobody waits for the record."""
+
 
 class Group:
     """One group of one listener; every method runs on the event loop and returns at once."""
@@ -46,7 +60,9 @@ class Group:
         scheduler: Scheduler,
         on_unused: Callable[[Group], None],
         held: Held | None = None,
+        keep: Keep = _keep_nothing,
     ) -> None:
+        """`keep` writes the group's record and calls back; also if it could not."""
         self.key = key
         self.settings = settings
         self.scheduler = scheduler
@@ -56,10 +72,34 @@ class Group:
         self.protocol: str | None = None
         self.members = Members(held)
         self._on_unused = on_unused
+        self.keep = keep
         self._timer: Timer | None = None
         self._delaying = False
         """The initial delay runs (KIP-134): nobody's join ends it early."""
         self._came_in_delay = False
+        self._assigned = False
+        """The leader has sent the assignments of this generation; they are being kept."""
+
+    # what outlives the process
+
+    def record(self, nonempty_since: Since) -> GroupRecord:
+        """The group as it stands."""
+        members = tuple(member.record() for member in self.members)
+        return GroupRecord(
+            self.generation, self.protocol_type, self.protocol, self.members.leader, members, nonempty_since
+        )
+
+    def resume(self, record: GroupRecord) -> None:
+        """Go on where a record says; for a group that nobody has joined yet. All sessions begin now."""
+        self.generation, self.protocol_type, self.protocol = record.generation, record.protocol_type, record.protocol
+        for each in record.members:
+            member = Member.resumed(each, record.protocol_type, self.scheduler, self.expire)
+            self.members.add(member)
+            self.members.assign(member, each.assignment)
+            member.beat()
+        if len(self.members):
+            self.members.leader = record.leader
+            self.state = GroupState.STABLE
 
     # members
 
@@ -164,12 +204,14 @@ class Group:
         self.state = GroupState.EMPTY
         self.generation += 1
         self.protocol = None
+        self.keep(self, _nothing)
         self.release_if_unused()
 
     def _begin_generation(self) -> None:
         self.generation += 1
         self.protocol = self.members.select_protocol()
         self.state = GroupState.COMPLETING
+        self._assigned = False
         for member in self.members:
             member.synced = False
             self.members.assign(member, b"")
@@ -220,11 +262,12 @@ class Group:
             raise RefusedMember(ErrorCode.inconsistent_group_protocol)
         if self.state is GroupState.PREPARING:
             raise RefusedMember(ErrorCode.rebalance_in_progress)
-        if sum(map(len, request.assignments.values())) > self.settings.group_bytes_max:
-            raise RefusedMember(ErrorCode.group_max_size_reached)
+        room = self.members.room_for_assignments(request.assignments.values(), self.settings.group_bytes_max)
+        if room is not ErrorCode.none:
+            raise RefusedMember(room)
         member.synced = True
         member.wait_sync(answer)
-        if self.state is GroupState.COMPLETING and member.id == self.members.leader:
+        if self.state is GroupState.COMPLETING and member.id == self.members.leader and not self._assigned:
             self._assign(request)
         elif self.state is GroupState.STABLE:
             member.answer_sync(self._sync_answer(member))
@@ -232,9 +275,18 @@ class Group:
             self._stop_timer()
 
     def _assign(self, request: SyncRequest) -> None:
-        self.state = GroupState.STABLE
+        """Nobody is told an assignment that a restart would forget: its commits would be refused."""
+        self._assigned = True
         for member in self.members:
             self.members.assign(member, request.assignments.get(member.id, b""))
+        generation = self.generation
+        self.keep(self, lambda: self._become_stable(generation))
+
+    def _become_stable(self, generation: int) -> None:
+        if self.state is not GroupState.COMPLETING or self.generation != generation:
+            return  # a rebalance has begun meanwhile
+        self.state = GroupState.STABLE
+        for member in self.members:
             member.answer_sync(self._sync_answer(member))
 
     def _sync_answer(self, member: Member) -> SyncAnswer:

@@ -10,8 +10,6 @@ from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.member import Member
 from fairlead.broker.groups.values import GroupState, JoinAnswer, JoinCallback, JoinRequest, RefusedMember
 
-GROUPS_HELD = 100
-"""All groups together keep as much of their members as so many of the largest."""
 NewId = Callable[[str], str]
 """Makes a member id that begins with the client's or instance's name."""
 
@@ -90,7 +88,8 @@ def _replace_static(group: Group, member: Member, member_id: str, request: JoinR
         group.rebalance()
         return
     member.beat()
-    answer(_static_answer(group, member, leader_before, request.may_skip_assignment))
+    told = _static_answer(group, member, leader_before, request.may_skip_assignment)
+    group.keep(group, lambda: answer(told))
 
 
 def _static_answer(group: Group, member: Member, leader_before: str, may_skip: bool) -> JoinAnswer:
@@ -111,9 +110,8 @@ def _static_answer(group: Group, member: Member, leader_before: str, may_skip: b
 
 def _check_size(group: Group, request: JoinRequest, member: Member | None) -> None:
     """Is there room for what it says?"""
-    settings = group.settings
     more_bytes = request.size_bytes - (0 if member is None else member.request.size_bytes)
-    code = group.members.room_for(more_bytes, settings.group_bytes_max, GROUPS_HELD * settings.group_bytes_max)
+    code = group.members.room_for(more_bytes, group.settings.group_bytes_max)
     if more_bytes > 0 and code is not ErrorCode.none:
         raise RefusedMember(code)
 

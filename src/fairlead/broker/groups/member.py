@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kio.schema.errors import ErrorCode
 
+from fairlead.broker.groups.records import MemberRecord
 from fairlead.broker.groups.values import (
     Identity,
     JoinAnswer,
@@ -54,6 +55,38 @@ class Member:
         self._join: JoinCallback | None = None
         self._sync: SyncCallback | None = None
         self._timer: Timer | None = None
+
+    @classmethod
+    def resumed(
+        cls, record: MemberRecord, protocol_type: str, scheduler: Scheduler, expired: Callable[[Member], None]
+    ) -> Member:
+        """A member that was told its assignment before the server was started again, or will ask for it."""
+        request = JoinRequest(
+            Identity(record.id, record.instance),
+            record.client_id,
+            record.client_host,
+            record.session_timeout_ms,
+            record.rebalance_timeout_ms,
+            protocol_type,
+            record.protocols,
+        )
+        member = cls(request, record.id, scheduler, expired)
+        member.is_new, member.synced = False, True
+        return member
+
+    def record(self) -> MemberRecord:
+        """What is kept of it."""
+        said = self.request
+        return MemberRecord(
+            self.id,
+            self.identity.instance_id,
+            said.client_id,
+            said.client_host,
+            said.session_timeout_ms,
+            said.rebalance_timeout_ms,
+            said.protocols,
+            self.assignment,
+        )
 
     @property
     def id(self) -> str:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.member import Member
 from fairlead.broker.groups.values import MEMBER_BYTES, Held, Identity, JoinRequest, RefusedMember, Timer
+
+GROUPS_HELD: Final = 100
+"""All groups together keep as much of their members as so many of the largest."""
 
 
 class Members:
@@ -115,13 +119,22 @@ class Members:
         self.pending[member_id] = timer
         self._held.bytes += len(member_id) + MEMBER_BYTES
 
-    def room_for(self, said_bytes: int, group_bytes_max: int, groups_bytes_max: int) -> ErrorCode:
-        """May a member say so much more? Groups come and go, so what is too much for all may fit later."""
+    def room_for(self, said_bytes: int, group_bytes_max: int) -> ErrorCode:
+        """May its members say so much more? Groups come and go, so what is too much for all may fit later."""
         if self.said_bytes + said_bytes > group_bytes_max:
             return ErrorCode.group_max_size_reached
-        if self._held.bytes + said_bytes > groups_bytes_max:
-            return ErrorCode.coordinator_not_available
-        return ErrorCode.none
+        return self._room_in_all(said_bytes, group_bytes_max)
+
+    def room_for_assignments(self, assignments: Iterable[bytes], group_bytes_max: int) -> ErrorCode:
+        """The same for what they are told to read."""
+        assigned_bytes = sum(map(len, assignments))
+        if assigned_bytes > group_bytes_max:
+            return ErrorCode.group_max_size_reached
+        return self._room_in_all(assigned_bytes, group_bytes_max)
+
+    def _room_in_all(self, more_bytes: int, group_bytes_max: int) -> ErrorCode:
+        full = more_bytes and self._held.bytes + more_bytes > GROUPS_HELD * group_bytes_max
+        return ErrorCode.coordinator_not_available if full else ErrorCode.none
 
     def _forget_protocols(self, member: Member) -> None:
         for name in set(member.request.protocol_names):

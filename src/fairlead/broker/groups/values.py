@@ -83,7 +83,8 @@ class JoinRequest:
     @property
     def size_bytes(self) -> int:
         """Bytes that the member keeps of it."""
-        return len(self.client_id) + sum(len(name) + len(metadata) for name, metadata in self.protocols)
+        names_bytes = len(self.client_id) + len(self.identity.instance_id or "")
+        return names_bytes + sum(len(name) + len(metadata) for name, metadata in self.protocols)
 
     @property
     def protocol_names(self) -> tuple[str, ...]:

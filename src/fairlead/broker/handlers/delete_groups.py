@@ -1,4 +1,4 @@
-"""DeleteGroups: all cursors of groups that nobody is in."""
+"""DeleteGroups: groups that nobody is in, with all their cursors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import has_cursors
+from fairlead.broker.cursors import group_key, has_cursors
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
 from fairlead.broker.pacing import Pace
@@ -30,11 +30,11 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
 async def _delete(ctx: RequestContext, group: str) -> ErrorCode:
     if ctx.groups.has_members(group):
         return ErrorCode.non_empty_group
-    if not has_cursors(ctx.listener, group):
-        return ErrorCode.group_id_not_found
     try:
-        for stream in ctx.listener.streams():
+        known = has_cursors(ctx.listener, group)
+        for stream in ctx.listener.streams() if known else ():
             await stream.delete_cursors(group)
+        known |= await ctx.groups.forget(group_key(ctx.listener, group))
     except FairleadError as error:
         return code_of(error)
-    return ErrorCode.none
+    return ErrorCode.none if known else ErrorCode.group_id_not_found

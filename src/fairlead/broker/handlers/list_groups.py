@@ -1,4 +1,4 @@
-"""ListGroups: groups with members on this listener, and those that left cursors behind (shown as Empty)."""
+"""ListGroups: groups that have or had members on this listener, and those that have cursors; without members Empty."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
 
 
 def _groups(ctx: RequestContext) -> Iterator[GroupDescription]:
-    """Those with members first; a group may come again for its cursors."""
-    yield from ctx.groups.active(ctx.listener.namespace)
+    """Those with members, now or before, first; a group may come again for its cursors."""
+    yield from ctx.groups.known(ctx.listener.namespace)
     for group in groups_with_cursors(ctx.listener):
         yield GroupDescription(group, GroupState.EMPTY)
 

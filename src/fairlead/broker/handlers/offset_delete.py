@@ -1,4 +1,7 @@
-"""OffsetDelete: some cursors of a group, of topics that none of its members subscribes to (KIP-496)."""
+"""OffsetDelete: some cursors of a group, of topics that none of its members subscribes to (KIP-496).
+
+A group whose last cursor was deleted is known until it is deleted itself.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import committed_at, has_cursors
+from fairlead.broker.cursors import committed_at, group_key, has_cursors
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of
+from fairlead.broker.groups.values import GroupState
 from fairlead.broker.pacing import Pace
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import FairleadError
@@ -29,7 +33,9 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
         subscribed = _subscribed(ctx, request.group_id)
     except Malformed:
         return {"error_code": ErrorCode.non_empty_group}
-    if not subscribed and not has_cursors(ctx.listener, request.group_id):
+    key = group_key(ctx.listener, request.group_id)
+    known = bool(subscribed) or ctx.groups.describe(key).state is not GroupState.DEAD
+    if not known and not has_cursors(ctx.listener, request.group_id):
         return {"error_code": ErrorCode.group_id_not_found}
     codes, cursors = await _chosen(ctx, request, subscribed)
     for stream, places in cursors.items():
@@ -37,6 +43,8 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
             await stream.delete_each([(request.group_id, *cursor) for cursor in places.values()])
         except FairleadError as error:
             codes.update(dict.fromkeys(places, code_of(error)))
+    if cursors and not has_cursors(ctx.listener, request.group_id):
+        ctx.groups.remember(key)
     topics: list[Fields] = []
     for t, topic in enumerate(request.topics):
         answered = [

@@ -150,6 +150,10 @@ class ShardState:
         """Groups that have a cursor here."""
         return list(self._cursors)
 
+    def has_group(self, group: str) -> bool:
+        """Whether the group has a cursor here."""
+        return group in self._cursors
+
     def may_have_group(self, group: str, groups_max: int) -> bool:
         """Whether the group has a cursor here, or there are fewer groups than that."""
         return len(self._cursors) < groups_max or group in self._cursors

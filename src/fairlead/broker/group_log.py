@@ -1,0 +1,163 @@
+"""Records of consumer groups in the logs of streams: those of a stream's own listener in the stream's log, those of the
+main listener in the default stream's. They are entries of its first shard, which never leave the cluster.
+
+A record may be larger than a row: its text is compressed and stands in as many entries as it needs, written together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import structlog
+
+from fairlead.broker.groups.records import RECORD, GroupRecord, Since
+from fairlead.broker.groups.values import GroupKey
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.model.errors import FairleadError
+from fairlead.model.limits import CONTROL_ROW_BYTES_MAX
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.entries import delete_entry, put_entry
+from fairlead.streamlog.writing.shard import Shard
+
+log = structlog.get_logger(__name__)
+
+VERSION: Final = 1
+"""Of the value of an entry, its field `v`."""
+MARK: Final = "group/"
+MAIN: Final = "main"
+OWN: Final = "own"
+"""Which listener a group is on: the main one, or the stream's own."""
+PART_BYTES: Final = CONTROL_ROW_BYTES_MAX - 16 * 1024
+"""Of the text, in one entry: the rest of the row is the group's name, of which each character may be escaped."""
+ENTRY_BYTES: Final = 500
+"""What an entry takes up in memory beside its text."""
+
+
+class GroupLog:
+    """The store of one server's groups."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._sizes: dict[GroupKey, int] = {}
+        self.size_bytes = 0
+
+    def known(self) -> Iterator[tuple[GroupKey, GroupRecord]]:
+        """The records of all streams that are open. One that cannot be read, since a newer program wrote it, is left
+        alone and logged: members of its group join again."""
+        for stream in self._cluster.streams():
+            entries = stream.shards[0].state.entries
+            for name in [name for name in entries if name.startswith(MARK)]:
+                listener, part, group = name.removeprefix(MARK).split("/", 2)
+                if part != "0" or (listener == MAIN and stream.path != self._cluster.default_stream):
+                    continue
+                key = GroupKey("" if listener == MAIN else stream.path, group)
+                try:
+                    text = _text(entries, listener, group)
+                    record = RECORD.read(zlib.decompress(b64decode(text)))
+                except (ValueError, KeyError, TypeError, zlib.error) as error:
+                    why = str(error)
+                    log.warning("a consumer group's record cannot be read", group=group, stream=stream.path, why=why)
+                    continue
+                self._count(key, len(text))
+                yield key, record
+
+    def keep(self, key: GroupKey, record: GroupRecord, done: Callable[[], object]) -> None:
+        """Write a record, after those that came before; `done` is called in any case."""
+        written = [0]
+
+        def request(draft: Draft) -> None:
+            text = b64encode(zlib.compress(RECORD.write(record), 1)).decode()
+            written[0] = len(text)
+            _put(draft, key, text)
+
+        def end(future: asyncio.Future[None]) -> None:
+            if _written(future, key):
+                self._count(key, written[0])
+            done()
+
+        try:
+            shard = self._shard(key)
+        except FairleadError:  # the stream was deleted, and its listener with it
+            done()
+            return
+        size_bytes = sum(len(data) for member in record.members for _, data in member.protocols)
+        shard.submit(request, size_bytes).add_done_callback(end)
+
+    def forget(self, key: GroupKey) -> asyncio.Future[None]:
+        """Delete a record; nothing is left to delete if its stream was deleted. The future fails with FairleadError."""
+        try:
+            shard = self._shard(key)
+        except FairleadError:
+            self._count(key, 0)
+            nothing_left = asyncio.get_running_loop().create_future()
+            nothing_left.set_result(None)
+            return nothing_left
+
+        def end(future: asyncio.Future[None]) -> None:
+            if _written(future, key):
+                self._count(key, 0)
+
+        deleted = shard.submit(lambda draft: _delete_from(draft, key, 0))
+        deleted.add_done_callback(end)
+        return deleted
+
+    def commits_now(self, group_id: str) -> Since:
+        """The next commits of the shards in which the group has cursors."""
+        found = {}
+        for stream in self._cluster.streams():
+            ends = tuple(_end(shard) if shard.state.has_group(group_id) else 0 for shard in stream.shards)
+            if any(ends):
+                found[stream.id.hex()] = ends
+        return found
+
+    def _shard(self, key: GroupKey) -> Shard:
+        found: Stream = self._cluster.stream(key.namespace or self._cluster.default_stream)
+        return found.shards[0]
+
+    def _count(self, key: GroupKey, text_bytes: int) -> None:
+        before = self._sizes.pop(key, 0)
+        now = text_bytes + ENTRY_BYTES if text_bytes else 0
+        if now:
+            self._sizes[key] = now
+        self.size_bytes += now - before
+
+
+def _written(future: asyncio.Future[None], key: GroupKey) -> bool:
+    error = None if future.cancelled() else future.exception()
+    if error is not None:
+        log.warning("what is kept of a consumer group could not be written", group=key.group, why=str(error))
+    return error is None
+
+
+def _end(shard: Shard) -> int:
+    return shard.announced.end
+
+
+def _name(key: GroupKey, part: int) -> str:
+    return f"{MARK}{OWN if key.namespace else MAIN}/{part}/{key.group}"
+
+
+def _put(draft: Draft, key: GroupKey, text: str) -> None:
+    parts = [text[at : at + PART_BYTES] for at in range(0, len(text), PART_BYTES)]
+    for number, part in enumerate(parts):
+        put_entry(draft, _name(key, number), {"v": VERSION, "parts": len(parts), "text": part})
+    _delete_from(draft, key, len(parts))
+
+
+def _delete_from(draft: Draft, key: GroupKey, part: int) -> None:
+    while delete_entry(draft, _name(key, part)):
+        part += 1
+
+
+def _text(entries: Mapping[str, Any], listener: str, group: str) -> str:
+    """Raises: ValueError, KeyError, TypeError: a value has not the form that this program knows."""
+    parts: int = entries[f"{MARK}{listener}/0/{group}"]["parts"]
+    found = [entries[f"{MARK}{listener}/{part}/{group}"] for part in range(parts)]
+    if any(each["v"] != VERSION for each in found):
+        raise ValueError(f"it has another version than {VERSION}, which this program knows")
+    return "".join(each["text"] for each in found)
