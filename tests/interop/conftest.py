@@ -33,7 +33,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
 
 
-def _installed(client: Client) -> Client:
+def installed(client: Client) -> Client:
+    """The client, if the machine has it; else the test fails."""
     if client.name == "kcat" and shutil.which("kcat") is None:
         pytest.fail("kcat is not installed; run scripts/interop-setup")
     if client.name == "Kafka 4 tools" and not JARS.is_dir():
@@ -43,13 +44,13 @@ def _installed(client: Client) -> Client:
 
 @pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
 def client(request: pytest.FixtureRequest) -> Client:
-    return _installed(request.param)
+    return installed(request.param)
 
 
 @pytest.fixture(params=[client for client in CLIENTS if client.waits_for_topics], ids=lambda client: client.name)
 def patient_client(request: pytest.FixtureRequest) -> Client:
     """A client that may subscribe to what does not exist."""
-    return _installed(request.param)
+    return installed(request.param)
 
 
 @pytest.fixture
@@ -61,21 +62,21 @@ def confluent() -> Confluent:
 @pytest.fixture
 def kcat() -> Kcat:
     client = Kcat()
-    _installed(client)
+    installed(client)
     return client
 
 
 @pytest.fixture
 def tools() -> KafkaTools:
     client = KafkaTools()
-    _installed(client)
+    installed(client)
     return client
 
 
 @pytest.fixture(scope="session")
 def java() -> Iterator[JavaVM]:
     """Java's client library."""
-    _installed(KafkaTools())
+    installed(KafkaTools())
     with java_vm() as vm:
         yield vm
 

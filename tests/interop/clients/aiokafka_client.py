@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 
-from tests.interop.clients.base import Client, Message, ThreadMember
+from tests.interop.clients.base import PLAIN, Client, Membership, Message, ThreadMember
 from tests.interop.site import Site
 from tests.support.records import Content
 
@@ -17,6 +17,8 @@ DEADLINE_SECONDS = 30
 
 class Aiokafka(Client):
     name = "aiokafka"
+    memberships = frozenset({"static"})
+    """Its heartbeats do not name the instance, so the older of two is told that it is unknown, and joins again."""
 
     def produce(
         self, site: Site, topic: str, messages: Sequence[Message], codec: str = "none", idempotent: bool = False
@@ -63,16 +65,17 @@ class Aiokafka(Client):
             found = await consumer.offsets_for_times({partition: timestamp_ms})
         return int(found[partition].offset)
 
-    def member(self, site: Site, topic: str, group: str) -> AiokafkaMember:
-        return AiokafkaMember(self, site, self.topic(site, topic), group)
+    def member(self, site: Site, topic: str, group: str, how: Membership = PLAIN) -> AiokafkaMember:
+        return AiokafkaMember(self, site, self.topic(site, topic), group, how)
 
 
-class AiokafkaMember(ThreadMember):
-    def __init__(self, client: Aiokafka, site: Site, topic: str, group: str) -> None:
+class AiokafkaMember(ThreadMember, ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, client: Aiokafka, site: Site, topic: str, group: str, how: Membership) -> None:
         self._client = client
         self._site = site
         self._topic = topic
         self._group = group
+        self._how = how
         super().__init__()
 
     def _run(self) -> None:
@@ -82,13 +85,20 @@ class AiokafkaMember(ThreadMember):
         consumer = self._client.consumer(
             self._site,
             group_id=self._group,
-            session_timeout_ms=6000,
+            group_instance_id=self._how.instance,
+            session_timeout_ms=self._how.session_ms,
             heartbeat_interval_ms=200,
             metadata_max_age_ms=300,
         )
-        consumer.subscribe([self._topic])
+        consumer.subscribe([self._topic], listener=self)
         async with consumer:
             while not self._stopping.is_set():
                 for records in (await consumer.getmany(timeout_ms=50)).values():
                     self.values += [record.value for record in records]
                 self.assigned = frozenset(part.partition for part in consumer.assignment())
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.given_up |= {part.partition for part in revoked}
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Seen after each poll."""

@@ -23,12 +23,38 @@ class Message:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """How a member takes part in its group."""
+
+    cooperative: bool = False
+    """Partitions are moved in incremental rebalances (KIP-429)."""
+    instance: str | None = None
+    """A static member (KIP-345), which comes back to its partitions within its session."""
+
+    @property
+    def session_ms(self) -> int:
+        """A static member is to come back in time on a busy machine."""
+        return 6_000 if self.instance is None else 30_000
+
+
+PLAIN = Membership()
+
+
 class Member(ABC):
     """A consumer in a group, running in the background; it starts at the beginning and commits what it read."""
 
     def __init__(self) -> None:
         self.assigned: frozenset[int] = frozenset()
+        self.given_up: frozenset[int] = frozenset()
+        """Partitions that rebalances took from it, also those that it got back. What it gives up when it stops
+        counts too."""
         self.values: list[bytes] = []
+
+    @property
+    @abstractmethod
+    def failure(self) -> str | None:
+        """What it says of the error that ended it, if it ended by itself."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -44,6 +70,10 @@ class ThreadMember(Member):
         self._failed: list[BaseException] = []
         self._thread = threading.Thread(target=self._guarded)
         self._thread.start()
+
+    @property
+    def failure(self) -> str | None:
+        return repr(self._failed[0]) if self._failed else None
 
     def stop(self) -> None:
         self._stopping.set()
@@ -70,6 +100,8 @@ class Client(ABC):
     """It refuses `/` and `:`, so it uses the stream's own listener."""
     waits_for_topics = True
     """It may subscribe to a topic that does not exist; else it ends by itself when it is told so."""
+    memberships: frozenset[str] = frozenset({"cooperative", "static", "fenced"})
+    """What its members can be beside plain ones; `fenced`: a static member ends when another takes its place."""
 
     def bootstrap(self, site: Site) -> str:
         return site.of_stream if self.plain_names else site.main
@@ -93,5 +125,5 @@ class Client(ABC):
         """The first offset of partition 0 at or after that time."""
 
     @abstractmethod
-    def member(self, site: Site, topic: str, group: str) -> Member:
+    def member(self, site: Site, topic: str, group: str, how: Membership = PLAIN) -> Member:
         """Join a group."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.interop.clients.base import Client, Message, ThreadMember
+from tests.interop.clients.base import PLAIN, Client, Membership, Message, ThreadMember
 from tests.interop.site import Site
 from tests.support.records import Content
 
-SESSION = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200, "topic.metadata.refresh.interval.ms": 300}
+SESSION: dict[str, Any] = {"heartbeat.interval.ms": 200, "topic.metadata.refresh.interval.ms": 300}
 
 
 class Confluent(Client):
@@ -83,8 +83,13 @@ class Confluent(Client):
             consumer.close()
         return int(found.offset)
 
-    def member(self, site: Site, topic: str, group: str) -> ConfluentMember:
-        return ConfluentMember(self.consumer(site, group, **SESSION), self.topic(site, topic))
+    def member(self, site: Site, topic: str, group: str, how: Membership = PLAIN) -> ConfluentMember:
+        settings = {**SESSION, "session.timeout.ms": how.session_ms}
+        if how.cooperative:
+            settings["partition.assignment.strategy"] = "cooperative-sticky"
+        if how.instance is not None:
+            settings["group.instance.id"] = how.instance
+        return ConfluentMember(self.consumer(site, group, **settings), self.topic(site, topic))
 
 
 class ConfluentMember(ThreadMember):
@@ -94,10 +99,16 @@ class ConfluentMember(ThreadMember):
         super().__init__()
 
     def _run(self) -> None:
-        self._consumer.subscribe([self._topic])
+        self._consumer.subscribe([self._topic], on_revoke=self._revoked, on_lost=self._revoked)
         while not self._stopping.is_set():
             for message in self._consumer.consume(500, timeout=0.05):
-                if message.error() is None:
+                error = message.error()
+                if error is None:
                     self.values.append(message.value() or b"")
+                elif error.code() == KafkaError._FATAL:  # noqa: SLF001 - the library's name for it
+                    raise KafkaException(error)
             self.assigned = frozenset(part.partition for part in self._consumer.assignment())
         self._consumer.close()
+
+    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.given_up |= {part.partition for part in partitions}

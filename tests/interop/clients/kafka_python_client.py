@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from tests.interop.clients.base import Client, Message, ThreadMember
+from tests.interop.clients.base import PLAIN, Client, Membership, Message, ThreadMember
 from tests.interop.site import Site
 from tests.support.records import Content
 
@@ -58,23 +59,36 @@ class KafkaPython(Client):
         finally:
             consumer.close()
 
-    def member(self, site: Site, topic: str, group: str) -> KafkaPythonMember:
+    def member(self, site: Site, topic: str, group: str, how: Membership = PLAIN) -> KafkaPythonMember:
+        assignors = {"partition_assignment_strategy": [CooperativeStickyAssignor]} if how.cooperative else {}
         consumer = self.consumer(
-            site, group_id=group, session_timeout_ms=6000, heartbeat_interval_ms=200, metadata_max_age_ms=300
+            site,
+            group_id=group,
+            group_instance_id=how.instance,
+            session_timeout_ms=how.session_ms,
+            heartbeat_interval_ms=200,
+            metadata_max_age_ms=300,
+            **assignors,
         )
         return KafkaPythonMember(consumer, topic)
 
 
-class KafkaPythonMember(ThreadMember):
+class KafkaPythonMember(ThreadMember, ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
         self._consumer = consumer
         self._topic = topic
         super().__init__()
 
     def _run(self) -> None:
-        self._consumer.subscribe([self._topic])
+        self._consumer.subscribe([self._topic], listener=self)
         while not self._stopping.is_set():
             for records in self._consumer.poll(50).values():
                 self.values += [record.value for record in records]
             self.assigned = frozenset(part.partition for part in self._consumer.assignment())
         self._consumer.close()
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.given_up |= {part.partition for part in revoked}
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Seen after each poll."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.interop.clients.base import Client, Message
+from tests.interop.clients.base import PLAIN, Client, Membership, Message
 from tests.interop.clients.process import ProcessMember, run
 from tests.interop.site import Site
 from tests.support.records import Content
@@ -71,11 +71,14 @@ class KafkaTools(Client):
         )
         return int(run(command).strip().rsplit(":", 1)[1])
 
-    def member(self, site: Site, topic: str, group: str) -> VerifiableMember:
+    def member(self, site: Site, topic: str, group: str, how: Membership = PLAIN) -> VerifiableMember:
+        assignor = "CooperativeStickyAssignor" if how.cooperative else "RangeAssignor"
         command = java(
             "VerifiableConsumer",
             *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic), "--group-id", group),
-            *("--session-timeout", "6000", "--verbose", "--reset-policy", "earliest"),
+            *("--assignment-strategy", f"org.apache.kafka.clients.consumer.{assignor}"),
+            *(() if how.instance is None else ("--group-instance-id", how.instance)),
+            *("--session-timeout", str(how.session_ms), "--verbose", "--reset-policy", "earliest"),
             *("--consumer.config", str(Path(__file__).parent / "verifiable_consumer.properties")),
         )
         return VerifiableMember(command)
@@ -91,6 +94,7 @@ class VerifiableMember(ProcessMember):
             self.assigned |= partitions
         elif event["name"] in {"partitions_revoked", "partitions_lost"}:
             self.assigned -= partitions
+            self.given_up |= partitions
         elif event["name"] == "record_data":
             self.values.append(event["value"].encode())
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from tests.interop.clients.base import Client, Message
+from tests.interop.clients.base import PLAIN, Client, Membership, Message
 from tests.interop.clients.process import ProcessMember, run
 from tests.interop.site import Site
 from tests.support.records import Content
@@ -19,6 +19,7 @@ _PARTITION = re.compile(r"\[(\d+)\]")
 class Kcat(Client):
     name = "kcat"
     waits_for_topics = False
+    memberships = frozenset()
 
     def command(self, site: Site, *options: str) -> list[str]:
         return ["kcat", "-b", self.bootstrap(site), *options]
@@ -52,10 +53,10 @@ class Kcat(Client):
         found = run(["kcat", "-b", site.of_stream, "-Q", "-t", f"{topic}:0:{timestamp_ms}"])
         return int(found.rsplit(" ", 1)[1])
 
-    def member(self, site: Site, topic: str, group: str) -> KcatMember:
+    def member(self, site: Site, topic: str, group: str, how: Membership = PLAIN) -> KcatMember:
         settings = (
             "auto.offset.reset=earliest",
-            "session.timeout.ms=6000",
+            f"session.timeout.ms={how.session_ms}",
             "heartbeat.interval.ms=200",
             "topic.metadata.refresh.interval.ms=300",
         )

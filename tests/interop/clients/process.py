@@ -36,6 +36,10 @@ class ProcessMember(Member):
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
+    @property
+    def failure(self) -> str | None:
+        return None if self._process.poll() is None else "\n".join(self.output[-20:])
+
     def stop(self) -> None:
         if self._process.poll() is None:
             self._process.send_signal(self._stop_signal)
