@@ -34,7 +34,9 @@ def _next(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]])
     turn = waiting.popleft()
     if not turn.done():
         turn.set_result(None)
-    if waiting:
+    if len(waiting) > 1:
+        loop.call_later(0.001, _next, loop, waiting)
+    elif waiting:
         loop.call_soon(_next, loop, waiting)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import structlog
 
+from fairlead.broker.pacing import SLICE_SECONDS
 from fairlead.broker.server import KafkaServer
 from fairlead.client.admin import new_http_client
 from fairlead.cluster.cluster import Cluster
@@ -55,9 +56,11 @@ GC_THRESHOLDS = (1_000, 5, 10_000)
 few rings that exceptions and cancelled tasks leave. Young objects are looked at in steps of a millisecond or two."""
 
 
-_SWITCH_SECONDS = 0.0005
-"""How long the event loop waits for a thread that computes, of Python's default a tenth: a produce waits several times,
-and clients choose what is computed."""
+_SWITCH_SECONDS = SLICE_SECONDS / 5
+"""How long a thread waits for Python's lock before it demands it, of Python's default a fiftieth: a produce waits for it
+several times, and clients choose what is computed. Far less than a slice of long work: between two slices the event loop
+gives the lock away and takes it again at once, and whoever waits begins to count anew. With slices as long as the wait
+nobody ever came to demand it: the thread that writes a commit stood for up to a second while clients asked for much."""
 
 
 @dataclass(frozen=True, slots=True)
