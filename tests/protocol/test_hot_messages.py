@@ -180,8 +180,10 @@ def test_a_fetch_answer_is_what_kio_reads(
 
 @pytest.mark.parametrize("version", known_versions(3))
 @ROUNDS
-@given(st.none() | st.lists(NAMES, max_size=3), st.booleans())
-def test_a_metadata_request_is_read_as_kio_wrote_it(version: int, names: Any, allow: Any) -> None:
+@given(st.none() | st.lists(NAMES, max_size=3), st.booleans(), st.booleans(), st.booleans())
+def test_a_metadata_request_is_read_as_kio_wrote_it(
+    version: int, names: Any, allow: Any, cluster: Any, topic: Any
+) -> None:
     """No list asks for all topics; in version 0 an empty one does."""
     topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
     if version == 0 and not names:
@@ -191,15 +193,20 @@ def test_a_metadata_request_is_read_as_kio_wrote_it(version: int, names: Any, al
         version,
         topics=topics,
         allow_auto_topic_creation=allow,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
+        include_cluster_authorized_operations=cluster,
+        include_topic_authorized_operations=topic,
     )
     request = metadata.MetadataRequest(body, version)
     assert request.all_topics == (names is None)
     assert [asked.name for asked in request.topics()] == (names or [])
-    assert request.allow_auto_creation() == (allow if version >= 4 else True)
-    asked = None if names is None else [metadata.Asked(name, None) for name in names]
-    assert metadata_request(asked, version, allow) == body
+    assert request.options() == (
+        allow if version >= 4 else True,
+        version in {8, 9, 10} and cluster,
+        version >= 8 and topic,
+    )
+    if not (cluster or topic):
+        asked = None if names is None else [metadata.Asked(name, None) for name in names]
+        assert metadata_request(asked, version, allow) == body
 
 
 @pytest.mark.parametrize("version", known_versions(3))
@@ -209,16 +216,19 @@ def test_a_metadata_answer_is_what_kio_reads(
     version: int, name: str, topic_id: Any, partitions: int, epoch: int
 ) -> None:
     """Node, cluster, a topic that is there and one that is not."""
-    there = metadata.topic(version, 1, name, topic_id, partitions, epoch)
+    there = metadata.topic(version, 1, name, topic_id, partitions, epoch, 0x78)
     missing = metadata.missing(version, metadata.Asked("nowhere", None), 3)
     first = metadata.begin(version, node=1, host="h", port=9092, cluster_id="c", topic_count=2)
-    response = kio_response(3, version, [first, there, missing, metadata.end(version)])
+    response = kio_response(3, version, [first, there, missing, metadata.end(version, 0x30)])
+    assert getattr(response, "cluster_authorized_operations", 0x30) == 0x30
     (broker,) = response.brokers
     assert (broker.node_id, broker.host, broker.port) == (1, "h", 9092)
     assert getattr(response, "cluster_id", "c") == "c"
     assert getattr(response, "controller_id", 1) == 1
     topic, unknown = response.topics
     assert (topic.name, topic.error_code, len(topic.partitions)) == (name, 0, partitions)
+    assert getattr(topic, "topic_authorized_operations", 0x78) == 0x78
+    assert getattr(unknown, "topic_authorized_operations", metadata.NOT_ASKED) == metadata.NOT_ASKED
     assert getattr(topic, "topic_id", UUID(bytes=topic_id)) == UUID(bytes=topic_id)
     for index, partition in enumerate(topic.partitions):
         assert (partition.partition_index, partition.leader_id, partition.error_code) == (index, 1, 0)

@@ -94,6 +94,13 @@ class Stream:
         for shard in self.shards:
             yield from shard.state.topics()
 
+    def topic_names(self) -> Iterator[str]:
+        """The names of all topics; those that come or go meanwhile may be missed."""
+        for shard in self.shards:
+            for name in shard.state.topic_table.names:
+                if name is not None:
+                    yield name
+
     @property
     def topic_count(self) -> int:
         return sum(shard.state.topic_count for shard in self.shards)

@@ -22,8 +22,8 @@ _OFFLINE_FROM = 5
 _AUTHORIZED_FROM = 8
 _CLUSTER_AUTHORIZED_LAST = 10
 _ERROR_FROM = 13
-NOT_ASKED = b"\x80\x00\x00\x00"
-"""Authorized operations if the client did not ask for them, or in a cluster without users."""
+NOT_ASKED = -(2**31)
+"""Authorized operations (KIP-430) if the client did not ask for them."""
 
 _I32 = struct.Struct(">i")
 _I16 = struct.Struct(">h")
@@ -36,6 +36,17 @@ class Asked(NamedTuple):
 
     name: str | None
     topic_id: bytes | None
+
+
+class Options(NamedTuple):
+    """What a request says beside its topics."""
+
+    allow_auto_creation: bool
+    """Whether missing topics may be made."""
+    cluster_operations: bool
+    """Whether the authorized operations of the cluster are asked for."""
+    topic_operations: bool
+    """Whether those of each topic are."""
 
 
 class MetadataRequest:
@@ -74,9 +85,16 @@ class MetadataRequest:
         reader.skip_tags()
         return Asked(name, None) if topic_id == ZERO_UUID else Asked(None, topic_id)
 
-    def allow_auto_creation(self) -> bool:
-        """Whether missing topics may be made. Call it once all topics have been read."""
-        return self._reader.boolean() if self._version >= _AUTO_CREATION_FROM else True
+    def options(self) -> Options:
+        """What stands behind the topics. Call it once all of them have been read.
+
+        Raises:
+            Malformed: it cannot be read.
+        """
+        reader, version = self._reader, self._version
+        allow = reader.boolean() if version >= _AUTO_CREATION_FROM else True
+        cluster = reader.boolean() if _AUTHORIZED_FROM <= version <= _CLUSTER_AUTHORIZED_LAST else False
+        return Options(allow, cluster, reader.boolean() if version >= _AUTHORIZED_FROM else False)
 
 
 def begin(version: int, *, node: int, host: str, port: int, cluster_id: str, topic_count: int) -> bytes:
@@ -92,19 +110,23 @@ def begin(version: int, *, node: int, host: str, port: int, cluster_id: str, top
     return b"".join(out)
 
 
-def end(version: int) -> bytes:
-    """The answer after its topics."""
+def end(version: int, operations: int = NOT_ASKED) -> bytes:
+    """The answer after its topics, with what is authorized in the cluster."""
     cluster_authorized = _AUTHORIZED_FROM <= version <= _CLUSTER_AUTHORIZED_LAST
-    out = NOT_ASKED if cluster_authorized else b""
+    out = _I32.pack(operations) if cluster_authorized else b""
     out += b"\x00\x00" if version >= _ERROR_FROM else b""
     return out + no_tags(version >= FLEXIBLE_FROM)
 
 
-def topic(version: int, node: int, name: str, topic_id: bytes, partitions: int, epoch: int) -> bytes:
+def topic(
+    version: int, node: int, name: str, topic_id: bytes, partitions: int, epoch: int, operations: int = NOT_ASKED
+) -> bytes:
     """One topic that exists."""
     flexible = version >= FLEXIBLE_FROM
     known_id = topic_id if version >= TOPIC_IDS_FROM else b""
-    return b"".join((b"\x00\x00", string(name, flexible), known_id, _rest(version, node, partitions, epoch)))
+    return b"".join(
+        (b"\x00\x00", string(name, flexible), known_id, _rest(version, node, partitions, epoch, operations))
+    )
 
 
 def missing(version: int, asked: Asked, error: int) -> bytes:
@@ -113,16 +135,16 @@ def missing(version: int, asked: Asked, error: int) -> bytes:
     # Before version 12 the name is not nullable: a client that asked by id gets its id and an empty name.
     name = asked.name if asked.name is not None or version >= 12 else ""
     known_id = (asked.topic_id or ZERO_UUID) if version >= TOPIC_IDS_FROM else b""
-    return b"".join((_I16.pack(error), string(name, flexible), known_id, _rest(version, 0, 0, 0)))
+    return b"".join((_I16.pack(error), string(name, flexible), known_id, _rest(version, 0, 0, 0, NOT_ASKED)))
 
 
 @lru_cache(maxsize=4096)
-def _rest(version: int, node: int, partitions: int, epoch: int) -> bytes:
-    """A topic after its name and id: the same for all topics with this number of partitions and this epoch."""
+def _rest(version: int, node: int, partitions: int, epoch: int, operations: int) -> bytes:
+    """A topic after its name and id: the same for all topics with these numbers."""
     flexible = version >= FLEXIBLE_FROM
     out = [b"\x00" if version >= 1 else b"", array_length(partitions, flexible)]
     out += [_partition(version, node, index, epoch) for index in range(partitions)]
-    out.append(NOT_ASKED if version >= _AUTHORIZED_FROM else b"")
+    out.append(_I32.pack(operations) if version >= _AUTHORIZED_FROM else b"")
     out.append(no_tags(flexible))
     return b"".join(out)
 

@@ -22,10 +22,14 @@ from fairlead.broker.handlers import (
     delete_topics,
     describe_configs,
     describe_groups,
+    describe_quorum,
+    describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     incremental_alter_configs,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     metadata,
@@ -118,6 +122,16 @@ LONG: list[tuple[Any, int, dict[str, Any]]] = [
     (alter_configs, 2, {"resources": RESOURCES, "validate_only": False}),
     (create_partitions, 3, {**TOPICS, "topics": [{"name": n, "count": 2, "assignments": None} for n in NAMES]}),
     (delete_groups, 2, {"groups_names": NAMES}),
+    (
+        elect_leaders,
+        2,
+        {
+            "election_type": 0,
+            "topic_partitions": [{"topic": n, "partitions": [0, 1]} for n in NAMES],
+            "timeout": NO_TIME,
+        },
+    ),
+    (describe_quorum, 2, {"topics": [{"topic_name": n, "partitions": [{"partition_index": 0}]} for n in NAMES]}),
     (incremental_alter_configs, 1, {"resources": RESOURCES, "validate_only": False}),
 ]
 
@@ -150,7 +164,7 @@ async def test_others_have_their_turn_between_any_two_items(
 
 
 async def test_others_have_their_turn_between_any_two_groups_and_cursors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ListGroups, of a group whose offsets are all asked for or deleted."""
+    """Of ListGroups, of ListConfigResources, of a group whose offsets are all asked for or deleted."""
     async with asking() as asker:
         names = [{"name": f"t{number}", **CREATED} for number in range(MANY)]
         await asker.ask(create_topics.API_KEY, 7, timeout=NO_TIME, validate_only=False, topics=names)
@@ -162,6 +176,7 @@ async def test_others_have_their_turn_between_any_two_groups_and_cursors(monkeyp
         deleted = [{"name": topic["name"], "partitions": [{"partition_index": 0}]} for topic in names]
         for api, version, fields in (
             (list_groups, 5, {"states_filter": [], "types_filter": []}),
+            (list_config_resources, 1, {"resource_types": []}),
             (offset_fetch, 7, {"group_id": "g", "topics": None, "require_stable": False}),
             (offset_delete, 0, {"group_id": "g", "topics": deleted}),
         ):
@@ -214,6 +229,11 @@ async def test_what_is_named_twice_is_answered_once() -> None:
         assert fetched.group_id == "g"
         keys = ["g"] * 99
         assert len((await asker.ask(find_coordinator.API_KEY, 4, key_type=0, coordinator_keys=keys)).coordinators) == 1
+        topics = [{"name": "large"}] * 12_000
+        page = await asker.ask(
+            describe_topic_partitions.API_KEY, 0, topics=topics, response_partition_limit=2**31 - 1, cursor=None
+        )
+        assert sum(len(topic.partitions) for topic in page.topics) == describe_topic_partitions.PAGE_PARTITIONS_MAX
         assert len((await asker.ask(delete_groups.API_KEY, 2, groups_names=keys)).results) == 1
 
 

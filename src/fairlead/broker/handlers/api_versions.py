@@ -1,4 +1,4 @@
-"""ApiVersions (KIP-35, KIP-511): what is served, in which versions."""
+"""ApiVersions (KIP-35, KIP-511): what is served, in which versions, and as which Kafka (KIP-584)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,28 @@ from fairlead.broker.dispatch import API_VERSIONS, PRODUCE, AnswerFields
 
 API_KEY = API_VERSIONS
 
+METADATA_VERSION = 27
+"""Kafka 4.1's `metadata.version` (`MetadataVersion.IBP_4_1_IV1`): kafka-ui and others read there how new a cluster is
+and what they may ask of it. It is the only feature: those that change what clients do (`transaction.version`,
+`group.version`, `share.version`) would offer what is not served."""
+_FIRST_METADATA_VERSION = 7
+"""`MetadataVersion.MINIMUM_VERSION`, as Kafka 4.1 offers it."""
+_FEATURE = "metadata.version"
+
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """All APIs of the table; a version that is not served was answered by `unsupported` before."""
-    return {"error_code": ErrorCode.none, "api_keys": [_range(key, vs) for key, vs in sorted(ctx.offered.items())]}
+    return {
+        "error_code": ErrorCode.none,
+        "api_keys": [_range(key, vs) for key, vs in sorted(ctx.offered.items())],
+        "supported_features": [
+            {"name": _FEATURE, "min_version": _FIRST_METADATA_VERSION, "max_version": METADATA_VERSION}
+        ],
+        "finalized_features_epoch": 0,
+        "finalized_features": [
+            {"name": _FEATURE, "min_version_level": METADATA_VERSION, "max_version_level": METADATA_VERSION}
+        ],
+    }
 
 
 def unsupported(offered: range) -> Mapping[str, Any]:

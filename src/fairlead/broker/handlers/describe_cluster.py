@@ -6,9 +6,11 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from fairlead.broker import authorized
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.node import NODE_ID, kafka_cluster_id
+from fairlead.protocol.metadata import NOT_ASKED
 
 API_KEY = 60
 _BROKERS = 1
@@ -24,9 +26,11 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
             "error_message": "there is no controller to speak to; ask the brokers",
             "cluster_id": cluster_id,
         }
+    asked = request.include_cluster_authorized_operations
     return {
         "error_code": ErrorCode.none,
         "cluster_id": cluster_id,
+        "cluster_authorized_operations": authorized.CLUSTER if asked else NOT_ASKED,
         "controller_id": NODE_ID,
         "brokers": [{"broker_id": NODE_ID, "host": host, "port": port, "is_fenced": False}],
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from fairlead.broker import authorized
 from fairlead.broker.context import RequestContext
 from fairlead.broker.cursors import group_key, has_cursors
 from fairlead.broker.dispatch import AnswerFields
@@ -14,6 +15,7 @@ from fairlead.broker.groups.values import GroupDescription, GroupState, MemberDe
 from fairlead.broker.pacing import Pace
 from fairlead.model.limits import ANSWER_BYTES_MAX
 from fairlead.protocol.messages import Fields
+from fairlead.protocol.metadata import NOT_ASKED
 
 API_KEY = 15
 
@@ -28,11 +30,12 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     pace = Pace()
     described: list[Fields] = []
     left_bytes = ANSWER_BYTES_MAX
+    operations = authorized.GROUP if getattr(request, "include_authorized_operations", False) else NOT_ASKED
     for group_id in dict.fromkeys(request.groups):
         if left_bytes < 0:
             described.append(_too_long(group_id))
         else:
-            described.append(_described(ctx, group_id))
+            described.append(_described(ctx, group_id, operations))
             left_bytes -= sum(_bytes_in(member) for member in described[-1]["members"])
         await pace.turn()
     return {"groups": described}
@@ -50,7 +53,7 @@ def _too_long(group_id: str) -> Fields:
     }
 
 
-def _described(ctx: RequestContext, group_id: str) -> Fields:
+def _described(ctx: RequestContext, group_id: str, operations: int) -> Fields:
     group = ctx.groups.describe(group_key(ctx.listener, group_id))
     if group.state is GroupState.DEAD and has_cursors(ctx.listener, group_id):
         group = replace(group, state=GroupState.EMPTY)
@@ -58,6 +61,7 @@ def _described(ctx: RequestContext, group_id: str) -> Fields:
     return {
         "error_code": ErrorCode.group_id_not_found if missing else ErrorCode.none,
         "error_message": f"Group {group_id} not found." if missing else None,
+        "authorized_operations": NOT_ASKED if missing else operations,
         **_fields(group),
     }
 

@@ -11,17 +11,18 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from fairlead.broker import authorized
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import code_of
 from fairlead.broker.node import NODE_ID, kafka_cluster_id
-from fairlead.broker.pacing import Pace
+from fairlead.broker.pacing import Pace, in_turns
 from fairlead.broker.topic_changes import Change, change_all
 from fairlead.broker.topics import Found
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import AlreadyExists, UnknownStream
 from fairlead.model.limits import ANSWER_BYTES_MAX
-from fairlead.protocol.metadata import Asked, MetadataRequest, begin, end, missing, topic
+from fairlead.protocol.metadata import NOT_ASKED, Asked, MetadataRequest, Options, begin, end, missing, topic
 
 API_KEY = 3
 RAW = True
@@ -30,41 +31,51 @@ RAW = True
 async def handle(ctx: RequestContext, body: Any) -> AnswerFields:
     """All topics, or each one that is asked for with its own code."""
     request = MetadataRequest(body, ctx.version)
-    count, pieces = await (_all(ctx) if request.all_topics else _named(ctx, request))
+    count, pieces, options = await (_all(ctx, request) if request.all_topics else _named(ctx, request))
+    operations = authorized.CLUSTER if options.cluster_operations else NOT_ASKED
     host, port = ctx.connection.advertised
     cluster_id = kafka_cluster_id(ctx.cluster.id)
     first = begin(ctx.version, node=NODE_ID, host=host, port=port, cluster_id=cluster_id, topic_count=count)
-    return Packed([first, *pieces, end(ctx.version)])
+    return Packed([first, *pieces, end(ctx.version, operations)])
 
 
-async def _all(ctx: RequestContext) -> tuple[int, list[bytes]]:
+async def _all(ctx: RequestContext, request: MetadataRequest) -> tuple[int, list[bytes], Options]:
+    options = request.options()
     try:
         stream = ctx.listener.home
     except UnknownStream:
-        return 0, []
-    return await ctx.listener.packed.all(stream, ctx.version)
+        return 0, [], options
+    if options.topic_operations:  # which no client asks for all topics; what is kept packed has none
+        asked = await in_turns(lambda name: Asked(name, None), stream.topic_names())
+        return len(asked), await _answered(ctx, asked, options, Pace()), options
+    return *await ctx.listener.packed.all(stream, ctx.version), options
 
 
-async def _named(ctx: RequestContext, request: MetadataRequest) -> tuple[int, list[bytes]]:
+async def _named(ctx: RequestContext, request: MetadataRequest) -> tuple[int, list[bytes], Options]:
     pace = Pace()
     named: dict[Asked, None] = {}
     for item in request.topics():
         named[item] = None
         await pace.turn()
     asked = list(named)
-    if request.allow_auto_creation():
+    options = request.options()
+    if options.allow_auto_creation:
         await _make_missing(ctx, asked, pace)
+    return len(asked), await _answered(ctx, asked, options, pace), options
+
+
+async def _answered(ctx: RequestContext, asked: list[Asked], options: Options, pace: Pace) -> list[bytes]:
     pieces: list[bytes] = []
     size_bytes = 0
     for item in asked:
         fits = size_bytes < ANSWER_BYTES_MAX
-        pieces.append(_answer(ctx, item) if fits else missing(ctx.version, item, ErrorCode.invalid_request))
+        pieces.append(_answer(ctx, item, options) if fits else missing(ctx.version, item, ErrorCode.invalid_request))
         size_bytes += len(pieces[-1])
         await pace.turn()
-    return len(asked), pieces
+    return pieces
 
 
-def _answer(ctx: RequestContext, asked: Asked) -> bytes:
+def _answer(ctx: RequestContext, asked: Asked, options: Options) -> bytes:
     try:
         found = _find(ctx, asked)
     except Exception as error:
@@ -72,7 +83,8 @@ def _answer(ctx: RequestContext, asked: Asked) -> bytes:
         return missing(ctx.version, asked, ErrorCode.unknown_topic_id if unknown_id else code_of(error))
     name = asked.name or ctx.listener.name_of(found.stream, found.topic.name)
     topic_id = found.stream.topic_id(found.shard, found.topic)
-    return topic(ctx.version, NODE_ID, name, topic_id, found.topic.partitions, found.topic.epoch)
+    operations = authorized.of_topic(found) if options.topic_operations else NOT_ASKED
+    return topic(ctx.version, NODE_ID, name, topic_id, found.topic.partitions, found.topic.epoch, operations)
 
 
 def _find(ctx: RequestContext, asked: Asked) -> Found:
