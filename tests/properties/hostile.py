@@ -20,6 +20,7 @@ from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.writing.deletion import delete_records
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
 
@@ -63,6 +64,7 @@ def honest_frames(source_id: bytes, destination: bytes) -> list[Frame]:
         produced(source, ports.number, b"p")
     batch = batch_of(b"once", producer_id=7, epoch=0, sequence=0)
     committed(source, lambda draft: produce(draft, ships.number, 1, batch))
+    committed(source, lambda draft: delete_records(draft, ships.number, 0, 3))
     committed(source, lambda draft: set_configs(draft, "ships", {"cleanup.policy": "compact"}))
     committed(source, lambda draft: set_partitions(draft, "ships", 3))
     old = made(source, "old")

@@ -61,7 +61,9 @@ class Site:
     scanned: int = 0
     seen: list[Seen] = field(default_factory=list)
     starts: dict[Place, int] = field(default_factory=dict)
-    """The furthest log start that the site ever had."""
+    """The furthest log start that the site ever had, for merging and links."""
+    log_starts: dict[Place, int] = field(default_factory=dict)
+    """The same for clients."""
     names: dict[int, bytes] = field(default_factory=dict)
     """Incarnation of every topic number."""
 
@@ -77,6 +79,8 @@ class Model:
         self.sites = sites
         self.acked: dict[tuple[Place, int], bytes] = {}
         self.history: dict[Place, dict[int, bytes]] = {}
+        self.deleted: dict[Place, int] = {}
+        """Up to where records were deleted, as A has acknowledged."""
 
     def see(self, site: Site, row: Row) -> None:
         """A row that a site announced."""
@@ -100,8 +104,10 @@ class Model:
         for topic in site.log.announced.state.topics():
             for partition in range(topic.partitions):
                 place = (topic.incarnation, partition)
-                start = site.log.announced.state.partition(topic.number, partition).start
-                site.starts[place] = max(start, site.starts.get(place, 0))
+                state = site.log.announced.state.partition(topic.number, partition)
+                site.starts[place] = max(state.start, site.starts.get(place, 0))
+                assert state.log_start >= site.log_starts.get(place, 0), f"{site.name}: deleted records are back"
+                site.log_starts[place] = state.log_start
 
     def check(self) -> None:
         """Everything that must hold at any moment."""
@@ -125,10 +131,11 @@ class Model:
                     if (gap.topic, gap.partition) == (topic.name, partition)
                     for offset in range(gap.start, gap.end)
                 }
-                missing = set(range(state.start, state.end)) - set(found)
+                missing = set(range(state.log_start, state.end)) - set(found)
                 assert missing <= gaps, f"{site.name}: offsets {sorted(missing - gaps)} are silently missing"
                 if site.name == "a":
-                    self._check_acked(place, state.start, found)
+                    assert state.log_start >= self.deleted.get(place, 0), "a deletion that was acknowledged is lost"
+                    self._check_acked(place, state.log_start, found)
                 else:
                     self._check_gaps(site, place, gaps)
 
@@ -191,6 +198,7 @@ class Model:
                     expected = a.partition(topic.number, partition)
                     got = state.partition(copy.number, partition)
                     assert got.end == expected.end, f"{name}: ends at {got}, A at {expected}"
+                    assert got.log_start >= expected.deleted_to, f"{name}: {got} has records that A has deleted"
             for link in LINKS:
                 if link[1] == name:
                     assert not state.behind(LINKS[link]), f"{link}: {state.behind(LINKS[link])}"

@@ -24,6 +24,7 @@ from fairlead.protocol.batch import build_batch
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Call, Crashed, Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.writing.deletion import delete_records
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
@@ -213,6 +214,20 @@ class World:
             self.run(a, lambda d: delete_topic(d, name))
             if a.log.announced.state.by_name(name) is None:
                 self.deleted.add(topic.incarnation)
+
+    def delete_records(self, name: str, partition: int, more: int) -> None:
+        """The first records of a partition are deleted at A, `more` than were gone, or all."""
+        a = self.sites["a"]
+        topic = a.log.announced.state.by_name(name)
+        if topic is None:
+            return
+        partition %= topic.partitions
+        state = a.log.announced.state.partition(topic.number, partition)
+        offset = min(state.log_start + more, state.end) if more else -1
+        found = self.run(a, lambda d: delete_records(d, topic.number, partition, offset))
+        if found is not None:
+            assert found >= offset
+            self.model.deleted[topic.incarnation, partition] = found
 
     def produce(self, name: str, partition: int, records: int) -> None:
         """An idempotent producer sends a batch, and sends it again until it is acknowledged."""

@@ -59,7 +59,9 @@ def step(world: World, links: Links, choose: Random) -> None:
     link = choose.choice(list(LINKS))
     slices = sorted({slice_of(name) for name in choose.choice([NAMES, NAMES[:1], NAMES[1:2], NAMES[2:]])})
     action = choose.random()
-    if action < 0.20:
+    if action < 0.03:
+        world.delete_records(choose.choice(NAMES), choose.randrange(4), choose.randrange(6))
+    elif action < 0.20:
         world.produce(choose.choice(NAMES), choose.randrange(4), choose.randint(1, 3))
     elif action < 0.23:
         links.stand(link)

@@ -47,6 +47,11 @@ class Sites(RuleBasedStateMachine):
         """An idempotent producer sends until it is acknowledged."""
         self.world.produce(name, partition, records)
 
+    @rule(name=TOPIC, partition=st.integers(0, 3), more=st.integers(0, 5))
+    def delete_records(self, name: str, partition: int, more: int) -> None:
+        """The first records of a partition are deleted at their owner."""
+        self.world.delete_records(name, partition, more)
+
     @rule(link=LINK, name=TOPIC, back=st.integers(-1, 9), length=st.none() | st.integers(1, 5), new_run=st.booleans())
     def send(self, link: tuple[str, str], name: str, back: int, length: int | None, new_run: bool) -> None:
         """A frame is in flight, cut anywhere."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,54 +36,57 @@ TEXT_CREATE = (
 PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     (
         p.decode_start,
-        p.StartPayload("ttl", 2**62 - 1, ((0, 0), (3, 2**61)), 7),
-        '{"v":1,"reason":"ttl","log_end":4611686018427387903,"history":[[0,0],[3,2305843009213693952]],"gap_from":7}',
+        p.StartPayload("ttl", 2**62 - 1, ((0, 0), (3, 2**61)), 7, 2**62 - 1),
+        (
+            '{"v":2,"reason":"ttl","log_end":4611686018427387903,"history":[[0,0],[3,2305843009213693952]],"gap_from":7,'
+            '"deleted_to":4611686018427387903}'
+        ),
     ),
     (
         p.decode_start,
         p.StartPayload("", 0, ()),
-        '{"v":1,"reason":"","log_end":0,"history":[],"gap_from":null}',
+        '{"v":2,"reason":"","log_end":0,"history":[],"gap_from":null,"deleted_to":0}',
     ),
     (
         p.decode_topic,
         p.TopicPayload(NAME, TOPIC, 1, OWNER, 2**30 - 1, 2**31 - 1),
-        f'{{"v":1,"name":{TEXT_NAME},{TEXT_TOPIC},"partitions":1,{TEXT_OWNER},"epoch":1073741823,"version":2147483647,"configs":{{}}}}',
+        f'{{"v":2,"name":{TEXT_NAME},{TEXT_TOPIC},"partitions":1,{TEXT_OWNER},"epoch":1073741823,"version":2147483647,"configs":{{}}}}',
     ),
-    (p.decode_topic, CREATE, '{"v":1,' + TEXT_CREATE[1:]),
+    (p.decode_topic, CREATE, '{"v":2,' + TEXT_CREATE[1:]),
     (
         p.decode_topic_deleted,
         p.TopicDeletedPayload("t", TOPIC, True),
-        f'{{"v":1,"name":"t",{TEXT_TOPIC},"yielded":true}}',
+        f'{{"v":2,"name":"t",{TEXT_TOPIC},"yielded":true}}',
     ),
-    (p.decode_topic_deleted, p.TopicDeletedPayload("t", TOPIC), f'{{"v":1,"name":"t",{TEXT_TOPIC},"yielded":false}}'),
+    (p.decode_topic_deleted, p.TopicDeletedPayload("t", TOPIC), f'{{"v":2,"name":"t",{TEXT_TOPIC},"yielded":false}}'),
     (
         p.decode_cursor,
         p.CursorPayload(NAME, 2**63 - 1, -1, "", 1_700_000_000_000, 1),
         (
-            f'{{"v":1,"group":{TEXT_NAME},"offset":9223372036854775807,"leader_epoch":-1,"metadata":"",'
+            f'{{"v":2,"group":{TEXT_NAME},"offset":9223372036854775807,"leader_epoch":-1,"metadata":"",'
             '"committed_at":1700000000000,"version":1}'
         ),
     ),
     (
         p.decode_cursor,
         p.CursorPayload("g", None, 0, "m", 0, 2),
-        '{"v":1,"group":"g","offset":null,"leader_epoch":0,"metadata":"m","committed_at":0,"version":2}',
+        '{"v":2,"group":"g","offset":null,"leader_epoch":0,"metadata":"m","committed_at":0,"version":2}',
     ),
     (
         p.decode_position,
         p.PositionPayload(LINK, 0, 15, 12, EPOCH, 3, 4),
-        f'{{"v":1,{TEXT_LINK},"shard":0,"slice":15,"commit":12,{TEXT_EPOCH},"run_epoch":3,"run_counter":4}}',
+        f'{{"v":2,{TEXT_LINK},"shard":0,"slice":15,"commit":12,{TEXT_EPOCH},"run_epoch":3,"run_counter":4}}',
     ),
     (
         p.decode_position,
         p.PositionPayload(LINK, 0, 0, None, EPOCH, 0, 0),
-        f'{{"v":1,{TEXT_LINK},"shard":0,"slice":0,"commit":null,{TEXT_EPOCH},"run_epoch":0,"run_counter":0}}',
+        f'{{"v":2,{TEXT_LINK},"shard":0,"slice":0,"commit":null,{TEXT_EPOCH},"run_epoch":0,"run_counter":0}}',
     ),
     (
         p.decode_behind,
         p.BehindPayload(LINK, "t", TOPIC, 2, 7, "conflict: …", 1_700, (3, 4), CREATE),
         (
-            f'{{"v":1,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":"conflict: …",'
+            f'{{"v":2,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":"conflict: …",'
             f'"noted_at":1700,"refused_in":[3,4],"create":{TEXT_CREATE}}}'
         ),
     ),
@@ -90,16 +94,16 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
         p.decode_behind,
         p.BehindPayload(LINK, "t", TOPIC, 2, 7, None, 1_700),
         (
-            f'{{"v":1,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":null,"noted_at":1700,'
+            f'{{"v":2,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":null,"noted_at":1700,'
             '"refused_in":null,"create":null}'
         ),
     ),
     (
         p.decode_entry,
         p.EntryPayload("stream/ü", {"b": [1, True, None, "ü", 0.5, {}], "a": 2**70}),
-        '{"v":1,"key":"stream/ü","value":{"b":[1,true,null,"ü",0.5,{}],"a":1180591620717411303424}}',
+        '{"v":2,"key":"stream/ü","value":{"b":[1,true,null,"ü",0.5,{}],"a":1180591620717411303424}}',
     ),
-    (p.decode_entry, p.EntryPayload("", None), '{"v":1,"key":"","value":null}'),
+    (p.decode_entry, p.EntryPayload("", None), '{"v":2,"key":"","value":null}'),
 ]
 NAMES = [type(payload).__name__ for _, payload, _ in PAYLOADS]
 MAY_BE_NULL = ("offset", "commit", "reason", "refused_in", "create", "gap_from")
@@ -144,14 +148,33 @@ def test_another_version_is_refused_naming_both_whatever_else_is_there(
     decode: Decode, payload: p.Payload, text: str
 ) -> None:
     """Its fields are another matter."""
-    with pytest.raises(CorruptBatch, match="row of version 2; this program knows version 1"):
-        decode(b'{"v":2}')
-    with pytest.raises(CorruptBatch, match="row of version 0; this program knows version 1"):
+    with pytest.raises(CorruptBatch, match="row of version 3; this program knows version 2"):
+        decode(b'{"v":3}')
+    with pytest.raises(CorruptBatch, match="row of version 0; this program knows version 2"):
         decode(json.dumps({**json.loads(text), "v": 0}).encode())
     versions: tuple[Any, ...] = (None, "1", [1], {})
     for version in versions:
         with pytest.raises(CorruptBatch, match="row"):
             decode(json.dumps({**json.loads(text), "v": version}).encode())
+
+
+@pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
+def test_the_version_before_is_read(decode: Decode, payload: p.Payload, text: str) -> None:
+    """A directory of it need not begin anew. Its START rows had no `deleted_to`: nothing was deleted then."""
+    fields = {**json.loads(text), "v": 1}
+    if isinstance(payload, p.StartPayload):
+        del fields["deleted_to"]
+        payload = replace(payload, deleted_to=0)
+    assert decode(json.dumps(fields).encode()) == payload
+    del fields[[*fields][1]]
+    with pytest.raises(CorruptBatch, match="row cannot be read: field"):
+        decode(json.dumps(fields).encode())
+
+
+def test_a_row_deletes_no_records_beyond_the_end() -> None:
+    """Its writer's log ended there, or it is no honest row."""
+    with pytest.raises(CorruptBatch, match="deleted up to 8, and the log ends at 7"):
+        p.decode_start(p.encode(p.StartPayload("deleted-records", 7, (), deleted_to=8)))
 
 
 @pytest.mark.parametrize("decode", {decode for decode, _, _ in PAYLOADS}, ids=lambda decode: decode.__name__)
@@ -221,4 +244,4 @@ def test_what_a_note_holds_is_whole(changes: dict[str, Any]) -> None:
 def test_what_is_too_deep_is_refused() -> None:
     """As any other row that cannot be read."""
     with pytest.raises(CorruptBatch, match="ENTRY row cannot be read: not JSON"):
-        p.decode_entry(b'{"v":1,"key":"k","value":' + b"[" * 100_000)
+        p.decode_entry(b'{"v":2,"key":"k","value":' + b"[" * 100_000)

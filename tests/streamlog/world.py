@@ -267,7 +267,7 @@ def repair_frame(
 def _brings(row: Row, partition: int, offset: int) -> bool:
     if row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
         return True
-    return row.partition == partition and _end_after(row) > offset
+    return row.partition == partition and (row.kind == Kind.START or _end_after(row) > offset)
 
 
 def _end_after(row: Row) -> int:
@@ -307,10 +307,10 @@ def _records(
     from fairlead.protocol.batch import read_header, records_of
 
     state = log.announced.state.partition(number, partition)
-    at = state.start if offset is None else offset
+    at = state.log_start if offset is None else offset
     while at < state.end:
         batches = log.reader.fetch(number, partition, at, 1 << 20).batches
-        assert batches, f"nothing at {at} of [{state.start}, {state.end})"
+        assert batches, f"nothing at {at} of [{state.log_start}, {state.end})"
         for batch in batches:
             header = read_header(batch)
             if header.record_count:

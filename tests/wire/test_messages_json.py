@@ -162,7 +162,7 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
 BODIES: list[tuple[object, str]] = [
     (
         m.LinkRequest(LINK, HERE, "/ships", once=True),
-        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":2}}',
+        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":3}}',
     ),
     (
         m.LinkAnswer(

@@ -155,7 +155,7 @@ def _topic(shard: Shard, topic: Topic, shard_number: int) -> dict[str, Any]:
         "name": topic.name,
         "shard": shard_number,
         "number": topic.number,
-        "partitions": [[state.start, state.end] for state in states],
+        "partitions": [[state.log_start, state.end] for state in states],
     }
 
 

@@ -31,7 +31,11 @@ from fairlead.streamlog.ranges import (
 )
 from fairlead.streamlog.rows import Kind
 
-PAYLOAD_VERSION = 1
+PAYLOAD_VERSION = 2
+OLDER_VERSION = 1
+"""Still read: START rows had no `deleted_to` then, all others were as they are."""
+DELETED_RECORDS = "deleted-records"
+"""Reason of START rows that say nothing but that records were deleted."""
 T = TypeVar("T")
 
 History = tuple[tuple[Epoch, Offset], ...]
@@ -40,16 +44,20 @@ History = tuple[tuple[Epoch, Offset], ...]
 
 @dataclass(frozen=True, slots=True)
 class StartPayload:
-    """Payload of a START row, which stands at `base_offset` = S."""
+    """Payload of a START row, which stands at `base_offset` = S. It tells two things: below S nothing is kept, and
+    below `deleted_to` no client may read. The second may lie inside a batch, or beyond S, where batches wait to be
+    dropped by a merge."""
 
     reason: Name
     """Why the records are gone: `ttl`, `deleted-records`, `link` (begins here), or the reason in the received row."""
     log_end: Offset
-    """Where the partition's log ended when the row was made; at least S."""
+    """Where the partition's log ended when the row was made; at least S and `deleted_to`."""
     history: History
     """Epoch history of the whole partition up to `log_end`, including expired offsets."""
     gap_from: Offset | None = None
     """None: everything below S is gone here. A number: only [gap_from, S) never came; records below it may exist."""
+    deleted_to: Offset = 0
+    """The topic's owner has deleted all records below this offset; 0: it never did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +139,8 @@ Payload = (
 )
 
 
-def _form(kind: type[T]) -> JsonForm[T]:
-    return JsonForm(kind, head={"v": PAYLOAD_VERSION}, whole=True, ascii=False)
+def _form(kind: type[T], version: int = PAYLOAD_VERSION, *, whole: bool = True) -> JsonForm[T]:
+    return JsonForm(kind, head={"v": version}, whole=whole, ascii=False)
 
 
 _START = _form(StartPayload)
@@ -144,6 +152,9 @@ _BEHIND = _form(BehindPayload)
 _ENTRY = _form(EntryPayload)
 _FORMS: Mapping[type[Any], JsonForm[Any]] = {
     form.kind: form for form in (_START, _TOPIC, _TOPIC_DELETED, _CURSOR, _POSITION, _BEHIND, _ENTRY)
+}
+_OLDER_FORMS: Mapping[type[Any], JsonForm[Any]] = {
+    kind: _form(kind, OLDER_VERSION, whole=kind is not StartPayload) for kind in _FORMS
 }
 
 
@@ -160,6 +171,8 @@ def decode_start(data: bytes | memoryview) -> StartPayload:
     """
     found = _decode(data, Kind.START, _START)
     check_history(found.history, found.log_end)
+    if found.deleted_to > found.log_end:
+        raise CorruptBatch(f"START row: deleted up to {found.deleted_to}, and the log ends at {found.log_end}")
     return found
 
 
@@ -222,7 +235,13 @@ def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview)
 
 def _decode(data: bytes | memoryview, kind: Kind, form: JsonForm[T]) -> T:
     try:
-        return form.read(bytes(data))
+        try:
+            return form.read(bytes(data))
+        except OtherVersion as error:
+            if error.version != OLDER_VERSION:
+                raise
+            older: JsonForm[T] = _OLDER_FORMS[form.kind]
+            return older.read(bytes(data))
     except OtherVersion as error:
         why = f"of version {error.version}; this program knows version {PAYLOAD_VERSION}"
         raise CorruptBatch(f"{kind.name} row {why}") from error

@@ -54,11 +54,20 @@ class PartitionState(NamedTuple):
     """Where one partition's log stands: offsets [start, end) exist or are gaps, everything below `start` is gone."""
 
     start: int
+    """Where the log begins for merging, links and apply: before a batch, in a gap or at the end."""
     end: int
     epoch: int
     """Topic epoch of the newest row; -1 if none was ever appended."""
     history: tuple[tuple[int, int], ...]
     """(topic epoch, its first offset), in order: the epoch history from which OffsetForLeaderEpoch is answered."""
+    deleted_to: int = 0
+    """The owner has deleted all records below this offset. It never goes back, and may lie inside a batch, or beyond
+    the end of a copy that the records have not reached yet."""
+
+    @property
+    def log_start(self) -> int:
+        """Where the log begins for clients: no record below it is ever served, though its batch may be here."""
+        return min(max(self.start, self.deleted_to), self.end) if self.deleted_to else self.start
 
     def epoch_before(self, offset: int) -> int:
         """Topic epoch of the record just before `offset`; -1 if there is none."""

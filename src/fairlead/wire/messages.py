@@ -21,7 +21,7 @@ from fairlead.model.errors import InvalidValue
 from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of the link protocol; both ends of /gateway/apply must speak the same."""
 
 

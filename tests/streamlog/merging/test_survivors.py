@@ -40,7 +40,7 @@ from fairlead.streamlog.payloads import StartPayload, TopicPayload
 from fairlead.streamlog.reading.slices import read_slices
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import snapshot
-from fairlead.streamlog.values import LogObject
+from fairlead.streamlog.values import LogObject, PartitionState
 from fairlead.streamlog.writing.cursors import commit_cursor, delete_cursor
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
@@ -228,7 +228,7 @@ def test_after_the_time_to_live_no_data_is_left(seed: int, more: int) -> None:
     assert {key: start.log_end for key, start in starts.items() if key in ends} == ends
     assert all(start.reason == "ttl" and start.history == ((0, 0),) for start in starts.values())
     for (number, partition), end in ends.items():
-        assert world.log.announced.state.partition(number, partition) == (end, end, 0, ((0, 0),))
+        assert world.log.announced.state.partition(number, partition) == PartitionState(end, end, 0, ((0, 0),))
     world.live(more)
     assert replayed(world.log) == tables(world.log)
 

@@ -66,7 +66,7 @@ async def _look_up(ctx: RequestContext, found: Found, partition: int, timestamp:
     if timestamp == LATEST:
         return state.end, -1
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
-        return state.start, -1
+        return state.log_start, -1
     if timestamp in _TIERED:
         return _NOTHING
     if timestamp < MAX_TIMESTAMP:

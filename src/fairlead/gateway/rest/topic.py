@@ -151,7 +151,7 @@ def _partition(
     state = shard.state.partition(topic.number, number)
     return {
         "partitionid": number,
-        "minoffset": state.start,
+        "minoffset": state.log_start,
         "maxoffset": state.end - 1,
         "minoffsetacrossconsumers": lowest_committed,
         "topicepoch": topic.epoch,

@@ -26,6 +26,7 @@ from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
+from fairlead.streamlog.writing.deletion import put_deletion
 from fairlead.streamlog.writing.draft import Draft
 
 
@@ -161,17 +162,38 @@ class FrameRows:
         if payload is None:
             return
         state = self._draft.state.partition(topic.number, row.partition)
-        held = self._draft.state.held(topic.number, row.partition)
+        deleted_to = self._deleted_to(topic, payload)
         if row.base_offset <= state.end:
-            return
-        if payload.gap_from is not None and payload.gap_from > state.end:
+            self._delete_records(topic, row, state, deleted_to)
+        elif payload.gap_from is not None and payload.gap_from > state.end:
             self.notes.note_behind(named, row.partition, state.end, "gap")
-        elif not held and not self._after_link_began(row):
+        elif not state.end and not self._after_link_began(row):
             self._put_start(topic, row, payload, state, None)
-        elif state.epoch_before(state.end) == _epoch_before(payload, state.end):
-            self._put_start(topic, row, payload, state, state.end)
-        else:
+        elif state.epoch_before(state.end) != _epoch_before(payload, state.end):
             self.notes.set_aside(topic, f"another epoch history before offset {state.end} of partition {row.partition}")
+        elif row.base_offset <= deleted_to:
+            self._put_start(topic, row, payload, state, None)
+        else:
+            self._delete_records(topic, row, state, deleted_to)
+            self._put_start(topic, row, payload, state, state.end)
+
+    def _deleted_to(self, topic: Topic, payload: StartPayload) -> int:
+        """The offset below which the owner has deleted all records. We know that of our own topics: from elsewhere it
+        would be a hostile row, or one that comes back."""
+        return 0 if topic.owner == self._draft.stream_id else payload.deleted_to
+
+    def _delete_records(self, topic: Topic, row: Row, state: PartitionState, deleted_to: int) -> None:
+        """Raise the offset below which the owner has deleted all records. It says nothing of where batches begin, so it
+        holds whatever of them is here."""
+        if deleted_to > state.deleted_to:
+            put_deletion(
+                self._draft,
+                topic.number,
+                row.partition,
+                deleted_to,
+                origin=row.origin or self._frame.source,
+                via=self._frame.source,
+            )
 
     def _start_payload(self, named: FrameTopic, topic: Topic, row: Row) -> StartPayload | None:
         try:
@@ -192,9 +214,11 @@ class FrameRows:
         self, topic: Topic, row: Row, payload: StartPayload, state: PartitionState, gap_from: int | None
     ) -> None:
         history = joined_history(state.history, payload.history, row.base_offset)
+        deleted_to = max(state.deleted_to, self._deleted_to(topic, payload))
+        log_end = max(payload.log_end, row.base_offset, deleted_to)
         self._draft.add_control(
             Kind.START,
-            StartPayload(payload.reason, max(payload.log_end, row.base_offset), history, gap_from),
+            StartPayload(payload.reason, log_end, history, gap_from, deleted_to),
             number=topic.number,
             partition=row.partition,
             base_offset=row.base_offset,

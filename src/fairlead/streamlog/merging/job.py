@@ -44,6 +44,8 @@ class MergeJob:
     """`inputs` are all that stands for the run, so its place must be filled, if only by an empty segment."""
     histories: tuple[tuple[int, int, History], ...] = ()
     """(topic number, partition, its epoch history), unless the history is only epoch 0 from offset 0 on."""
+    deleted_to: tuple[tuple[int, int, int], ...] = ()
+    """(topic number, partition, offset below which its owner has deleted all records): whole batches are dropped."""
     tombstone_ms: int = TOMBSTONE_MS
     links_passed: int = 0
     """Every link has sent all commits below this one."""

@@ -73,6 +73,8 @@ class Now:
     """Topic number → when it was deleted (`appended_at`), of all tombstones known."""
     compact: frozenset[int] = frozenset()
     histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
+    deleted_to: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """(topic number, partition) → the offset below which its owner has deleted all records."""
     urgent: bool = False
     """Space is short: deleted topics are dropped at once, whatever their share, before commits are merged."""
     room_bytes: int | None = None
@@ -143,6 +145,7 @@ def _job(
         deleted=frozenset(now.deleted),
         compact=now.compact,
         histories=tuple((*key, history) for key, history in now.histories.items()),
+        deleted_to=tuple((*key, offset) for key, offset in now.deleted_to.items()),
         tombstone_ms=settings.tombstone_ms,
         links_passed=now.links_passed,
         segment_bytes_max=settings.segment_bytes_max,

@@ -1,9 +1,9 @@
 """What stays of a run of commits when it is merged: a pure function of its rows.
 
-In: rows of a run [first, end), the cut-off of expiry, topics that are deleted or exempt. Out: the record batches that
-stay, sorted by (slice, topic, partition, base_offset), and the control rows, with a `start` row for each partition that
-lost records. Always true: replaying what stays gives the state that replaying everything gave, except that expired
-records are gone; a row keeps its commit and its place in it.
+In: rows of a run [first, end), the cut-off of expiry, topics that are deleted or exempt, partitions whose first records
+are deleted. Out: the record batches that stay, sorted by (slice, topic, partition, base_offset), and the control rows,
+with a `start` row for each partition that lost records. Always true: replaying what stays gives the state that
+replaying everything gave, except that expired and deleted records are gone; a row keeps its commit and its place in it.
 
 Why each rule: `docs/formats/stream-log.md`, merging; cases F5 and F8.
 """
@@ -23,7 +23,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects.columns import Columns
-from fairlead.streamlog.payloads import History, StartPayload
+from fairlead.streamlog.payloads import DELETED_RECORDS, History, StartPayload
 from fairlead.streamlog.reading.located import LocatedRows, load
 from fairlead.streamlog.rows import NO_OFFSET, NO_TOPIC, Kind, Row
 
@@ -54,9 +54,10 @@ def merge(storage: Storage, rows: LocatedRows, job: MergeJob) -> Merged:
     columns = rows.columns
     gone = deleted_rows(columns, job.deleted)
     batch = (columns.kind == Kind.BATCH) & ~gone
-    expired = batch & _expired(columns, job)
+    deleted = batch & _deleted_records(columns, job)
+    expired = batch & _expired(columns, job) | deleted
     control = _control_rows(storage, rows, np.flatnonzero((columns.kind != Kind.BATCH) & ~gone))
-    starts = _starts(columns.take(expired), _histories(control, job.histories))
+    starts = _starts(columns.take(expired), deleted[expired], _histories(control, job.histories), job)
     folded = _fold(sorted([*control, *starts], key=_log_order), job)
     data = np.flatnonzero(batch & ~expired)
     return Merged(data[segment_order(columns.take(data))], sorted(folded, key=control_order), starts)
@@ -75,6 +76,18 @@ def _expired(columns: Columns, job: MergeJob) -> NDArray[np.bool_]:
         return np.zeros(len(columns), np.bool_)
     exempt = np.isin(columns.topic, np.fromiter(job.compact, np.uint32))
     found: NDArray[np.bool_] = (columns.appended_at < job.cut_off_ms) & ~exempt
+    return found
+
+
+def _deleted_records(columns: Columns, job: MergeJob) -> NDArray[np.bool_]:
+    """Batches of which every record was deleted by the topic's owner; a batch of which some are left stays whole."""
+    if not job.deleted_to:
+        return np.zeros(len(columns), np.bool_)
+    known = np.array(sorted(job.deleted_to), np.int64)
+    keys = known[:, 0] << 32 | known[:, 1]
+    key = columns.topic.astype(np.int64) << 32 | columns.partition.astype(np.int64)
+    at = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    found: NDArray[np.bool_] = (keys[at] == key) & (columns.last_offset < known[at, 2])
     return found
 
 
@@ -117,26 +130,36 @@ def _joined(own: History, other: Iterable[tuple[int, int]]) -> History:
     return (*own, *(entry for entry in other if entry[0] > newest))
 
 
-def _starts(expired: Columns, histories: Mapping[PartitionKey, History]) -> list[Row]:
-    """One row for each partition with rows that expire, in the place of the last of them. It has that row's origin and
-    way: where batches like that one are not sent, a `start` row would declare a gap that another link fills."""
+def _starts(
+    expired: Columns, deleted: NDArray[np.bool_], histories: Mapping[PartitionKey, History], job: MergeJob
+) -> list[Row]:
+    """One row for each partition with rows that expire or were `deleted`, in the place of the last of them. It has that
+    row's origin and way: where batches like that one are not sent, a `start` row would declare a gap that another link
+    fills."""
     if not len(expired):
         return []
     order = np.lexsort((expired.row, expired.commit, expired.partition, expired.topic))
-    expired = expired.take(order)
+    expired, deleted = expired.take(order), deleted[order]
+    deleted_to = {(number, partition): offset for number, partition, offset in job.deleted_to}
     change = (np.diff(expired.topic.astype(np.int64)) != 0) | (np.diff(expired.partition) != 0)
     lasts = np.concatenate((np.flatnonzero(change), [len(expired) - 1]))
     firsts = np.concatenate(([0], lasts[:-1] + 1))
-    return [
-        _start(expired, first, last, histories) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
-    ]
+    found: list[Row] = []
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        key = int(expired.topic[last]), int(expired.partition[last])
+        history = _joined(histories.get(key, ()), _epochs(expired, first, last))
+        # Rows go by offsets in the order of the log: if the last was deleted, all were.
+        reason = DELETED_RECORDS if deleted[last] else EXPIRED
+        found.append(_start(expired, last, reason, history, deleted_to.get(key, 0)))
+    return found
 
 
-def _start(expired: Columns, first: int, last: int, histories: Mapping[PartitionKey, History]) -> Row:
+def _start(expired: Columns, last: int, reason: str, history: History, deleted_to: int) -> Row:
+    """The row in the place of the batch `last`."""
     topic, partition = int(expired.topic[last]), int(expired.partition[last])
     offset, epoch = int(expired.last_offset[last]) + 1, int(expired.epoch[last])
-    history = _joined(histories.get((topic, partition), ()), _epochs(expired, first, last))
-    payload = StartPayload(EXPIRED, offset, tuple(entry for entry in history if entry[1] < offset))
+    before = tuple(entry for entry in history if entry[1] < offset)
+    payload = StartPayload(reason, max(offset, deleted_to), before, deleted_to=deleted_to)
     return Row(
         Kind.START,
         topic,
@@ -187,10 +210,23 @@ def _groups(rows: Iterable[Row]) -> Iterable[list[Row]]:
 
 
 def _fold_starts(rows: Iterable[Row]) -> Iterator[Row]:
-    """The newest row below which everything is gone, and the gaps after it."""
+    """The row below which most is gone, the gaps above it, and the newest of those that say up to where records were
+    deleted: a link that has passed the place of the first may still need the other, whose place is not before that of
+    the deletion itself."""
     for group in _groups(rows):
-        whole = [place for place, row in enumerate(group) if payloads.decode_start(row.batch).gap_from is None]
-        yield from group[whole[-1] if whole else 0 :]
+        known = [(row, payloads.decode_start(row.batch)) for row in group]
+        whole = [(row, payload) for row, payload in known if payload.gap_from is None]
+        if not whole:
+            yield from group
+            continue
+        highest = max(row.base_offset for row, _ in whole)
+        furthest = max(payload.deleted_to for _, payload in whole)
+        begins = max(_log_order(row) for row, _ in whole if row.base_offset == highest)
+        deletes = max(_log_order(row) for row, payload in whole if payload.deleted_to == furthest)
+        for row, payload in known:
+            is_gap = payload.gap_from is not None and row.base_offset > highest
+            if is_gap or _log_order(row) == begins or (furthest and _log_order(row) == deletes):
+                yield row
 
 
 def _fold_topics(rows: Iterable[Row]) -> Iterator[Row]:

@@ -86,13 +86,14 @@ class LogReader:
         """Batches from `offset` on out of memory; None if the disk is needed. See `fetch`."""
         state = self._state(number, partition)
         if offset == state.end:
-            return Fetched([], state.end, state.start)
+            return Fetched([], state.end, state.log_start)
         if self._log.damage is not None and offset > state.end:
             raise another(self._log.damage)  # the end may lie higher: a consumer must not be sent back
-        if not state.start <= offset < state.end:
-            raise OffsetOutOfRange(offset, state.start, state.end)
+        start = state.log_start
+        if not start <= offset < state.end:
+            raise OffsetOutOfRange(offset, start, state.end)
         batches = self._from_cache(number, partition, offset, _Limit(max_bytes, at_least_one), state.epoch)
-        return None if batches is None else Fetched(batches, state.end, state.start)
+        return None if batches is None else Fetched(batches, state.end, start)
 
     def _from_cache(
         self, number: int, partition: int, offset: int, limit: _Limit, epoch: int
@@ -140,9 +141,9 @@ class LogReader:
         ahead = self._ahead.take((number, partition, offset))
         if ahead:
             fitting = list(itertools.takewhile(lambda batch: limit.takes(len(batch)), ahead))
-            return Fetched(fitting, state.end, state.start)
+            return Fetched(fitting, state.end, state.log_start)
         with self._health.stopped_by_failed_reads():
-            return Fetched(self._from_disk(number, partition, offset, limit, state), state.end, state.start)
+            return Fetched(self._from_disk(number, partition, offset, limit, state), state.end, state.log_start)
 
     def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
         """A blocking job that reads what will be asked for after an answer of `fetch`; None if none is needed."""
@@ -181,8 +182,8 @@ class LogReader:
             return self._read(chosen)
         # Nothing is there: a gap, or records that expired meanwhile; a consumer must be told of these, not led past.
         now = self._state(number, partition)
-        if offset < now.start:
-            raise OffsetOutOfRange(offset, now.start, now.end)
+        if offset < now.log_start:
+            raise OffsetOutOfRange(offset, now.log_start, now.end)
         end = next((p.base_offset for p in self._places.from_offset(number, partition, offset)), state.end)
         gap = empty_batch(offset, end - 1, state.epoch)
         return [gap] if limit.takes(len(gap)) else []
@@ -256,12 +257,12 @@ class LogReader:
             UnknownTopic, UnknownPartition
             Damaged, StorageUnavailable: the log stops.
         """
-        start = self._state(number, partition).start
+        start = self._state(number, partition).log_start
         return self._first(self._places.since(number, partition, start, timestamp_ms), start, timestamp_ms)
 
     def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with the largest timestamp. Blocking; see `offset_for_time`."""
-        start = self._state(number, partition).start
+        start = self._state(number, partition).log_start
         self._health.check_readable()
         with self._health.stopped_by_failed_reads():
             found = self._places.newest(number, partition, start)
@@ -271,7 +272,7 @@ class LogReader:
     def time_at(self, number: int, partition: int, offset: int) -> int | None:
         """Timestamp of the record at an offset, or of the next one behind a gap; None at the end. Blocking; see
         `offset_for_time`."""
-        offset = max(offset, self._state(number, partition).start)
+        offset = max(offset, self._state(number, partition).log_start)
         found = self._first(self._places.from_offset(number, partition, offset), offset, None)
         return None if found is None else found[1]
 

@@ -107,12 +107,15 @@ def read_partition(
     route: Route | None = None,
     frame_bytes: int = FRAME_BYTES,
 ) -> Iterator[Columns]:
-    """Rows of one partition about offsets from `from_offset` on, and the rows of its topic, for a repair."""
+    """Rows of one partition about offsets from `from_offset` on, and the rows of its topic, for a repair.
+
+    Its START rows are all among them: one may have deleted records that the replica holds, and was refused there.
+    """
     for found in _groups(storage, objects):
         columns = found.columns
         mine = (columns.topic == number) & (columns.partition == partition)
         batch = mine & (columns.kind == Kind.BATCH) & (columns.last_offset >= from_offset)
-        start = mine & (columns.kind == Kind.START) & (columns.base_offset > from_offset)
+        start = mine & (columns.kind == Kind.START)
         topic = (columns.topic == number) & np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))
         wanted = (batch | start | topic) & sendable(columns, route)
         yield from _parts(storage, _in_order(found.take(np.flatnonzero(wanted))), frame_bytes)

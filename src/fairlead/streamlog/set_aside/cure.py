@@ -29,7 +29,15 @@ from fairlead.streamlog.reading.index import Tail
 from fairlead.streamlog.reading.located import open_object
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.set_aside.evidence import Evidence, Lost
-from fairlead.streamlog.set_aside.stand_ins import REASON, control_row, gap_rows, mark_rows, payload_of, told
+from fairlead.streamlog.set_aside.stand_ins import (
+    REASON,
+    control_row,
+    deletion_rows,
+    gap_rows,
+    mark_rows,
+    payload_of,
+    told,
+)
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.writing import recovery
@@ -187,7 +195,7 @@ class _Log:
         gaps = found.gaps(state)
         unknown = {} if covering is not None else found.unknown_ends(state)
         said += told(state, gaps, unknown)
-        starts = list(gap_rows(gaps, lost, state))
+        starts = [*gap_rows(gaps, lost, state), *deletion_rows(lost, state)]
         rows = [*topics, *starts, *mark_rows(unknown, lost)]
         runs = {(s.first, s.end) for s in manifest.segments}
         if tail:

@@ -80,8 +80,8 @@ class Evidence:
             return self._ends_of_checkpoint({}, state)
         same = (events["topic"][1:] == events["topic"][:-1]) & (events["partition"][1:] == events["partition"][:-1])
         ends = np.maximum(events["end"], events["previous_end"])
-        before = np.concatenate(([0], np.where(same, ends[:-1], 0)))
-        jumps = np.flatnonzero(~events["below"] & (events["previous_end"] > before))
+        before = np.maximum(np.concatenate(([0], np.where(same, ends[:-1], 0))), events["gone_to"])
+        jumps = np.flatnonzero(events["previous_end"] > before)
         found = [
             Gap(
                 int(e["topic"]),
@@ -140,10 +140,10 @@ _EVENT: Final = np.dtype(
         ("row", np.int64),
         ("previous_end", np.int64),
         ("end", np.int64),
-        ("below", np.bool_),
+        ("gone_to", np.int64),
     ]
 )
-"""A row that says where its partition ended before it and after it; `below`: all before it is gone anyway."""
+"""A row that says where its partition ended before it and after it, and below which offset all is gone anyway."""
 
 
 def _events(columns: Columns) -> NDArray[np.void]:
@@ -154,7 +154,8 @@ def _events(columns: Columns) -> NDArray[np.void]:
     start = rows.kind == Kind.START
     found["end"] = np.where(start, rows.base_offset, rows.last_offset + 1)
     for place in np.flatnonzero(start).tolist():
-        found["below"][place] = payloads.decode_start(rows.batch(place)).gap_from is None
+        if payloads.decode_start(rows.batch(place)).gap_from is None:
+            found["gone_to"][place] = rows.base_offset[place]
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fairlead.streamlog import marks, payloads
-from fairlead.streamlog.payloads import EntryPayload, StartPayload, TopicPayload
+from fairlead.streamlog.payloads import DELETED_RECORDS, EntryPayload, StartPayload, TopicPayload
 from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
 from fairlead.streamlog.set_aside.evidence import LAST_ROW, Gap, Lost
 from fairlead.streamlog.state.shard_state import ShardState
@@ -29,7 +29,7 @@ def gap_rows(gaps: Iterable[Gap], lost: Sequence[Lost], state: ShardState) -> It
         row = control_row(
             Kind.START,
             *at,
-            StartPayload(REASON, gap.end, known.history, gap.start),
+            StartPayload(REASON, max(gap.end, known.deleted_to), known.history, gap.start, known.deleted_to),
             topic=gap.topic,
             partition=gap.partition,
         )
@@ -39,6 +39,17 @@ def gap_rows(gaps: Iterable[Gap], lost: Sequence[Lost], state: ShardState) -> It
             epoch=known.epoch_before(gap.end),
             previous_epoch=known.epoch_before(gap.start),
         )
+
+
+def deletion_rows(lost: Sequence[Lost], state: ShardState) -> Iterator[Row]:
+    """START rows that delete again what the topics' owners have deleted, as far as that is known: the rows that said it
+    may be lost."""
+    place = lost[-1].end - 1
+    for (number, partition), offset in state.deleted_to().items():
+        end = state.partition(number, partition).end
+        payload = StartPayload(DELETED_RECORDS, max(end, offset), (), deleted_to=offset)
+        row = control_row(Kind.START, place, LAST_ROW, payload, topic=number, partition=partition)
+        yield row._replace(base_offset=0)
 
 
 def mark_rows(unknown: dict[int, list[int]], lost: Sequence[Lost]) -> Iterator[Row]:

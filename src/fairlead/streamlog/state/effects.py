@@ -55,7 +55,6 @@ class Target(Protocol):
     def topic(self, number: int) -> Topic | None: ...
     def owner(self, number: int) -> bytes | None: ...
     def partition(self, number: int, partition: int) -> PartitionState: ...
-    def held(self, number: int, partition: int) -> bool: ...
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None: ...
 
     def put_time(self, appended_at_ms: int) -> None: ...
@@ -113,8 +112,9 @@ def _appended(state: PartitionState, row: Row) -> PartitionState:
         raise CorruptBatch(f"batch of epoch {row.epoch} at offsets {row.base_offset} to {row.last_offset}")
     end = row.last_offset + 1
     if row.epoch <= state.epoch:
-        return PartitionState(state.start, end, state.epoch, state.history)
-    return PartitionState(state.start, end, row.epoch, (*state.history, (row.epoch, row.base_offset)))
+        return PartitionState(state.start, end, state.epoch, state.history, state.deleted_to)
+    history = (*state.history, (row.epoch, row.base_offset))
+    return PartitionState(state.start, end, row.epoch, history, state.deleted_to)
 
 
 def _note_producer(target: Target, row: Row) -> None:
@@ -147,7 +147,8 @@ def _start(target: Target, row: Row) -> None:
     else:
         first = max(state.start, start)
     check_partition(start, end, history)
-    target.put_partition(row.topic, row.partition, PartitionState(first, end, epoch, history))
+    deleted_to = max(state.deleted_to, payload.deleted_to)
+    target.put_partition(row.topic, row.partition, PartitionState(first, end, epoch, history, deleted_to))
 
 
 def joined_history(own: History, other: History, below: int) -> History:

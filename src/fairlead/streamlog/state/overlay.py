@@ -107,9 +107,6 @@ class Overlay:
             return found
         return EMPTY_PARTITION if self._topics.get(number) is _GONE else self._state.partition(number, partition)
 
-    def held(self, number: int, partition: int) -> bool:
-        return (number, partition) in self._partitions or self._state.held(number, partition)
-
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         found = self._producers.get((number, partition, producer_id))
         return found if found is not None else self._state.producer(number, partition, producer_id)

@@ -51,6 +51,8 @@ class ShardState:
         self._positions: dict[PositionKey, LinkPosition] = {}
         self._notes: dict[NoteKey, Note] = {}
         self._gaps: dict[CursorKey, tuple[Gap, ...]] = {}
+        self._deleted_to: dict[CursorKey, int] = {}
+        """Of the partitions whose owner ever deleted records; few have one, so it is in no array."""
         self._entries: dict[str, Any] = {}
         self.yielded: dict[int, int] = {}
         """When each topic made room for another one of its name, by number; nobody uses the rows of these topics."""
@@ -116,12 +118,16 @@ class ShardState:
     def partition(self, number: int, partition: int) -> PartitionState:
         """Where a partition's log stands; an unknown one is empty."""
         slot = self.topic_table.slot_of(number, partition)
-        return EMPTY_PARTITION if slot < 0 else self.partition_table.get(slot)
+        if slot < 0:
+            return EMPTY_PARTITION
+        found = self.partition_table.get(slot)
+        if self._deleted_to and (number, partition) in self._deleted_to:
+            return found._replace(deleted_to=self._deleted_to[number, partition])
+        return found
 
-    def held(self, number: int, partition: int) -> bool:
-        """Whether the partition ever had a record or a `start` row here."""
-        slot = self.topic_table.slot_of(number, partition)
-        return slot >= 0 and bool(self.partition_table.held[slot])
+    def deleted_to(self) -> Mapping[CursorKey, int]:
+        """The offsets below which the owners have deleted all records, by (topic number, partition)."""
+        return dict(self._deleted_to)
 
     def gap_items(self) -> list[tuple[CursorKey, tuple[Gap, ...]]]:
         """Gaps by (topic number, partition)."""
@@ -268,6 +274,7 @@ class ShardState:
         partitions = range(self.topic_table.count[number])
         for partition in partitions:
             self._gaps.pop((number, partition), None)
+            self._deleted_to.pop((number, partition), None)
         for group in list(self._cursors):
             for partition in partitions:
                 self.put_cursor(group, number, partition, None)
@@ -281,6 +288,8 @@ class ShardState:
         if slot < 0:
             return
         self.partition_table.put(slot, state)
+        if state.deleted_to:
+            self._deleted_to[number, partition] = state.deleted_to
         if self._gaps and (number, partition) in self._gaps:
             self._drop_gaps(number, partition, state.start)
 

@@ -19,10 +19,10 @@ from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, Topic
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 Tables = dict[str, Any]
 """Arrays, and lists of texts or of bytes, by name."""
-_PARTITION_COLUMNS = ("start", "end", "epoch", "epoch_first", "held")
+_PARTITION_COLUMNS = ("start", "end", "epoch", "epoch_first")
 
 
 def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
@@ -47,6 +47,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
         "configs": sorted(configs.items()),
         "older": older,
         "gaps": [[*key, [[g.topic, g.start, g.end, g.reason] for g in gaps]] for key, gaps in state.gap_items()],
+        "deleted_to": [[*key, offset] for key, offset in sorted(state.deleted_to().items())],
         "yielded": sorted(state.yielded.items()),
         "entries": dict(state.entries),
     }
@@ -73,6 +74,9 @@ def load(stream_id: bytes, tables: Mapping[str, Any], meta: Mapping[str, Any]) -
     for number, partition, gaps in meta["gaps"]:
         for topic, start, end, reason in gaps:
             state.put_gap(number, partition, Gap(topic, partition, start, end, reason))
+    for number, partition, offset in meta["deleted_to"]:
+        known = state.partition(number, partition)
+        state.put_partition(number, partition, known._replace(deleted_to=offset))
     state.yielded.update(dict(meta["yielded"]))
     for key, value in meta["entries"].items():
         state.put_entry(key, value)

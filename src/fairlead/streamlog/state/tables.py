@@ -25,13 +25,12 @@ class PartitionTable:
         self.end = array("q")
         self.epoch = array("i")
         self.epoch_first = array("q")
-        self.held = array("b")
         self.older: dict[int, tuple[tuple[int, int], ...]] = {}
 
     @property
     def size_bytes(self) -> int:
         """Of its arrays."""
-        columns = (self.start, self.end, self.epoch, self.epoch_first, self.held)
+        columns = (self.start, self.end, self.epoch, self.epoch_first)
         return sum(len(column) * column.itemsize for column in columns)
 
     def allot(self, count: int) -> int:
@@ -40,12 +39,11 @@ class PartitionTable:
         for column in (self.start, self.end, self.epoch_first):
             column.frombytes(bytes(8 * count))
         self.epoch.extend([-1] * count)
-        self.held.frombytes(bytes(count))
         return first
 
     def move(self, slot: int, to: int, count: int) -> None:
         """Copy `count` slots to their new place."""
-        for column in (self.start, self.end, self.epoch, self.epoch_first, self.held):
+        for column in (self.start, self.end, self.epoch, self.epoch_first):
             column[to : to + count] = column[slot : slot + count]
         for i in range(count):
             if slot + i in self.older:
@@ -55,7 +53,7 @@ class PartitionTable:
         """The partition in that slot."""
         epoch = self.epoch[slot]
         if epoch < 0:
-            if not self.held[slot]:
+            if not self.end[slot]:
                 return EMPTY_PARTITION
             return PartitionState(self.start[slot], self.end[slot], -1, ())
         newest = (epoch, self.epoch_first[slot])
@@ -63,10 +61,9 @@ class PartitionTable:
         return PartitionState(self.start[slot], self.end[slot], epoch, (newest,) if older is None else (*older, newest))
 
     def put(self, slot: int, state: PartitionState) -> None:
-        """Set the partition in that slot, which is held from now on."""
+        """Set the partition in that slot."""
         self.start[slot] = state.start
         self.end[slot] = state.end
-        self.held[slot] = 1
         history = state.history
         if history:
             self.epoch[slot], self.epoch_first[slot] = history[-1]

@@ -52,14 +52,14 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
         if known is not None:
             duplicate_at = _check_sequence(header, known)
             if duplicate_at is not None:
-                return ProduceResult(duplicate_at, state.start, draft.now_ms, True)
+                return ProduceResult(duplicate_at, state.log_start, draft.now_ms, True)
     base = state.end
     last = base + header.last_offset_delta
     if last >= OFFSET_MAX:
         raise InvalidValue(f"topic {number}, partition {partition}: its offsets are used up; produce to another topic")
     data = set_offset(batch.data, base, epoch)
     draft.add_batch(number, partition, base, last, epoch, draft.stream_id, None, header.max_timestamp, data)
-    return ProduceResult(base, state.start, draft.now_ms, False)
+    return ProduceResult(base, state.log_start, draft.now_ms, False)
 
 
 def _check_owner(draft: Draft, number: int, partition: int) -> int:

@@ -133,6 +133,7 @@ class Upkeep:
             deleted=deleted,
             compact=_compacted(state),
             histories=histories(state),
+            deleted_to=state.deleted_to(),
             urgent=self._reserve.is_reached,
             room_bytes=self._reserve.room_for_merging_bytes(),
             make_checkpoint=self._checkpoint_is_due() and not self._reserve.is_reached,

@@ -1,0 +1,63 @@
+"""Deleting the first records of a partition (DeleteRecords, KIP-107): a row says up to where, and nothing is moved.
+
+Always true: the offset below which records are deleted never goes back, here and at every replica, whatever expires,
+is merged or comes late; so no record below it is served again. Batches of which every record is deleted leave the log
+when they are merged; the batch that holds the offset stays whole, as a copy must have it byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.model.errors import NotAllowed, NotOwner, OffsetOutOfRange
+from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import topic_with
+from fairlead.streamlog.writing.draft import Draft
+
+TO_THE_END: Final = -1
+"""In place of an offset: all records that are there."""
+_BEGINNING: Final = 0
+"""`base_offset` of a row that only deletes: it says nothing of where batches begin."""
+
+
+def delete_records(draft: Draft, number: int, partition: int, offset: int) -> int:
+    """Delete all records below an offset, or `TO_THE_END`; answers where the log begins for clients from now on. One
+    that deletes nothing writes no row.
+
+    Raises:
+        UnknownTopic, UnknownPartition
+        NotOwner: another stream owns the topic.
+        NotAllowed: the topic is compacted, and nothing else removes its records.
+        OffsetOutOfRange: the log ends before the offset.
+    """
+    topic = topic_with(draft.state.topic(number), number, partition)
+    if topic.owner != draft.stream_id:
+        raise NotOwner(topic.name, topic.owner.hex())
+    if topic.configs.get("cleanup.policy") == "compact":
+        raise NotAllowed(f"topic {topic.name} has cleanup.policy compact, so none of its records can be deleted")
+    state = draft.state.partition(number, partition)
+    to = state.end if offset == TO_THE_END else offset
+    if not 0 <= to <= state.end:
+        raise OffsetOutOfRange(offset, state.log_start, state.end)
+    if to <= state.log_start:
+        return state.log_start
+    put_deletion(draft, number, partition, to, origin=draft.stream_id, via=None)
+    return to
+
+
+def put_deletion(
+    draft: Draft, number: int, partition: int, deleted_to: int, *, origin: bytes | None, via: bytes | None
+) -> None:
+    """Write the row that deletes all records below an offset."""
+    state = draft.state.partition(number, partition)
+    payload = StartPayload(DELETED_RECORDS, max(state.end, deleted_to), state.history, deleted_to=deleted_to)
+    draft.add_control(
+        Kind.START,
+        payload,
+        number=number,
+        partition=partition,
+        base_offset=_BEGINNING,
+        origin=origin,
+        via=via,
+    )
