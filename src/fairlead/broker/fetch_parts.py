@@ -148,7 +148,7 @@ class Reading:
             return
         if fetched is None and not first and not limit:
             state = found.shard.state.partition(number, asked.partition)
-            fetched = Fetched([], state.end, state.start)
+            fetched = Fetched([], state.end, state.log_start)
         if fetched is not None:
             self._put(part, fetched)
         else:

@@ -12,6 +12,7 @@ from typing import Final
 from fairlead.model.errors import NotAllowed, NotOwner, OffsetOutOfRange
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.topic_policy import DELETE, cleanup_policies
 from fairlead.streamlog.values import topic_with
 from fairlead.streamlog.writing.draft import Draft
 
@@ -34,7 +35,7 @@ def delete_records(draft: Draft, number: int, partition: int, offset: int) -> in
     topic = topic_with(draft.state.topic(number), number, partition)
     if topic.owner != draft.stream_id:
         raise NotOwner(topic.name, topic.owner.hex())
-    if topic.configs.get("cleanup.policy") == "compact":
+    if DELETE not in cleanup_policies(topic.configs):
         raise NotAllowed(f"topic {topic.name} has cleanup.policy compact, so none of its records can be deleted")
     state = draft.state.partition(number, partition)
     to = state.end if offset == TO_THE_END else offset
