@@ -26,7 +26,7 @@ from fairlead.process.control_secret import FILE as CONTROL_SECRET
 from fairlead.storage import direct, files, identity, names, pack_check, pack_file, pack_register
 from fairlead.storage.interface import Put
 from fairlead.storage.lock import LOCK
-from fairlead.storage.pack_file import FOLDER, OBJECT_BYTES_MAX
+from fairlead.storage.pack_file import FOLDER
 from fairlead.storage.pack_index import PackIndex, PackPlace
 from fairlead.storage.pack_register import PackRegister
 from fairlead.storage.packs import PackSettings, PackWriter
@@ -268,7 +268,7 @@ class LocalStorage:
             return Put.UNKNOWN
         if self._index.find(name) is not None:
             return Put.MINE if self.get(name) == b"".join(parts) else Put.ANOTHER
-        if sum(part.nbytes for part in parts) > OBJECT_BYTES_MAX or os.path.lexists(path):
+        if os.path.lexists(path):
             return None
         durable = packer.put(name, parts)
         if durable is None:

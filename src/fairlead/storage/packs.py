@@ -50,6 +50,11 @@ class PackSettings:
     aside: Callable[[Callable[[], None]], None] = _on_a_thread
     """How the making of a pack is started, which takes tens of milliseconds, and the registering of its end."""
 
+    @property
+    def object_bytes_max(self) -> int:
+        """A larger object gets a file of its own; so does one of which few would fit into a pack."""
+        return min(OBJECT_BYTES_MAX, self.pack_bytes // 4)
+
 
 class PackKeeper:
     """The packs of others, for the process that holds the directory."""
@@ -217,13 +222,14 @@ class PackWriter:
         self._keeper.refresh()
 
     def put(self, name: str, parts: Sequence[memoryview]) -> bool | None:
-        """Append an object whose name nobody has. True: it is durable; False: that is not known; None: no pack is
-        free, and nothing was written."""
-        taken = self._take() if len(name) <= pack_file.NAME_BYTES_MAX else None
+        """Append an object whose name nobody has. True: it is durable; False: that is not known; None: it is too large,
+        or no pack is free, and nothing was written."""
+        length = sum(part.nbytes for part in parts)
+        fits = len(name) <= pack_file.NAME_BYTES_MAX and length <= self._settings.object_bytes_max
+        taken = self._take() if fits else None
         if taken is None:
             return None
         pack, descriptor, start, before = taken
-        length = sum(part.nbytes for part in parts)
         head = pack_file.head(pack.name, Place(name, start), before, parts, length)
         try:
             pack_file.write(descriptor, [memoryview(head), *parts], start)
@@ -250,7 +256,7 @@ class PackWriter:
             return self._free.pop() if self._free else None
 
     def _give_back(self, free: _Free) -> None:
-        if free.end + OBJECT_BYTES_MAX + 2 * BLOCK <= self._settings.pack_bytes:
+        if free.end + self._settings.object_bytes_max + 2 * BLOCK <= self._settings.pack_bytes:
             with self._lock:
                 if not self._closed:
                     self._free.append(free)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.rows import any_row, batch_row, entry_row, joined
 
 from fairlead.model.errors import Damaged, Missing
+from fairlead.storage import pack_file
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.objects import format, layout
 from fairlead.streamlog.rows import ROW_SCHEMA, Row
@@ -113,7 +114,7 @@ def test_another_version_is_refused_naming_both(monkeypatch: pytest.MonkeyPatch)
 def test_columns_of_a_large_object_are_read_without_its_batches() -> None:
     """And batches are then found by range."""
     storage = MemoryStorage()
-    rows = [batch_row(n, n, row=n, value=bytes(3000)) for n in range(50)]
+    rows = [batch_row(n, n, row=n, value=bytes(9000)) for n in range(50)]
     storage.put_if_absent("x", format.encode(rows, name="x"))
     columns = format.read_columns(storage, "x")
     assert columns.data is None
@@ -160,3 +161,8 @@ def test_files_of_this_version_look_the_same_with_every_pyarrow() -> None:
     meta = layout.FileMeta("commit", 3, 40, 5, 6, 7, 8, "x", b"e" * 16)
     parts = (layout.FILE_HEAD, layout.MESSAGE.fill(layout.plan(3), (1, 2), 40), layout.FOOTER.fill(meta))
     assert [crc32c.crc32c(part) for part in parts] == [0x13EAF63D, 0x754714BD, 0x5DAFDB72]
+
+
+def test_what_lies_in_a_pack_is_read_once() -> None:
+    """A read of any part of it reads all of it, for its checksum."""
+    assert format.READ_WHOLE_BYTES >= pack_file.OBJECT_BYTES_MAX

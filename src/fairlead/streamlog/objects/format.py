@@ -28,8 +28,9 @@ from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.rows import FORMAT_VERSION, Kind, Row
 
 ObjectKind = Literal["commit", "segment"]
-READ_WHOLE_BYTES: Final = 64 * 1024
-"""An object up to this size is read in one piece, even if only its columns are wanted."""
+READ_WHOLE_BYTES: Final = 256 * 1024
+"""An object up to this size is read in one piece, even if only its columns are wanted: a commit that lies in a pack is
+read whole in any case, so that its checksum can be compared."""
 _HEAD_CHECKSUM: Final = crc32c.crc32c(layout.FILE_HEAD)
 _NO_ID: Final = bytes(16)
 
