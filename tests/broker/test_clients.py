@@ -175,7 +175,7 @@ def test_topics_are_made_changed_and_deleted(running_broker: RunningBroker) -> N
     [
         ("bad name", {}, KafkaError.TOPIC_EXCEPTION),
         ("many", {"num_partitions": 4097}, KafkaError.INVALID_PARTITIONS),
-        ("conf", {"config": {"retention.ms": "5"}}, KafkaError.INVALID_CONFIG),
+        ("conf", {"config": {"retention.ms": "-5"}}, KafkaError.INVALID_CONFIG),
         ("conf", {"config": {"no.such": "5"}}, KafkaError.INVALID_CONFIG),
         ("conf", {"config": {"cleanup.policy": "sometimes"}}, KafkaError.INVALID_CONFIG),
         ("/nowhere:topic", {}, KafkaError.UNKNOWN_TOPIC_OR_PART),
@@ -197,7 +197,7 @@ def test_validating_makes_nothing(running_broker: RunningBroker) -> None:
     assert admin.list_topics(timeout=10).topics == {}
 
 
-def test_settings_that_are_so_anyway_are_taken(running_broker: RunningBroker) -> None:
+def test_settings_without_effect_are_taken(running_broker: RunningBroker) -> None:
     """Compacted topics are accepted and say so."""
     admin = AdminClient({"bootstrap.servers": running_broker.bootstrap})
     config = {"cleanup.policy": "compact", "min.insync.replicas": "1", "retention.ms": "604800000"}

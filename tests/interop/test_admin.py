@@ -41,14 +41,14 @@ def test_topics_are_made_widened_described_and_deleted(admin: AdminClient, site:
 
 
 def test_settings_of_topics_are_shown_and_changed(admin: AdminClient, topic: str) -> None:
-    """IncrementalAlterConfigs and DescribeConfigs; what is not honoured is refused by name."""
+    """IncrementalAlterConfigs and DescribeConfigs; what Kafka does not know is refused by name."""
     entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin.incremental_alter_configs([resource])[resource].result(20)
     shown = admin.describe_configs([resource])[resource].result(20)
     assert shown["cleanup.policy"].value == "compact"
     assert not shown["retention.ms"].is_read_only
-    entry = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
+    entry = ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     with pytest.raises(KafkaException, match=r"retention\.ms"):
         admin.incremental_alter_configs([resource])[resource].result(20)

@@ -104,6 +104,7 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
         '{"v":2,"key":"stream/ü","value":{"b":[1,true,null,"ü",0.5,{}],"a":1180591620717411303424}}',
     ),
     (p.decode_entry, p.EntryPayload("", None), '{"v":2,"key":"","value":null}'),
+    (p.decode_expired, p.ExpiredPayload(), '{"v":2,"reason":"ttl"}'),
 ]
 NAMES = [type(payload).__name__ for _, payload, _ in PAYLOADS]
 MAY_BE_NULL = ("offset", "commit", "reason", "refused_in", "create", "gap_from")

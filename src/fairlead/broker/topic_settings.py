@@ -17,7 +17,7 @@ from fairlead.broker.setting_kinds import INT_MAX, LONG_MAX, NO_EFFECT, ConfigTy
 from fairlead.cluster.stream import Stream
 from fairlead.model.settings import Settings
 from fairlead.streamlog.ranges import NAME_LENGTH_MAX
-from fairlead.streamlog.topic_policy import CLEANUP_POLICY, COMPACT, DELETE, number
+from fairlead.streamlog.topic_policy import CLEANUP_POLICY, COMPACT, DELETE, RETENTION_BYTES, RETENTION_MS, number
 
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 CREATE_TIME: Final = "CreateTime"
@@ -82,8 +82,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "remote.copy.disable": _flag(),
     "remote.log.delete.on.disable": _flag(),
     "remote.storage.enable": _flag(),
-    "retention.bytes": _long(-1),
-    "retention.ms": _long(-1, -1, documentation="Records live so long, and at most as long as the stream's."),
+    RETENTION_BYTES: _long(-1, documentation="Of each partition so much stays at least; older records expire."),
+    RETENTION_MS: _long(-1, -1, documentation="Records live so long, and at most as long as the stream's."),
     "segment.bytes": _whole(1_073_741_824, 1_048_576),
     "segment.index.bytes": _whole(10_485_760, 4),
     "segment.jitter.ms": _long(0, 0),
@@ -107,12 +107,17 @@ def message_bytes_max(configs: Mapping[str, str], settings: Settings) -> int:
 
 def in_force(stream: Stream, configs: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Every setting of a topic with the value that holds, by name; `configs` are those set on the topic itself."""
-    ttl_seconds = stream.settings.ttl_seconds
     return {name: configs.get(name, setting.default) for name, setting in SETTINGS.items()} | {
         TIMESTAMP_TYPE: timestamp_type(stream, configs),
         MESSAGE_BYTES_MAX: str(message_bytes_max(configs, settings)),
-        "retention.ms": str(ttl_seconds * 1000) if ttl_seconds else "-1",
+        RETENTION_MS: str(_retention_ms(stream, configs)),
     }
+
+
+def _retention_ms(stream: Stream, configs: Mapping[str, str]) -> int:
+    """How long the topic's records live: as it says, at most as long as the stream's; -1: for ever."""
+    lives = (number(configs, RETENTION_MS), stream.settings.ttl_seconds * 1000 or -1)
+    return min((ms for ms in lives if ms is not None and ms >= 0), default=-1)
 
 
 def check(name: str, value: str | None) -> str:
@@ -141,16 +146,11 @@ def chosen(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
     return {name: check(name, value) for name, value in dict(pairs).items()}
 
 
-def check_together(stream: Stream, configs: Mapping[str, str]) -> None:
+def check_together(configs: Mapping[str, str]) -> None:
     """
     Raises:
-        Refused: INVALID_CONFIG, settings of one topic contradict each other, or ask for what Kafka itself refuses, or
-            for another life of records than the stream's.
+        Refused: INVALID_CONFIG, settings of one topic contradict each other, or ask for what Kafka itself refuses.
     """
-    ttl_seconds = stream.settings.ttl_seconds
-    for name, held in ("retention.ms", ttl_seconds * 1000 or -1), ("retention.bytes", -1):
-        if int(configs.get(name, held)) != held:
-            raise RefusedRequest(ErrorCode.invalid_config, f"{name}={configs[name]} is not honoured; it is {held} here")
     least, most = (int(configs.get(name, SETTINGS[name].default)) for name in _LAGS)
     if least > most:
         raise RefusedRequest(

@@ -68,6 +68,9 @@ class Settings:
     merge_idle_seconds: float = _setting(600.0, "fewer commits than that are merged after this", 0.01)
     segment_bytes_max: int = _setting(256 * MB, "largest merged segment", 1000)
     checkpoint_interval_seconds: float = _setting(600.0, "least time between two checkpoints of a shard", 0)
+    topic_expiry_interval_seconds: float = _setting(
+        60.0, "how often records expire by their topic's own retention.ms and retention.bytes", 0.01
+    )
     delete_grace_seconds: float = _setting(600.0, "merged inputs are deleted this long after their manifest")
     expiry_hold_seconds: float = _setting(
         3600.0, "nothing expires for so long after a start whose clock is further ahead than records live", 0

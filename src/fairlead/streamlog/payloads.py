@@ -134,8 +134,22 @@ class EntryPayload:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class ExpiredPayload:
+    """Payload of an EXPIRED row; topic, partition and offset are in the row."""
+
+    reason: Name = "ttl"
+
+
 Payload = (
-    StartPayload | TopicPayload | TopicDeletedPayload | CursorPayload | PositionPayload | BehindPayload | EntryPayload
+    StartPayload
+    | TopicPayload
+    | TopicDeletedPayload
+    | CursorPayload
+    | PositionPayload
+    | BehindPayload
+    | EntryPayload
+    | ExpiredPayload
 )
 
 
@@ -150,8 +164,9 @@ _CURSOR = _form(CursorPayload)
 _POSITION = _form(PositionPayload)
 _BEHIND = _form(BehindPayload)
 _ENTRY = _form(EntryPayload)
+_EXPIRED = _form(ExpiredPayload)
 _FORMS: Mapping[type[Any], JsonForm[Any]] = {
-    form.kind: form for form in (_START, _TOPIC, _TOPIC_DELETED, _CURSOR, _POSITION, _BEHIND, _ENTRY)
+    form.kind: form for form in (_START, _TOPIC, _TOPIC_DELETED, _CURSOR, _POSITION, _BEHIND, _ENTRY, _EXPIRED)
 }
 _OLDER_FORMS: Mapping[type[Any], JsonForm[Any]] = {
     kind: _form(kind, OLDER_VERSION, whole=kind is not StartPayload) for kind in _FORMS
@@ -206,6 +221,11 @@ def decode_entry(data: bytes | memoryview) -> EntryPayload:
     return _decode(data, Kind.ENTRY, _ENTRY)
 
 
+def decode_expired(data: bytes | memoryview) -> ExpiredPayload:
+    """Payload of an EXPIRED row. Raises: CorruptBatch."""
+    return _decode(data, Kind.EXPIRED, _EXPIRED)
+
+
 def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview) -> tuple[Any, ...]:
     """What a control row is about: of two rows with equal keys the newer one counts, the older is of no use.
 
@@ -230,6 +250,9 @@ def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview)
     if kind == Kind.BEHIND:
         behind = decode_behind(data)
         return (Kind.BEHIND, behind.link, behind.incarnation, behind.partition)
+    if kind == Kind.EXPIRED:
+        decode_expired(data)
+        return (Kind.EXPIRED, topic, partition)
     return (Kind.ENTRY, decode_entry(data).key)
 
 

@@ -40,8 +40,11 @@ class Kind(IntEnum):
     ENTRY = 8
     """Local: a key and its value in `meta/`: streams, settings, links, upstreams; or its deletion."""
 
+    EXPIRED = 14
+    """Local: records of this partition below `base_offset` have outlived what the topic's own settings allow."""
 
-LOCAL_KINDS = frozenset({Kind.POSITION, Kind.BEHIND, Kind.ENTRY})
+
+LOCAL_KINDS = frozenset({Kind.POSITION, Kind.BEHIND, Kind.ENTRY, Kind.EXPIRED})
 """Kinds that are never sent over a link; a commit with no other rows wakes no link."""
 
 NOT_YET_SENT_KINDS = frozenset({Kind.CURSOR})

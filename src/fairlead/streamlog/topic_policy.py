@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 CLEANUP_POLICY: Final = "cleanup.policy"
 COMPACT: Final = "compact"
 DELETE: Final = "delete"
+RETENTION_MS: Final = "retention.ms"
+RETENTION_BYTES: Final = "retention.bytes"
+
+_OF_LIFE: Final = frozenset({CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES})
 
 
 def items_of(text: str) -> list[str]:
@@ -18,6 +23,36 @@ def items_of(text: str) -> list[str]:
 def cleanup_policies(configs: Mapping[str, str]) -> list[str]:
     """What becomes of a topic's old records: `delete`, `compact` or both."""
     return items_of(configs.get(CLEANUP_POLICY, DELETE)) or [DELETE]
+
+
+class Life(NamedTuple):
+    """How long a topic's own settings let its records live."""
+
+    expires: bool
+    """Records expire at all: the topic is not compacted only."""
+    ms: int | None
+    """Milliseconds; None: as long as the stream says."""
+    bytes: int | None
+    """Of each partition so much stays at least; None: any."""
+
+
+def life_of(configs: Mapping[str, str]) -> Life | None:
+    """What the settings say of the records' life; None: nothing."""
+    if not _OF_LIFE & configs.keys():
+        return None
+    return _life(*(configs.get(name) for name in (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES)))
+
+
+@lru_cache(1000)
+def _life(policy: str | None, ms: str | None, size: str | None) -> Life | None:
+    """The topics of an application are mostly set alike."""
+    given = {CLEANUP_POLICY: policy, RETENTION_MS: ms, RETENTION_BYTES: size}
+    configs = {name: text for name, text in given.items() if text is not None}
+    if DELETE not in cleanup_policies(configs):
+        return Life(False, None, None)
+    limits = (number(configs, name) for name in (RETENTION_MS, RETENTION_BYTES))
+    found = Life(True, *(limit if limit is not None and limit >= 0 else None for limit in limits))
+    return None if found == Life(True, None, None) else found
 
 
 def number(configs: Mapping[str, str], name: str) -> int | None:

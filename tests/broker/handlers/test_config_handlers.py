@@ -126,9 +126,7 @@ async def test_a_lag_above_the_largest_lag_is_refused() -> None:
         assert (await alter(asker, ("min.compaction.lag.ms", 0, "10"))).error_code is ErrorCode.none
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in SETTINGS if name not in {"remote.storage.enable", "retention.ms", "retention.bytes"}]
-)
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "remote.storage.enable"])
 async def test_every_setting_of_kafkas_is_kept_and_shown_as_the_topics_own(name: str) -> None:
     """Streams, MirrorMaker and others set many that mean nothing here, and end if one is refused."""
     async with asking() as asker:
@@ -138,7 +136,8 @@ async def test_every_setting_of_kafkas_is_kept_and_shown_as_the_topics_own(name:
         assert (await alter(asker, (name, 0, given))).error_code is ErrorCode.none
         (shown,) = (await describe(asker, TOPIC, "a", keys=[name])).configs
         assert (shown.value, shown.config_source, shown.read_only, shown.is_sensitive) == (given, 1, False, False)
-        default = setting.default if name != "max.message.bytes" else str(asker.cluster.settings.message_bytes_max)
+        inherited = {"max.message.bytes": str(asker.cluster.settings.message_bytes_max), "retention.ms": "604800000"}
+        default = inherited.get(name, setting.default)
         assert (shown.synonyms[0].value, shown.synonyms[0].source) == (given, 1)
         assert (shown.synonyms[1].value, shown.synonyms[1].source) == (default, 5)
         assert shown.documentation

@@ -63,7 +63,7 @@ def _checked(ctx: RequestContext, asked: Any, twice: bool) -> _Wanted | Exceptio
         stream, name = ctx.listener.resolve(asked.name)
         partitions = _partitions(stream, asked)
         configs = chosen((config.name, config.value) for config in asked.configs)
-        check_together(stream, configs)
+        check_together(configs)
         return _Wanted(stream, name, partitions, configs)
     except Exception as error:
         return error

@@ -73,7 +73,7 @@ async def change(ctx: RequestContext, resource: Any, wanted: Wanted, validate_on
 
     def changed(own: Own) -> dict[str, str]:
         configs = wanted(resource, own)
-        check_together(found.stream, configs)
+        check_together(configs)
         return configs
 
     changed(found.topic.configs)

@@ -1,6 +1,7 @@
 """When to merge what, and what a manifest says afterwards; pure.
 
-The order is: runs whose data has expired, commits that wait, runs with deleted topics, small neighbouring runs. Runs
+The order is: runs whose data has expired, segments that are mostly so, commits that wait, runs with deleted topics,
+small neighbouring runs. Runs
 grow by factors of 8, so that a row is rewritten about three times on its way to the largest segment. The `appended_at`
 of a run's data spans at most an eighth of the time-to-live: the run expires as a whole, at most that much late.
 
@@ -75,6 +76,11 @@ class Now:
     histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
     deleted_to: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """(topic number, partition) → the offset below which its owner has deleted all records."""
+    expired_to: tuple[tuple[int, int, int], ...] = ()
+    """(topic number, partition, offset) of partitions with batches below the offset, which have expired by the topic's
+    own settings."""
+    half_dead: frozenset[str] = frozenset()
+    """Segments of which more than half are such batches."""
     urgent: bool = False
     """Space is short: deleted topics are dropped at once, whatever their share, before commits are merged."""
     room_bytes: int | None = None
@@ -110,7 +116,7 @@ def runs(manifest: Manifest) -> list[CommitRun]:
 def plan(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:
     """The next job; None if nothing is worth it. `waiting` are the announced commits from `merged_end` on."""
     found = runs(manifest)
-    expiry = _expiry(manifest, found, now, settings)
+    expiry = _expiry(manifest, found, now, settings) or _half_dead(manifest, found, now, settings)
     if expiry is not None:
         return expiry
     settings = _within(settings, now)
@@ -146,6 +152,7 @@ def _job(
         compact=now.compact,
         histories=tuple((*key, history) for key, history in now.histories.items()),
         deleted_to=tuple((*key, offset) for key, offset in now.deleted_to.items()),
+        expired_to=now.expired_to,
         tombstone_ms=settings.tombstone_ms,
         links_passed=now.links_passed,
         segment_bytes_max=settings.segment_bytes_max,
@@ -162,6 +169,18 @@ def _expiry(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: 
         if expired:
             control = [segment for segment in run.segments if segment.kind == "control"]
             job = _job(manifest, run.first, run.end, (s.object for s in (*control, *expired)), now, settings)
+            return replace(job, whole_run=len(job.inputs) == len(run.segments))
+    return None
+
+
+def _half_dead(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: MergeSettings) -> MergeJob | None:
+    """A job for the first run with segments that are mostly expired by topics' own settings: those and the control
+    rows. It writes less than half of what it reads."""
+    for run in found:
+        dead = [s for s in run.segments if s.name in now.half_dead]
+        if dead and (now.room_bytes is None or sum(s.bytes for s in dead) // 2 <= now.room_bytes):
+            control = [segment for segment in run.segments if segment.kind == "control"]
+            job = _job(manifest, run.first, run.end, (s.object for s in (*control, *dead)), now, settings)
             return replace(job, whole_run=len(job.inputs) == len(run.segments))
     return None
 

@@ -54,8 +54,8 @@ def merge(storage: Storage, rows: LocatedRows, job: MergeJob) -> Merged:
     columns = rows.columns
     gone = deleted_rows(columns, job.deleted)
     batch = (columns.kind == Kind.BATCH) & ~gone
-    deleted = batch & _deleted_records(columns, job)
-    expired = batch & _expired(columns, job) | deleted
+    deleted = batch & _below(columns, job.deleted_to)
+    expired = batch & (_expired(columns, job) | _below(columns, job.expired_to)) | deleted
     control = _control_rows(storage, rows, np.flatnonzero((columns.kind != Kind.BATCH) & ~gone))
     starts = _starts(columns.take(expired), deleted[expired], _histories(control, job.histories), job)
     folded = _fold(sorted([*control, *starts], key=_log_order), job)
@@ -79,11 +79,12 @@ def _expired(columns: Columns, job: MergeJob) -> NDArray[np.bool_]:
     return found
 
 
-def _deleted_records(columns: Columns, job: MergeJob) -> NDArray[np.bool_]:
-    """Batches of which every record was deleted by the topic's owner; a batch of which some are left stays whole."""
-    if not job.deleted_to:
+def _below(columns: Columns, offsets: Sequence[tuple[int, int, int]]) -> NDArray[np.bool_]:
+    """Batches of which every record lies below the offset of its partition, given as (topic number, partition, offset):
+    a batch of which some are left stays whole."""
+    if not offsets:
         return np.zeros(len(columns), np.bool_)
-    known = np.array(sorted(job.deleted_to), np.int64)
+    known = np.array(sorted(offsets), np.int64)
     keys = known[:, 0] << 32 | known[:, 1]
     key = columns.topic.astype(np.int64) << 32 | columns.partition.astype(np.int64)
     at = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
@@ -261,6 +262,8 @@ def _fold_values(rows: Iterable[Row], job: MergeJob) -> Iterator[Row]:
 
 
 def _deletes(row: Row) -> bool:
+    if row.kind == Kind.EXPIRED:
+        return False
     if row.kind == Kind.CURSOR:
         return payloads.decode_cursor(row.batch).offset is None
     if row.kind == Kind.POSITION:

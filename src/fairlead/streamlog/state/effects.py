@@ -219,6 +219,17 @@ def _behind(target: Target, row: Row) -> None:
     target.put_note((payload.link, payload.incarnation, payload.partition), note)
 
 
+def _expired(target: Target, row: Row) -> None:
+    """Only the start moves: the end and the epochs are those of batches, which may still be in the log."""
+    payloads.decode_expired(row.batch)
+    if not _has_partition(target, row):
+        return
+    state = target.partition(row.topic, row.partition)
+    start = min(row.base_offset, state.end)
+    if start > state.start:
+        target.put_partition(row.topic, row.partition, state._replace(start=start))
+
+
 def _entry(target: Target, row: Row) -> None:
     payload = payloads.decode_entry(row.batch)
     target.put_entry(payload.key, payload.value)
@@ -232,4 +243,5 @@ _CONTROL: dict[int, Callable[[Target, Row], None]] = {
     Kind.POSITION: _position,
     Kind.BEHIND: _behind,
     Kind.ENTRY: _entry,
+    Kind.EXPIRED: _expired,
 }

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from fairlead.streamlog.topic_policy import Life, life_of
 from fairlead.streamlog.values import EMPTY_PARTITION, PartitionState, Topic
 
 _NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
@@ -86,6 +87,8 @@ class TopicTable:
         self.incarnations: list[bytes | None] = []
         self.owners: list[bytes] = []
         self.configs: dict[int, Mapping[str, str]] = {}
+        self.lives: dict[int, Life] = {}
+        """Of the topics whose own settings say how long records live."""
         self.partitions_total = 0
         """Partitions of all topics."""
         self._owner_ids: dict[bytes, bytes] = {}
@@ -144,6 +147,11 @@ class TopicTable:
             self.configs[number] = dict(topic.configs)
         else:
             self.configs.pop(number, None)
+        life = life_of(topic.configs)
+        if life is not None:
+            self.lives[number] = life
+        else:
+            self.lives.pop(number, None)
         self._count_owned(number, 1)
 
     def _count_owned(self, number: int, by: int) -> None:
@@ -163,6 +171,7 @@ class TopicTable:
         self.names[number] = None
         self.incarnations[number] = None
         self.configs.pop(number, None)
+        self.lives.pop(number, None)
 
     def slot_of(self, number: int, partition: int) -> int:
         """Slot of a partition; -1 if there is no such topic or partition."""

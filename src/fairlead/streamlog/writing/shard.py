@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from fairlead.model.clock import Clock, Randomness
@@ -20,6 +21,7 @@ from fairlead.streamlog.merging.runners import Merger, merger_of
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.retention import Hold
+from fairlead.streamlog.writing.topic_expiry import EXPIRED_AT_ONCE, expire
 from fairlead.streamlog.writing.turns import UpkeepTurns
 from fairlead.streamlog.writing.watches import Watch, Watches
 from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, Sealed, ShardLog
@@ -360,6 +362,7 @@ class Shard:
             try:
                 if self._log.clock_is_news:
                     await self.submit(self._log.note_clock)
+                await self._expire_topics()
                 # Sweep between jobs too: under load one follows the other, and a job may lack the room it needs.
                 await turns.sweep()
                 while self.stopped is None and await turns.merge(merger):
@@ -371,6 +374,14 @@ class Shard:
                 # Merging only rearranges what is durable: a failure is shown, and the job is planned again later.
                 self.upkeep_failures += 1
                 self.upkeep_error = error
+
+    async def _expire_topics(self) -> None:
+        expiry = self._log.upkeep.begin_topic_expiry()
+        if expiry is None:
+            return
+        found = await self._loop.run_in_executor(self._executor, self._log.upkeep.topics.find, expiry)
+        for first in range(0, len(found), EXPIRED_AT_ONCE):
+            await self.submit(partial(expire, found=found[first : first + EXPIRED_AT_ONCE]))
 
     async def close(self, *, checkpoint: bool = False) -> None:
         """Finish what is queued, then stop; with `checkpoint`, leave one if a start would be slow without it."""

@@ -34,10 +34,10 @@ from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.topic_policy import DELETE, cleanup_policies
 from fairlead.streamlog.values import WriterEpoch
 from fairlead.streamlog.writing.reserve import Reserve
 from fairlead.streamlog.writing.retention import ExpiryGuard
+from fairlead.streamlog.writing.topic_expiry import Round, TopicExpiry
 
 CHECKPOINT_ROWS_MIN = 20_000
 """A clean stop leaves no checkpoint if fewer rows than this must be replayed, which takes a third of a second."""
@@ -82,7 +82,10 @@ class Upkeep:
         self._settings = settings
         self._tombstone_ms = int(settings.tombstone_seconds * 1000)
         self._ttl_ms = 0
+        self.topics = TopicExpiry(log, guard, clock, settings)
+        """Expiry by the settings of topics."""
         self._producer_expiry_ms = PRODUCER_EXPIRY_MS
+        self._shortest_ms = 0
         self._due: deque[_Due] = deque()
         self._checkpoint_at_ms: int | None = None
         self._k = log.manifest.k
@@ -102,7 +105,18 @@ class Upkeep:
     def set_retention(self, ttl_ms: int, producer_expiry_ms: int = PRODUCER_EXPIRY_MS) -> None:
         """How long records live (0: for ever), and how long silent producers are known."""
         self._ttl_ms, self._producer_expiry_ms = ttl_ms, producer_expiry_ms
-        self._guard.set_lives((ttl_ms, producer_expiry_ms, self._tombstone_ms))
+        self._tell_lives()
+
+    def _tell_lives(self) -> None:
+        self._shortest_ms = self.topics.shortest_ms()
+        self._guard.set_lives((self._ttl_ms, self._producer_expiry_ms, self._tombstone_ms, self._shortest_ms))
+
+    def begin_topic_expiry(self) -> Round | None:
+        """What may have expired by the settings of topics, about once a minute; None: nothing to look for now."""
+        found = self.topics.begin(self._ttl_ms)
+        if found is not None and self._shortest_ms != self.topics.shortest_ms():
+            self._tell_lives()
+        return found
 
     def plan(self) -> MergeJob | None:
         """The next merge job, if one is worth it."""
@@ -134,6 +148,8 @@ class Upkeep:
             compact=_compacted(state),
             histories=histories(state),
             deleted_to=state.deleted_to(),
+            expired_to=self.topics.dead.partitions,
+            half_dead=self.topics.dead.segments,
             urgent=self._reserve.is_reached,
             room_bytes=self._reserve.room_for_merging_bytes(),
             make_checkpoint=self._checkpoint_is_due() and not self._reserve.is_reached,
@@ -262,8 +278,7 @@ def _starts(storage: Storage, name: str) -> list[Row]:
 
 def _compacted(state: ShardState) -> frozenset[int]:
     """Topics that are exempt from time-to-live until compaction exists: those that are compacted only."""
-    configs = state.topic_table.configs.items()
-    return frozenset(number for number, found in configs if DELETE not in cleanup_policies(found))
+    return frozenset(number for number, life in state.topic_table.lives.items() if not life.expires)
 
 
 def histories(state: ShardState) -> dict[tuple[int, int], History]:

@@ -220,7 +220,7 @@ def _moved_by_control_rows(state: ShardState, rows: Sequence[Row]) -> list[tuple
     """Partitions that begin elsewhere or are gone once these rows have taken effect."""
     found: list[tuple[int, int]] = []
     for row in rows:
-        if row.kind == Kind.START:
+        if row.kind in {Kind.START, Kind.EXPIRED}:
             found.append((row.topic, row.partition))
         elif row.kind == Kind.TOPIC_DELETED and (topic := state.topic(row.topic)) is not None:
             found += [(row.topic, partition) for partition in range(topic.partitions)]
