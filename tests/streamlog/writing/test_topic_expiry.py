@@ -27,6 +27,7 @@ from tests.streamlog.world import (
 from fairlead.model.settings import Settings
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.writing.deletion import delete_records
 from fairlead.streamlog.writing.topic_expiry import MARKS, Expired, expire
 from fairlead.streamlog.writing.topics import delete_topic, set_configs
 from fairlead.streamlog.writing.writer import ShardLog
@@ -339,3 +340,19 @@ def test_other_limits_count_for_what_was_merged_before() -> None:
     committed(log, lambda draft: set_configs(draft, "other", {"retention.ms": str(MINUTE_MS)}))
     clock.pass_ms(1001)
     assert expired(log) == [Expired(other, 0, 1)]
+
+
+def test_records_that_were_deleted_leave_the_disk_in_the_same_way() -> None:
+    """Kafka Streams deletes what it has read of a repartition topic, which has no limits of its own."""
+    clock = FakeClock()
+    log, number = with_life(clock, retention_ms="-1")
+    for partition in (0, 0, 1):
+        produced(log, number, bytes(9000), partition=partition)
+    merged(log)
+    before = log.announced.size_bytes()
+    committed(log, lambda draft: delete_records(draft, number, 0, 2))
+    clock.pass_ms(1001)
+    assert expired(log) == []
+    merged(log)
+    assert log.announced.size_bytes() < before * 2 / 3
+    assert values_at(log, number, 1) == {0: bytes(9000)}
