@@ -6,6 +6,7 @@ listener shows one stream as a whole Kafka cluster, with plain names only, for c
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 from fairlead.broker.packed_topics import PackedTopics
@@ -36,6 +37,8 @@ class ListenerView:
         self.stream_path = stream
         """Path of the one stream that is shown; None on the main listener."""
         self.packed = PackedTopics()
+        self.measuring = asyncio.Lock()
+        """Held while sizes are counted."""
         self._stream_of_id: dict[bytes, Stream] = {}
 
     @property

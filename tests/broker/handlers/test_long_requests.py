@@ -22,6 +22,8 @@ from fairlead.broker.handlers import (
     delete_topics,
     describe_configs,
     describe_groups,
+    describe_log_dirs,
+    describe_producers,
     describe_quorum,
     describe_topic_partitions,
     elect_leaders,
@@ -131,6 +133,8 @@ LONG: list[tuple[Any, int, dict[str, Any]]] = [
             "timeout": NO_TIME,
         },
     ),
+    (describe_log_dirs, 4, {"topics": [{"topic": n, "partitions": [0]} for n in NAMES]}),
+    (describe_producers, 0, {"topics": [{"name": n, "partition_indexes": [0, 1]} for n in NAMES]}),
     (describe_quorum, 2, {"topics": [{"topic_name": n, "partitions": [{"partition_index": 0}]} for n in NAMES]}),
     (incremental_alter_configs, 1, {"resources": RESOURCES, "validate_only": False}),
 ]
@@ -164,7 +168,7 @@ async def test_others_have_their_turn_between_any_two_items(
 
 
 async def test_others_have_their_turn_between_any_two_groups_and_cursors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ListGroups, of ListConfigResources, of a group whose offsets are all asked for or deleted."""
+    """Of ListGroups, ListConfigResources and DescribeLogDirs, of a group whose offsets are all asked for or deleted."""
     async with asking() as asker:
         names = [{"name": f"t{number}", **CREATED} for number in range(MANY)]
         await asker.ask(create_topics.API_KEY, 7, timeout=NO_TIME, validate_only=False, topics=names)
@@ -177,6 +181,7 @@ async def test_others_have_their_turn_between_any_two_groups_and_cursors(monkeyp
         for api, version, fields in (
             (list_groups, 5, {"states_filter": [], "types_filter": []}),
             (list_config_resources, 1, {"resource_types": []}),
+            (describe_log_dirs, 4, {"topics": None}),
             (offset_fetch, 7, {"group_id": "g", "topics": None, "require_stable": False}),
             (offset_delete, 0, {"group_id": "g", "topics": deleted}),
         ):

@@ -5,6 +5,7 @@ A segment is counted once, when somebody first asks, and remembered as two array
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -40,10 +41,11 @@ class _Counted:
 
 
 class Sizes:
-    """Sizes of one shard's partitions. One call at a time."""
+    """Sizes of one shard's partitions. Calls from several threads wait for one another."""
 
     def __init__(self, log: AnnouncedLog) -> None:
         self._log = log
+        self._counting = threading.Lock()
         self._counted: dict[str, _Counted] = {}
 
     def all(self) -> dict[PartitionKey, Size]:
@@ -54,6 +56,10 @@ class Sizes:
         Raises:
             Damaged, StorageUnavailable
         """
+        with self._counting:
+            return self._all()
+
+    def _all(self) -> dict[PartitionKey, Size]:
         entries = self._log.tail.all()  # before the manifest, so that a batch is in one of the two
         manifest = self._log.manifest
         tail = [(key, _waiting(found, manifest.merged_end)) for key, found in entries]

@@ -84,15 +84,24 @@ class Producers:
         for key in old:
             del self._packed[key]
 
+    def known(self) -> Iterator[ProducerKey]:
+        """Whatever is known now, in no order; some of it twice, or forgotten by the time that it comes."""
+        yield from list(self._recent)
+        yield from map(_tuple_key, list(self._packed))
+
     def items(self) -> Iterator[tuple[ProducerKey, ProducerState]]:
         """Everything, for a checkpoint."""
         self._pack_all()
         for key, packed in self._packed.items():
-            yield (key >> 96, key >> 64 & 0xFFFFFFFF, _signed(key & 0xFFFFFFFFFFFFFFFF)), _unpack(packed)
+            yield _tuple_key(key), _unpack(packed)
 
 
 def _int_key(key: ProducerKey) -> int:
     return key[0] << 96 | key[1] << 64 | key[2] & 0xFFFFFFFFFFFFFFFF
+
+
+def _tuple_key(key: int) -> ProducerKey:
+    return key >> 96, key >> 64 & 0xFFFFFFFF, _signed(key & 0xFFFFFFFFFFFFFFFF)
 
 
 def _signed(value: int) -> int:

@@ -1,0 +1,102 @@
+"""DescribeProducers (KIP-664): the idempotent producers that a partition remembers.
+
+Transactions are not served, so none has an open one. Producers are remembered in one table for each shard, which is
+walked once for all partitions of a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.context import RequestContext
+from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.errors import RefusedRequest, code_of, message_of
+from fairlead.broker.pacing import Pace
+from fairlead.model.limits import REQUEST_ITEMS_MAX
+from fairlead.protocol.messages import Fields
+from fairlead.streamlog.writing.shard import Shard
+
+API_KEY = 61
+PRODUCERS_MAX = REQUEST_ITEMS_MAX
+"""Of one answer; a partition that would exceed it is refused."""
+
+_Place = tuple[Shard, int, int]
+"""Where a partition's producers are remembered: shard, topic number, partition."""
+
+
+async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
+    """Each partition that is named, once."""
+    pace = Pace()
+    asked: dict[str, dict[int, _Place | Exception]] = {}
+    for topic in request.topics:
+        partitions = asked.setdefault(topic.name, {})
+        for index in topic.partition_indexes:
+            partitions[index] = _place(ctx, topic.name, index)
+            await pace.turn()
+        await pace.turn()
+    places = [place for found in asked.values() for place in found.values() if not isinstance(place, Exception)]
+    producers = await _producers(places, pace)
+    left = PRODUCERS_MAX
+    topics: list[Fields] = []
+    for name, found in asked.items():
+        described: list[Fields] = []
+        for index, place in found.items():
+            described.append(_described(index, place, producers, left))
+            left -= len(described[-1]["active_producers"])
+            await pace.turn()
+        topics.append({"name": name, "partitions": described})
+        await pace.turn()
+    return {"topics": topics}
+
+
+def _place(ctx: RequestContext, name: str, index: int) -> _Place | Exception:
+    try:
+        found = ctx.listener.find(name)
+        found.topic.check_partition(index)
+    except Exception as error:
+        return error
+    return found.shard, found.topic.number, index
+
+
+async def _producers(places: Iterable[_Place], pace: Pace) -> dict[_Place, dict[int, None]]:
+    """Ids of the producers of each partition."""
+    found: dict[_Place, dict[int, None]] = {place: {} for place in places}
+    for shard in {shard: None for shard, _, _ in found}:
+        for number, partition, producer in shard.state.producers.known():
+            ids = found.get((shard, number, partition))
+            if ids is not None:
+                ids[producer] = None
+            await pace.turn()
+    return found
+
+
+def _described(index: int, place: _Place | Exception, producers: dict[_Place, dict[int, None]], room: int) -> Fields:
+    if not isinstance(place, Exception) and len(producers[place]) > room:
+        place = RefusedRequest(ErrorCode.invalid_request, "the answer is too long: ask for fewer partitions at once")
+    if isinstance(place, Exception):
+        return {
+            "partition_index": index,
+            "error_code": code_of(place),
+            "error_message": message_of(place),
+            "active_producers": [],
+        }
+    shard, number, partition = place
+    states = {producer: shard.state.producer(number, partition, producer) for producer in producers[place]}
+    return {
+        "partition_index": index,
+        "error_code": ErrorCode.none,
+        "active_producers": [
+            {
+                "producer_id": producer,
+                "producer_epoch": state.epoch,
+                "last_sequence": state.batches[-1].last_sequence if state.batches else -1,
+                "last_timestamp": state.last_at_ms,
+                "coordinator_epoch": -1,
+            }
+            for producer, state in states.items()
+            if state is not None
+        ],
+    }
