@@ -40,13 +40,15 @@ ROWS = {
     "test_a_gap_at_the_end_is_passed": "gaps, also at the end",
     "test_a_partition_that_is_all_gap_is_read_to_its_end": "gaps, also at the end",
     "test_a_java_consumer_goes_on_at_the_replica": "committed epoch, moved to a replica",
+    "test_a_store_is_restored_from_its_changelog": "state restored from a changelog",
     "test_the_client_compatibility_test_passes": "ClientCompatibilityTest",
     "test_what_is_refused_is_shown_as_the_guide_says": "clear refusals: transactions, KIP-848",
 }
 """Behaviour by test; what is not here is administration."""
 ADMINISTRATION = "administration"
-FIXTURES = {"tools": "Kafka 4 tools", "java": "Kafka 4 tools", "kcat": "kcat"}
-"""Clients of tests that are not run for each."""
+FIXTURES = {"streams": "Kafka Streams", "tools": "Kafka 4 tools", "java": "Kafka 4 tools", "kcat": "kcat"}
+"""Clients of tests that are not run for each; the first that a test has counts."""
+COLUMNS = tuple(dict.fromkeys([*(client.name for client in CLIENTS), *FIXTURES.values()]))
 
 
 class Outcomes:
@@ -67,10 +69,10 @@ class Outcomes:
 
     def table(self) -> Table:
         table = Table("behaviour", title="Kafka clients and what they do with this broker")
-        for client in CLIENTS:
-            table.add_column(client.name, justify="center")
+        for client in COLUMNS:
+            table.add_column(client, justify="center")
         for behaviour in [*dict.fromkeys(ROWS.values()), ADMINISTRATION]:
-            table.add_row(behaviour, *(self._cell(client.name, behaviour) for client in CLIENTS))
+            table.add_row(behaviour, *(self._cell(client, behaviour) for client in COLUMNS))
         return table
 
     def _cell(self, client: str, behaviour: str) -> str:

@@ -1,0 +1,87 @@
+"""Kafka Streams in the tests' virtual machine: an application of operators that need no Java code of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import get_field
+from py4j.protocol import Py4JJavaError
+
+from tests.interop.clients.java_vm import JavaVM
+from tests.interop.site import Site
+from tests.support.waiting import wait_until
+
+STREAMS = "org.apache.kafka.streams"
+STORE = "counts"
+
+
+class StreamsLibrary:
+    """Kafka Streams."""
+
+    def __init__(self, java: JavaVM) -> None:
+        self._java = java
+
+    @contextmanager
+    def counting(self, site: Site, topic: str, state: Path) -> Iterator[Counting]:
+        """An application that counts a topic's records by key in a store with a changelog, until the block ends. Its
+        local state is in the folder `state`; its topics are the stream's."""
+        builder = self._java.of(f"{STREAMS}.StreamsBuilder")()
+        named = getattr(self._java.of(f"{STREAMS}.kstream.Materialized"), "as")
+        builder.stream(topic).groupByKey().count(named(STORE))
+        serdes = "org.apache.kafka.common.serialization.Serdes$StringSerde"
+        settings = {
+            "application.id": f"counting-{topic}",
+            "bootstrap.servers": site.of_stream,
+            "state.dir": str(state),
+            "default.key.serde": serdes,
+            "default.value.serde": serdes,
+            "commit.interval.ms": "100",
+            "heartbeat.interval.ms": "200",
+            "session.timeout.ms": "2000",  # closing, it does not leave its group: it is waited for
+            "metadata.max.age.ms": "300",
+        }
+        properties = self._java.of("java.util.Properties")()
+        properties.putAll(self._java.map(settings))
+        application = self._java.of(f"{STREAMS}.KafkaStreams")(builder.build(), properties)
+        with self._java.closing(application):
+            application.start()
+            yield Counting(self._java, application)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """An application that counts, running."""
+
+    _java: JavaVM
+    _application: Any
+
+    def wait_for(self, counts: dict[str, int]) -> None:
+        """Until the store has just these."""
+        try:
+            wait_until(lambda: self.counts() == counts, "the store has the counts")
+        except TimeoutError as error:
+            error.add_note(f"{self._application.state().toString()}: {self.counts()}")
+            raise
+
+    def counts(self) -> dict[str, int] | None:
+        """What the store has; None while it is being restored."""
+        assert self._application.state().toString() != "ERROR", "the application has ended with an error"
+        kind = self._java.of(f"{STREAMS}.state.QueryableStoreTypes").keyValueStore()
+        asked = self._java.of(f"{STREAMS}.StoreQueryParameters").fromNameAndType(STORE, kind)
+        try:
+            with self._java.closing(self._application.store(asked).all()) as found:
+                pairs = []
+                while found.hasNext():
+                    pairs.append(found.next())
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() in {
+                "InvalidStateStoreException",
+                "StreamsNotStartedException",
+            }:
+                return None
+            raise
+        return {get_field(pair, "key"): get_field(pair, "value") for pair in pairs}
