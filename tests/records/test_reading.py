@@ -54,6 +54,9 @@ class FakeServer(RecordsClient):
     stream: str = STREAM.hex()
     names_asked: list[list[int]] = field(default_factory=list)
     deleted: set[int] = field(default_factory=set)
+    """Topics."""
+    deleted_to: dict[int, int] = field(default_factory=dict)
+    """Offsets below which the records of partition 0 were deleted, by topic."""
     servers: tuple[str, ...] = ()
     path: str = "/ships"
 
@@ -82,7 +85,8 @@ class FakeServer(RecordsClient):
         until = end.get(0, self.end())
         chosen = tuple(o for o in self.found if o.end > first.get(0, 0) and o.first < until)
         plan = self.ends()
-        return replace(plan, shards=(replace(plan.shards[0], objects=chosen),))
+        deleted = tuple((number, 0, offset) for number, offset in self.deleted_to.items())
+        return replace(plan, shards=(replace(plan.shards[0], objects=chosen, deleted=deleted),))
 
     def topics(self, names: Sequence[str]) -> list[TopicPlan]:
         known = {name: number for number, name in NAMES.items()}
@@ -251,6 +255,26 @@ def test_a_replica_that_begins_is_no_loss(server: FakeServer) -> None:
     start = planner.initial()
     server.put("streams/d", [start_row(5, 1, 6, "link"), row(6, 1, 6)])
     assert values(planner.tasks(start, planner.latest(start))) == ["bella/0/6", "bella/0/7"]
+
+
+@pytest.mark.parametrize("offset", [3, 7])
+def test_what_was_deleted_is_not_read(server: FakeServer, offset: int) -> None:
+    """Its batches may be there until they are merged, and the one that holds the offset stays. Offsets that were asked
+    for count where they are higher."""
+    server.deleted_to = {0: 5}
+    assert sorted(values(Planner(options(), server).batch())) == sorted(ANNA[3:] + BELLA + CLARA)
+    asked = options(topics=("anna",), starting={"anna": {0: offset}})
+    assert values(Planner(asked, server).batch()) == ANNA[max(offset, 5) - 2 :]
+
+
+def test_a_query_goes_on_over_a_deletion(server: FakeServer) -> None:
+    """It is no loss: who deleted the records meant it, and the query may have read them before."""
+    planner = Planner(options(starting="earliest"), server)
+    start = planner.initial()
+    server.deleted_to = {0: 7}
+    server.put("streams/d", [start_row(5, 0, 6, "deleted-records"), row(6, 0, 8)])
+    found = values(planner.tasks(start, planner.latest(start)))
+    assert sorted(found) == sorted(["anna/0/7", "anna/0/8", "anna/0/9", *BELLA, *CLARA])
 
 
 def test_commits_expired_as_a_whole(server: FakeServer) -> None:

@@ -128,7 +128,17 @@ def _shard(shard: Shard, number: int, first: int | None, end: int | None) -> dic
         "end": log.end,
         "epochs": [[epoch.number, epoch.id.hex(), epoch.first, epoch.end] for epoch in log.epochs],
         "objects": [asdict(found) for found in objects],
+        "deleted": _deleted(shard) if objects else [],
     }
+
+
+def _deleted(shard: Shard) -> list[tuple[int, int, int]]:
+    """Topic number, partition, and the offset below which records were deleted that lie in the objects still."""
+    return [
+        (number, partition, offset)
+        for (number, partition), offset in shard.state.deleted_to().items()
+        if offset > shard.state.partition(number, partition).start
+    ]
 
 
 def _commits(text: str | None) -> dict[int, int]:

@@ -19,13 +19,15 @@ from fairlead.wire.waits import CONNECT_SECONDS, RECORDS_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """One shard: commits [begin, end) exist, and these objects hold the commits that were asked for."""
+    """One shard: commits [begin, end) exist, and these objects hold the commits that were asked for, among them perhaps
+    records that their topics' owners have `deleted`: all below an offset, by topic number and partition."""
 
     shard: int
     begin: int
     end: int
     epochs: tuple[Annotated[EpochRange, AS_ARRAY], ...]
     objects: tuple[LogObject, ...]
+    deleted: tuple[tuple[int, int, int], ...] = ()
 
     def epoch_id(self, commit: int) -> str:
         """Hex id of the writer epoch that a position before `commit` remembers."""

@@ -208,7 +208,7 @@ class Planner:
                 ends[shard.shard],
                 _in_shard(topics, shard.shard),
                 self.options.topic_pattern,
-                _by_partition(limits.low, shard.shard),
+                _above(_by_partition(limits.low, shard.shard), shard.deleted),
                 _by_partition(limits.high, shard.shard),
                 pushed.partitions,
             )
@@ -248,6 +248,13 @@ def _by_partition(offsets: Offsets, shard: int) -> dict[tuple[int, int], int]:
         if of_shard == shard
         for partition, offset in places.items()
     }
+
+
+def _above(low: dict[tuple[int, int], int], deleted: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int], int]:
+    """The offsets that are wanted, without those that were deleted."""
+    for number, partition, offset in deleted:
+        low[number, partition] = max(offset, low.get((number, partition), 0))
+    return low
 
 
 def _runs(objects: Sequence[LogObject]) -> Iterator[list[LogObject]]:

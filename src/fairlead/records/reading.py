@@ -26,7 +26,7 @@ from fairlead.storage.local import ReadOnlyLocalStorage
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.objects.side_by_side import runs
-from fairlead.streamlog.payloads import decode_start
+from fairlead.streamlog.payloads import DELETED_RECORDS, decode_start
 from fairlead.streamlog.reading.located import read_bytes
 from fairlead.streamlog.values import LogObject
 
@@ -38,6 +38,8 @@ ASK_AGAIN_MAX = 10
 """How often a task asks for the objects again when one was merged away before it was read."""
 LINK_START = "link"
 """Reason of a `start` row by which a replica's partition begins: nothing was lost here."""
+_NO_LOSS = frozenset({LINK_START, DELETED_RECORDS})
+"""What somebody has deleted is not lost either, and it may have been read before."""
 
 _log = logging.getLogger("fairlead.records")
 
@@ -128,7 +130,7 @@ class _TaskReader:
         for place in self._chooser.starts(columns).tolist():
             start = int(columns.position[place])
             payload = decode_start(self._bytes(columns, start, start + int(columns.size[place])))
-            if payload.reason == LINK_START or columns.commit[place] < self._task.began:
+            if payload.reason in _NO_LOSS or columns.commit[place] < self._task.began:
                 continue
             topic = self._chooser.topics()[int(self._chooser.topic_index(columns.topic[[place]])[0])].as_py()
             report_loss(
