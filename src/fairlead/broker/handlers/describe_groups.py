@@ -28,17 +28,17 @@ NOT_FOUND_SINCE = 6
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Each group by itself, and once."""
     pace = Pace()
-    described: list[Fields] = []
+    described: dict[str, Fields] = {}
     left_bytes = ANSWER_BYTES_MAX
     operations = authorized.GROUP if getattr(request, "include_authorized_operations", False) else NOT_ASKED
-    for group_id in dict.fromkeys(request.groups):
+    for group_id in request.groups:
         if left_bytes < 0:
-            described.append(_too_long(group_id))
-        else:
-            described.append(_described(ctx, group_id, operations))
-            left_bytes -= sum(_bytes_in(member) for member in described[-1]["members"])
+            described.setdefault(group_id, _too_long(group_id))
+        elif group_id not in described:
+            made = described[group_id] = _described(ctx, group_id, operations)
+            left_bytes -= sum(map(_bytes_in, made["members"]))
         await pace.turn()
-    return {"groups": described}
+    return {"groups": list(described.values())}
 
 
 def _bytes_in(member: Fields) -> int:
