@@ -61,7 +61,18 @@ def test_one_mapping_answers_every_version(version: int) -> None:
 def test_a_forgotten_field_is_a_fault() -> None:
     """The message names it."""
     with pytest.raises(KeyError, match="error_code"):
-        build(load_response_schema(19, 7), {"topics": [{"name": "a"}]})
+        write_response(19, 7, {"topics": [{"name": "a"}]})
+
+
+def test_whoever_reads_or_writes_many_items_can_rest_between_them() -> None:
+    """A hundred thousand groups take seconds, and Python computes one thing at a time."""
+    rests: list[None] = []
+    fields = {"error_code": ErrorCode.none, "group_state": "Dead", "protocol_type": "", "protocol_data": ""}
+    groups = [{"group_id": f"g{number}", "members": [], **fields} for number in range(10)]
+    write_response(15, 0, {"groups": groups}, lambda: rests.append(None))
+    assert len(rests) == len(groups)
+    read_request(15, 0, (3).to_bytes(4) + 3 * b"\x00\x01g", lambda: rests.append(None))
+    assert len(rests) == len(groups) + 3
 
 
 @given(st.binary(max_size=40), st.booleans())

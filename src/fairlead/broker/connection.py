@@ -35,6 +35,9 @@ PRODUCE_IN_FLIGHT_MAX = 256
 batches into a commit, and seconds of delay at 2,000 records a second. Their bytes are bounded all the same."""
 _WAITING_MAX = 256
 """Whole requests that may wait before reading stops."""
+_READ_BYTES = 1024 * 1024
+"""Read of a large request before others get their turn: libuv reads on while there is something, 32 times, and each
+megabyte takes some milliseconds to be copied."""
 _WRITE_BYTES = 256 * 1024
 """Written before the client's pace is asked for."""
 _WRITE_SLICE_SECONDS = 0.002
@@ -126,9 +129,7 @@ class Connection(asyncio.BufferedProtocol):
             wire.abort()
             return
         if delay:
-            self._early = True
-            self._pace_reading()
-            self._loop.call_later(delay, self._read_from_now_on)
+            self._put_off_reading(delay)
         wire.set_write_buffer_limits(high=2 * _WRITE_BYTES)
         self._watch_idleness(self.service.idle_seconds)
 
@@ -148,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
         self.ended.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._framing.space()
+        return self._framing.space()[:_READ_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._active_at = self._loop.time()
@@ -163,6 +164,8 @@ class Connection(asyncio.BufferedProtocol):
             self._held_bytes += sum(map(len, frames))
             self._share.moved()
         self.service.traffic.received_bytes += nbytes
+        if nbytes == _READ_BYTES:
+            self._put_off_reading(0)
         self._start_what_may()
 
     def pause_writing(self) -> None:
@@ -212,6 +215,11 @@ class Connection(asyncio.BufferedProtocol):
             begun, self._only_produce = failed(error), False
         self._running.append(_Handling(begun, len(frame)))
         self.service.traffic.requests += 1
+
+    def _put_off_reading(self, delay_seconds: float) -> None:
+        self._early = True
+        self._pace_reading()
+        self._loop.call_later(delay_seconds, self._read_from_now_on)
 
     def _read_from_now_on(self) -> None:
         self._early = False

@@ -18,6 +18,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
+from fairlead.broker.pacing import Rests
 from fairlead.protocol.messages import (
     api_name,
     known_versions,
@@ -203,7 +204,7 @@ async def _read(api: Api, ctx: RequestContext, body: memoryview) -> Any:
     if len(body) < _LONG_BYTES:
         return read_request(api.key, ctx.version, body)
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(ctx.packers, read_request, api.key, ctx.version, body)
+    return await loop.run_in_executor(ctx.packers, read_request, api.key, ctx.version, body, Rests())
 
 
 async def _write(api: Api, ctx: RequestContext, made: Mapping[str, Any]) -> bytes:
@@ -211,7 +212,7 @@ async def _write(api: Api, ctx: RequestContext, made: Mapping[str, Any]) -> byte
     if not _is_long(made):
         return write_response(api.key, ctx.version, made)
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(ctx.packers, write_response, api.key, ctx.version, made)
+    return await loop.run_in_executor(ctx.packers, write_response, api.key, ctx.version, made, Rests())
 
 
 def _is_long(made: Mapping[str, Any]) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 SLICE_SECONDS = 0.0005
 """Work of one request before others get their turn."""
+
+_REST_SECONDS = 0.001
+"""Between two slices while several requests are long: others have the loop for twice as long as these together."""
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -35,7 +38,7 @@ def _next(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]])
     if not turn.done():
         turn.set_result(None)
     if len(waiting) > 1:
-        loop.call_later(0.001, _next, loop, waiting)
+        loop.call_later(_REST_SECONDS, _next, loop, waiting)
     elif waiting:
         loop.call_soon(_next, loop, waiting)
 
@@ -62,6 +65,20 @@ class Pace:
                 await asyncio.sleep(self._rest_seconds)
             await _one_at_a_time()
             self._until = perf_counter() + self._slice_seconds
+
+
+class Rests:
+    """On a thread: rest as long as one works, `rests()` in a loop. While a thread computes, the event loop cannot."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = perf_counter() + SLICE_SECONDS
+
+    def __call__(self) -> None:
+        if perf_counter() >= self._until:
+            sleep(SLICE_SECONDS)
+            self._until = perf_counter() + SLICE_SECONDS
 
 
 async def in_turns(work: Callable[[A], B], items: Iterable[A]) -> list[B]:

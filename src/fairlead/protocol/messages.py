@@ -31,6 +31,12 @@ from fairlead.protocol.wire import ZERO_UUID, Malformed, Reader, check_items
 
 Fields = Mapping[str, Any]
 """An answer, or a part of one, before it is packed for a version."""
+Pause = Callable[[], None]
+"""Called before each item of an array, so that whoever reads or writes a long one on a thread can rest."""
+
+
+def _no_pause() -> None:
+    """What is short is read and written in one go."""
 
 
 def known_versions(api_key: int) -> range:
@@ -64,17 +70,25 @@ def _header_flexible(schema: Any) -> bool:
 # Requests
 
 
-def read_request(api_key: int, version: int, body: memoryview | bytes) -> Any:
+class _Items:
+    """The items of a request's arrays, while it is read."""
+
+    def __init__(self, pause: Pause) -> None:
+        self.counts: Counter[str] = Counter()
+        self.pause = pause
+
+
+def read_request(api_key: int, version: int, body: memoryview | bytes, pause: Pause = _no_pause) -> Any:
     """The request as kio's frozen dataclass of that version.
 
     Raises:
         Malformed: the bytes are not such a request; TooManyItems is one of a kind.
     """
     schema = load_request_schema(api_key, version)
-    return _read_entity(Reader(body, schema.__flexible__), schema, Counter())
+    return _read_entity(Reader(body, schema.__flexible__), schema, _Items(pause))
 
 
-def _read_entity(reader: Reader, schema: Any, items: Counter[str]) -> Any:
+def _read_entity(reader: Reader, schema: Any, items: _Items) -> Any:
     values = {field.name: _read_field(reader, field, items) for field in plan(schema) if field.tag is None}
     if reader.flexible:
         _read_tags(reader, {field.tag: field for field in plan(schema) if field.tag is not None}, values, items)
@@ -84,9 +98,7 @@ def _read_entity(reader: Reader, schema: Any, items: Counter[str]) -> Any:
     return schema(**values)
 
 
-def _read_tags(
-    reader: Reader, known: Mapping[int | None, FieldPlan], values: dict[str, Any], items: Counter[str]
-) -> None:
+def _read_tags(reader: Reader, known: Mapping[int | None, FieldPlan], values: dict[str, Any], items: _Items) -> None:
     for _ in range(reader.uvarint()):
         tag = reader.uvarint()
         data = reader.take(reader.uvarint())
@@ -95,7 +107,7 @@ def _read_tags(
             values[field.name] = _read_field(Reader(data, reader.flexible), field, items)
 
 
-def _read_field(reader: Reader, field: FieldPlan, items: Counter[str]) -> Any:
+def _read_field(reader: Reader, field: FieldPlan, items: _Items) -> Any:
     if not field.array:
         return _read_one(reader, field, items)
     length = reader.array_length()
@@ -103,12 +115,16 @@ def _read_field(reader: Reader, field: FieldPlan, items: Counter[str]) -> Any:
         if not field.nullable:
             raise Malformed(f"the array {field.name} is null")
         return None
-    items[field.name] += length
-    check_items(field.name, items[field.name])
-    return tuple([_read_one(reader, field, items) for _ in range(length)])
+    items.counts[field.name] += length
+    check_items(field.name, items.counts[field.name])
+    read: list[Any] = []
+    for _ in range(length):
+        items.pause()
+        read.append(_read_one(reader, field, items))
+    return tuple(read)
 
 
-def _read_one(reader: Reader, field: FieldPlan, items: Counter[str]) -> Any:
+def _read_one(reader: Reader, field: FieldPlan, items: _Items) -> Any:
     nullable = field.nullable and not field.array
     if field.entity is not None:
         return None if nullable and reader.int8() < 0 else _read_entity(reader, field.entity, items)
@@ -153,7 +169,7 @@ _PRIMITIVES: Mapping[str, Callable[[Reader], Any]] = {
 # Answers
 
 
-def write_response(api_key: int, version: int, answer: Fields) -> bytes:
+def write_response(api_key: int, version: int, answer: Fields, pause: Pause = _no_pause) -> bytes:
     """The body of an answer; see the module's docstring for `answer`.
 
     Raises:
@@ -161,7 +177,7 @@ def write_response(api_key: int, version: int, answer: Fields) -> bytes:
     """
     schema = load_response_schema(api_key, version)
     buffer = io.BytesIO()
-    entity_writer(schema)(buffer, build(schema, answer))
+    entity_writer(schema)(buffer, build(schema, answer, pause))
     return buffer.getvalue()
 
 
@@ -176,16 +192,16 @@ def write_failure(api_key: int, version: int, error: ErrorCode) -> bytes | None:
         return None
 
 
-def build(schema: Any, values: Fields) -> Any:
+def build(schema: Any, values: Fields, pause: Pause = _no_pause) -> Any:
     """One of kio's messages, of class `schema`, from plain values. Its arrays are built when they are iterated.
 
     Raises:
         KeyError: a field without a default was not given.
     """
-    return schema(**{field.name: _value(schema, field, values) for field in plan(schema)})
+    return schema(**{field.name: _value(schema, field, values, pause) for field in plan(schema)})
 
 
-def _value(schema: Any, field: FieldPlan, values: Fields) -> Any:
+def _value(schema: Any, field: FieldPlan, values: Fields, pause: Pause) -> Any:
     if field.name not in values:
         if field.default is MISSING:
             raise KeyError(f"{schema.__name__}.{field.name} was not given")
@@ -194,20 +210,23 @@ def _value(schema: Any, field: FieldPlan, values: Fields) -> Any:
     if value is None or field.entity is None:
         return tuple(value) if field.array and value is not None else value
     if field.array:
-        return _Built(field.entity, value)
-    return build(field.entity, value)
+        return _Built(field.entity, value, pause)
+    return build(field.entity, value, pause)
 
 
 class _Built:
-    """An array of an answer, whose items are built one at a time as they are written. A hundred thousand of them would be
-    let go of in one step, which keeps Python's lock from everybody else for 30 ms."""
+    """An array of an answer, whose items are built one at a time as they are written. A hundred thousand of them would
+    be let go of in one step, which keeps Python's lock from everybody else for 30 ms."""
 
-    def __init__(self, schema: Any, items: Collection[Fields]) -> None:
+    def __init__(self, schema: Any, items: Collection[Fields], pause: Pause) -> None:
         self._schema = schema
         self._items = items
+        self._pause = pause
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __iter__(self) -> Iterator[Any]:
-        return (build(self._schema, item) for item in self._items)
+        for item in self._items:
+            self._pause()
+            yield build(self._schema, item, self._pause)

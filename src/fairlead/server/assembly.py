@@ -57,10 +57,11 @@ few rings that exceptions and cancelled tasks leave. Young objects are looked at
 
 
 _SWITCH_SECONDS = SLICE_SECONDS / 5
-"""How long a thread waits for Python's lock before it demands it, of Python's default a fiftieth: a produce waits for it
-several times, and clients choose what is computed. Far less than a slice of long work: between two slices the event loop
-gives the lock away and takes it again at once, and whoever waits begins to count anew. With slices as long as the wait
-nobody ever came to demand it: the thread that writes a commit stood for up to a second while clients asked for much."""
+"""How long a thread waits for Python's lock before it demands it, of Python's default a fiftieth: a produce waits for
+it several times, and clients choose what is computed. Far less than a slice of long work: between two slices the event
+loop gives the lock away and takes it again at once, and whoever waits begins to count anew. With slices as long as the
+wait nobody ever came to demand it: the thread that writes a commit stood for up to a second while clients asked for
+much."""
 
 
 @dataclass(frozen=True, slots=True)
