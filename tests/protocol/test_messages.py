@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from fairlead.broker.apis import OFFERED
-from fairlead.protocol.messages import build, known_versions, read_request, write_response
+from fairlead.protocol.messages import known_versions, read_request, write_response
 from fairlead.protocol.schema import plan
 from fairlead.protocol.wire import Malformed, Reader
 
