@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.interop.clients.base import Client
+from tests.interop.clients.confluent_client import Confluent
+from tests.interop.clients.kafka_tools import KafkaTools, java
+from tests.interop.clients.process import run
 from tests.interop.site import STREAM, Site
 from tests.interop.test_behaviours import fill, written
 from tests.support.broker import RunningBroker, run_broker
@@ -31,6 +34,41 @@ def test_a_group_goes_on_after_a_restart(client: Client, tmp_path: Path) -> None
     finally:
         member.stop()
     assert sorted(member.values) == sorted(written("b"))
+
+
+def test_tools_show_a_group_as_it_was_before_the_restart(
+    tools: KafkaTools, confluent: Confluent, tmp_path: Path
+) -> None:
+    """kafka-consumer-groups with --members and --state: the same member, its partitions, Stable, by the same leader's
+    choice. A group that its members left keeps its type."""
+    with run_broker(tmp_path) as broker:
+        site = Site(broker, STREAM)
+        site.make_topic("kept", 4)
+        fill(site, "kept", "a")
+        gone = confluent.member(site, "kept", "left")
+        wait_until(lambda: len(gone.values) == 40, "the member that will leave has read everything")
+        gone.stop()
+        member = confluent.member(site, "kept", "g")
+        wait_until(lambda: len(member.values) == 40, "the member has read everything")
+
+        def shown(what: str) -> list[list[str]]:
+            command = ("--bootstrap-server", site.main, "--describe", "--group", "g", what, "--verbose")
+            lines = run(java("consumer.group.ConsumerGroupCommand", *command)).splitlines()
+            return [line.split() for line in lines if line.startswith("g ")]
+
+        members, state = shown("--members"), shown("--state")
+    try:
+        with run_broker(tmp_path) as broker:
+            listen_again(broker, site)
+            assert shown("--members") == members
+            assert shown("--state") == state
+            listed = run(java("consumer.group.ConsumerGroupCommand", "--bootstrap-server", site.main, "--list"))
+            assert {"g", "left"} <= set(listed.split())
+            member.stop()
+    finally:
+        member.stop()
+    assert len(members) == 1
+    assert "Stable" in state[0]
 
 
 def listen_again(broker: RunningBroker, site: Site) -> None:

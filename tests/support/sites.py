@@ -167,12 +167,14 @@ def kill_pid(pid: int) -> None:
 
 
 @contextmanager
-def sites(folder: Path, *names: str, settings: dict[str, str] | None = None) -> Iterator[list[Site]]:
+def sites(
+    folder: Path, *names: str, settings: dict[str, str] | None = None, command: str = "up"
+) -> Iterator[list[Site]]:
     """Clusters that know of each other, started; all stopped at the end."""
     started = [Site(name, folder, settings) for name in names]
     try:
         for site in started:
-            site.start()
+            site.start(command)
         yield started
     finally:
         for site in started:
