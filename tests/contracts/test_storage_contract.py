@@ -117,6 +117,9 @@ def test_an_object_is_read_as_it_was_put(house: House, size: int) -> None:
         assert house.reader.get_range(name, size // 3, size // 2) == data[size // 3 : size // 3 + size // 2]
         assert house.reader.get_range(name, 0, size) == data
         assert house.reader.get_range(name, size, 0) == b""
+        ranges = [(size // 2, size // 3), (0, size), (size // 4, min(size - size // 4, 2000)), (0, 0)]
+        assert [*house.reader.get_ranges(name, ranges)] == [data[start : start + length] for start, length in ranges]
+        assert not house.reader.get_ranges(name, [])
         assert house.reader.size(name) == size
 
 
@@ -160,6 +163,8 @@ def test_what_is_missing_is_said_to_be(house: House, name: str) -> None:
     with pytest.raises(Missing):
         house.reader.get_range(name, 0, 1)
     with pytest.raises(Missing):
+        house.reader.get_ranges(name, [(0, 1)])
+    with pytest.raises(Missing):
         house.reader.get_unchecked(name)
 
 
@@ -171,6 +176,10 @@ def test_reading_beyond_the_end_is_damage(house: House, name: str, size: int) ->
     house.storage.put_if_absent(commit(2), b"what follows")
     with pytest.raises(Damaged, match=f"ends at {size} bytes, {size + 2} were expected"):
         house.reader.get_range(name, 2, size)
+    with pytest.raises(Damaged, match=f"ends at {size} bytes, {size + 2} were expected"):
+        house.reader.get_ranges(name, [(0, 1), (2, size)])
+    with pytest.raises(Damaged, match=f"ends at {size} bytes, {size + 3} were expected"):
+        house.reader.get_ranges(name, [(size - 1, 4)])
 
 
 def test_names_are_listed_in_order_at_any_depth(house: House) -> None:

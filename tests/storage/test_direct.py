@@ -83,6 +83,32 @@ def test_large_objects_are_written_and_read_past_the_page_cache(
         assert set(asked) == {past}
 
 
+def test_small_ranges_of_one_object_are_read_through_one_descriptor_and_ahead_of_being_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large object lies on the disk only: hundreds of small batches would wait for it one by one. Ranges that are far
+    apart are not worth reading what is between them."""
+    storage = LocalStorage(tmp_path)
+    data = os.urandom(3_000_000)
+    storage.put_if_absent("x", data)
+    expected: list[tuple[int, int]] = []
+    opened: list[str] = []
+    really_open = os.open
+
+    def open_noted(path: str, flags: int) -> int:
+        opened.append(path)
+        return really_open(path, flags)
+
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, start, length, __: expected.append((start, length)))
+    monkeypatch.setattr(os, "open", open_noted)
+    near = [(5_000 + 20_000 * place, 2_000) for place in range(100)]
+    assert [*storage.get_ranges("x", near)] == [data[start : start + length] for start, length in near]
+    assert (len(opened), expected) == (1, [(5_000, 99 * 20_000 + 2_000)])
+    far = [(200_000 * place, 100) for place in range(14)]
+    assert [*storage.get_ranges("x", far)] == [data[start : start + length] for start, length in far]
+    assert (len(opened), len(expected)) == (2, 1)
+
+
 def moved_past_the_cache(patch: pytest.MonkeyPatch) -> list[bool]:
     """Of each call from now on that moves bytes of a file, whether its file is open with `O_DIRECT`."""
     asked: list[bool] = []

@@ -68,6 +68,10 @@ class FaultyDirectory:
         with self.faults.called("get_range", name):
             return self._storage.get_range(name, start, length)
 
+    def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        with self.faults.called("get_range", name):
+            return self._storage.get_ranges(name, ranges)
+
     def size(self, name: str) -> int | None:
         with self.faults.called("size", name):
             return self._storage.size(name)

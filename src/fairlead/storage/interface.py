@@ -29,7 +29,7 @@ class Storage(Protocol):
     """Blocking calls; safe to use from several threads.
 
     Errors: `StorageUnavailable` for whatever may pass, `StorageFull` when there is no room, `Missing` when a named
-    object is not there (`get`, `get_range`), `Damaged` when it is shorter than asked for.
+    object is not there (`get`, `get_range`, `get_ranges`), `Damaged` when it is shorter than asked for.
     """
 
     def get(self, name: str) -> bytes:
@@ -38,6 +38,10 @@ class Storage(Protocol):
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """Bytes [start, start + length) of the object."""
+        ...
+
+    def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        """The same for each start and length, in order; the object is looked up once."""
         ...
 
     def get_unchecked(self, name: str) -> bytes:

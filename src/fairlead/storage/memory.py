@@ -199,6 +199,9 @@ class MemoryStorage:
                 raise Damaged(name, f"ends at {start + len(data)} bytes, {start + length} were expected")
             return data
 
+    def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        return [self.get_range(name, start, length) for start, length in ranges]
+
     def get_unchecked(self, name: str) -> bytes:
         return self.get(name)
 

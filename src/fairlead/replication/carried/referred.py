@@ -65,7 +65,7 @@ class ReferredFrame:
     def _batches(self, storage: Storage) -> list[Buffer]:
         """The batches in order, neighbours as one piece; each stretch of an object is read once."""
         read, of_row, start = stretches(
-            lambda place, low, high: storage.get_range(self.names[place], low, high - low),
+            lambda place, ranges: storage.get_ranges(self.names[place], ranges),
             self.object,
             self.position,
             self.position + self.size,

@@ -64,7 +64,7 @@ def load(storage: Storage, found: LocatedRows) -> Columns:
         return _gather(found)
     columns = found.columns
     pieces, of_row, start = stretches(
-        lambda place, low, high: read_bytes(storage, found.objects[place], low, high),
+        lambda place, ranges: _read_ranges(storage, found.objects[place], ranges),
         found.object,
         columns.position,
         columns.position + columns.size,
@@ -75,15 +75,15 @@ def load(storage: Storage, found: LocatedRows) -> Columns:
 
 
 def stretches(
-    read: Callable[[int, int, int], bytes | memoryview],
+    read: Callable[[int, Sequence[tuple[int, int]]], Sequence[bytes | memoryview]],
     object: NDArray[np.int32],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> tuple[list[bytes | memoryview], NDArray[np.int64], NDArray[np.int64]]:
     """What rows at [start, end) of these objects need, each stretch of an object read once, with its small holes.
 
-    `read` gives the bytes [low, high) of an object. Returns the stretches, and for each row the stretch it lies in and
-    its place there.
+    `read` gives ranges of an object, each by start and length. Returns the stretches, and for each row the stretch it
+    lies in and its place there.
     """
     pieces: list[bytes | memoryview] = []
     of_row, start = np.empty(len(object), np.int64), np.empty(len(object), np.int64)
@@ -92,10 +92,11 @@ def stretches(
         rows = rows[np.argsort(starts[rows], kind="stable")]
         low, high = starts[rows], ends[rows]
         bounds = runs(low, high, hole_bytes=_HOLE_BYTES)
-        lows, highs = low[bounds[:-1]], high[bounds[1:] - 1]
+        lows = low[bounds[:-1]]
+        lengths = high[bounds[1:] - 1] - lows
         found = np.repeat(np.arange(len(lows)), np.diff(bounds))
         of_row[rows], start[rows] = len(pieces) + found, low - lows[found]
-        pieces += [read(place, low, high) for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
+        pieces += read(place, list(zip(lows.tolist(), lengths.tolist(), strict=True)))
     return pieces, of_row, start
 
 
@@ -116,3 +117,9 @@ def read_bytes(storage: Storage, source: Columns, low: int, high: int) -> bytes 
     if source.data is not None:
         return source.data[low - source.data_position : high - source.data_position]
     return storage.get_range(source.name, low, high - low)
+
+
+def _read_ranges(storage: Storage, source: Columns, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
+    if source.data is None:
+        return storage.get_ranges(source.name, ranges)
+    return [read_bytes(storage, source, low, low + length) for low, length in ranges]
