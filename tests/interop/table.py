@@ -83,7 +83,7 @@ class Outcomes:
 
 
 def _client(item: pytest.Function) -> str:
-    if hasattr(item, "callspec"):
+    if hasattr(item, "callspec") and item.callspec.id in {client.name for client in CLIENTS}:
         return str(item.callspec.id)
     return next((name for fixture, name in FIXTURES.items() if fixture in item.fixturenames), "confluent-kafka")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.interop.clients.confluent_client import Confluent
 from tests.interop.clients.kafka_tools import KafkaTools, java
 from tests.interop.clients.process import run
@@ -110,3 +112,30 @@ def test_topics_with_settings_of_their_own_are_told_apart(tools: KafkaTools, sit
     assert "without-overrides" not in described
     assert "segment.bytes=52428800" in described
     assert "min.insync.replicas=2" in described
+
+
+SAID = {
+    ("MetadataQuorumCommand", "describe", "--status"): "LeaderId:               1",
+    ("MetadataQuorumCommand", "describe", "--replication"): "Leader",
+    ("LogDirsCommand", "--describe"): '"logDir":"/interop"',
+    (
+        "LeaderElectionCommand",
+        "--election-type",
+        "preferred",
+        "--topic",
+        "TOPIC",
+        "--partition",
+        "0",
+    ): "already elected",
+    ("FeatureCommand", "describe"): "FinalizedVersionLevel: 4.1",
+    ("reassign.ReassignPartitionsCommand", "--list"): "No partition reassignments found.",
+    ("TransactionsCommand", "describe-producers", "--topic", "TOPIC", "--partition", "0"): "CurrentTransactionStart",
+}
+"""What a tool says of a healthy cluster of one node."""
+
+
+@pytest.mark.parametrize("command", SAID, ids=" ".join)
+def test_a_tool_shows_a_healthy_cluster(command: tuple[str, ...], tools: KafkaTools, site: Site, topic: str) -> None:
+    """kafka-metadata-quorum, kafka-log-dirs, kafka-leader-election, kafka-features and others end without an error."""
+    tool, *options = (part.replace("TOPIC", topic) for part in command)
+    assert SAID[command] in run(java(tool, "--bootstrap-server", site.of_stream, *options))

@@ -41,6 +41,13 @@ class JavaVM:
             made.put(key, value)
         return made
 
+    def objects(self, *items: Any) -> Any:
+        """An array of objects."""
+        made = self._gateway.new_array(self._gateway.jvm.java.lang.Object, len(items))
+        for index, item in enumerate(items):
+            made[index] = item
+        return made
+
     @contextmanager
     def closing(self, client: Any) -> Iterator[Any]:
         """A client until the block ends."""

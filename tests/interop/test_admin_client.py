@@ -1,0 +1,396 @@
+"""Every call of Java's AdminClient against this broker, beside the guide's table of them.
+
+The table names each method of Kafka's `Admin` once: it works, or is refused with a text that a person reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.clients.confluent_client import SESSION, Confluent, ConfluentMember
+from tests.interop.clients.java_vm import JavaVM, refusal
+from tests.interop.site import Site
+from tests.interop.test_behaviours import messages
+from tests.support.waiting import wait_until
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "kafka-clients.md"
+ADMIN = "org.apache.kafka.clients.admin"
+COMMON = "org.apache.kafka.common"
+ANSWER_SECONDS = 60
+WORKS = "works"
+LONG = 2**40
+"""Too large for py4j to make an Integer of it."""
+
+
+class Walk:
+    """An AdminClient, and a topic of two partitions with records that it may do anything to."""
+
+    def __init__(self, java: JavaVM, site: Site, topic: str) -> None:
+        self.java = java
+        self.site = site
+        self.topic = topic
+        self.admin = self.client()
+        self._groups = 0
+
+    def client(self, **settings: str) -> Any:
+        return self.new("Admin").create(self.java.map({"bootstrap.servers": self.site.of_stream, **settings}))
+
+    def new(self, name: str) -> Any:
+        """A class of the admin package."""
+        return self.java.of(f"{ADMIN}.{name}")
+
+    def common(self, name: str) -> Any:
+        """A class of the package of what clients share."""
+        return self.java.of(f"{COMMON}.{name}")
+
+    def done(self, future: Any) -> Any:
+        """What a KafkaFuture brings."""
+        return future.get(ANSWER_SECONDS, self.java.of("java.util.concurrent.TimeUnit").SECONDS)
+
+    def partition(self, index: int = 0) -> Any:
+        return self.common("TopicPartition")(self.topic, index)
+
+    def optional(self, value: Any = None) -> Any:
+        return self.java.of("java.util.Optional").ofNullable(value)
+
+    def set(self, *items: Any) -> Any:
+        return self.java.of("java.util.HashSet")(self.java.list(*items))
+
+    def resource(self) -> Any:
+        kind = self.common("config.ConfigResource$Type")
+        return self.common("config.ConfigResource")(kind.TOPIC, self.topic)
+
+    def offsets(self, offset: int = 1) -> Any:
+        return self.java.map(
+            {self.partition(): self.java.of("org.apache.kafka.clients.consumer.OffsetAndMetadata")(offset)}
+        )
+
+    def group(self) -> str:
+        """A new group without members that has committed an offset."""
+        self._groups += 1
+        name = f"group-{self._groups}"
+        self.done(self.admin.alterConsumerGroupOffsets(name, self.offsets()).all())
+        return name
+
+
+@pytest.fixture(scope="module")
+def walk(java: JavaVM, site: Site) -> Iterator[Walk]:
+    site.make_topic("walked", 2)
+    Confluent().produce(site, "walked", messages(10))
+    made = Walk(java, site, "walked")
+    yield made
+    made.admin.close()
+
+
+def _new_topic(w: Walk, name: str) -> Any:
+    return w.new("NewTopic")(name, w.optional(), w.optional())
+
+
+def _create_topics(w: Walk) -> None:
+    w.done(w.admin.createTopics(w.java.list(_new_topic(w, "made"))).all())
+
+
+def _delete_topics(w: Walk) -> None:
+    w.done(w.admin.createTopics(w.java.list(_new_topic(w, "goes"))).all())
+    w.done(w.admin.deleteTopics(w.java.list("goes")).all())
+
+
+def _describe_topics(w: Walk) -> None:
+    options = w.new("DescribeTopicsOptions")().includeAuthorizedOperations(True).partitionSizeLimitPerResponse(1)
+    found = w.done(w.admin.describeTopics(w.java.list(w.topic), options).allTopicNames()).get(w.topic)
+    assert found.partitions().size() == 2
+    assert "WRITE" in found.authorizedOperations().toString()
+
+
+def _describe_cluster(w: Walk) -> None:
+    result = w.admin.describeCluster(w.new("DescribeClusterOptions")().includeAuthorizedOperations(True))
+    assert w.done(result.nodes()).size() == 1
+    assert "CREATE" in w.done(result.authorizedOperations()).toString()
+
+
+def _any_acl(w: Walk) -> Any:
+    resource = w.common("resource.ResourcePattern")(
+        w.common("resource.ResourceType").TOPIC, "a", w.common("resource.PatternType").LITERAL
+    )
+    operation, allow = w.common("acl.AclOperation").READ, w.common("acl.AclPermissionType").ALLOW
+    return w.common("acl.AclBinding")(resource, w.common("acl.AccessControlEntry")("User:a", "*", operation, allow))
+
+
+def _alter_configs(w: Walk) -> None:
+    op = w.new("AlterConfigOp")(w.new("ConfigEntry")("cleanup.policy", "compact"), w.new("AlterConfigOp$OpType").DELETE)
+    w.done(w.admin.incrementalAlterConfigs(w.java.map({w.resource(): w.java.list(op)})).all())
+
+
+def _replica(w: Walk) -> Any:
+    return w.common("TopicPartitionReplica")(w.topic, 0, 1)
+
+
+def _describe_log_dirs(w: Walk) -> None:
+    directories = w.done(w.admin.describeLogDirs(w.java.list(1)).allDescriptions()).get(1)
+    (name,) = directories.keySet()
+    assert directories.get(name).replicaInfos().get(w.partition()).size() > 0
+
+
+def _describe_replica_log_dirs(w: Walk) -> None:
+    found = w.done(w.admin.describeReplicaLogDirs(w.java.list(_replica(w))).all()).get(_replica(w))
+    assert found.getCurrentReplicaLogDir() == "/interop"
+
+
+def _create_partitions(w: Walk) -> None:
+    w.done(w.admin.createTopics(w.java.list(_new_topic(w, "widened"))).all())
+    w.done(w.admin.createPartitions(w.java.map({"widened": w.new("NewPartitions").increaseTo(7)})).all())
+
+
+def _delete_records(w: Walk) -> None:
+    # By reflection: it has a method of an object by the same name, and py4j takes that for the only one.
+    methods = w.java.of("java.lang.Class").forName(f"{ADMIN}.RecordsToDelete").getMethods()
+    before = next(m for m in methods if m.getName() == "beforeOffset" and m.getParameterCount() == 1)
+    w.done(w.admin.deleteRecords(w.java.map({w.partition(): before.invoke(None, w.java.objects(1))})).all())
+
+
+def _elect_leaders(w: Walk) -> None:
+    preferred = w.common("ElectionType").PREFERRED
+    outcome = w.done(w.admin.electLeaders(preferred, w.set(w.partition())).partitions()).get(w.partition())
+    assert "ElectionNotNeededException" in outcome.get().toString()
+
+
+def _group_offsets(w: Walk) -> None:
+    group = w.group()
+    found = w.done(w.admin.listConsumerGroupOffsets(group).all())
+    assert found.get(group).get(w.partition()).offset() == 1
+
+
+def _stream_group_offsets(w: Walk) -> None:
+    group = w.group()
+    spec = w.new("ListStreamsGroupOffsetsSpec")().topicPartitions(w.java.list(w.partition()))
+    assert w.done(w.admin.listStreamsGroupOffsets(w.java.map({group: spec})).all()).get(group).size() == 1
+
+
+def _remove_members(w: Walk) -> None:
+    confluent = Confluent()
+    settings = {**SESSION, "group.instance.id": "one"}
+    member = ConfluentMember(confluent.consumer(w.site, "left", **settings), confluent.topic(w.site, w.topic))
+    try:
+        wait_until(lambda: len(member.assigned) == 2, "the member has its partitions")
+        options = w.new("RemoveMembersFromConsumerGroupOptions")(w.set(w.new("MemberToRemove")("one")))
+        with w.java.closing(w.client(**{"bootstrap.servers": w.site.main})) as admin:
+            w.done(admin.removeMembersFromConsumerGroup("left", options).all())
+    finally:
+        member.stop()
+
+
+def _client_instance_id(w: Walk) -> None:
+    with w.java.closing(w.client(**{"enable.metrics.push": "true"})) as admin:
+        assert admin.clientInstanceId(w.java.of("java.time.Duration").ofSeconds(5)) is None
+
+
+def _list_offsets(w: Walk) -> None:
+    found = w.done(w.admin.listOffsets(w.java.map({w.partition(): w.new("OffsetSpec").latest()})).all())
+    assert found.get(w.partition()).offset() == 10
+
+
+def _alter_quotas(w: Walk) -> None:
+    entity = w.common("quota.ClientQuotaEntity")(w.java.map({"user": "a"}))
+    change = w.common("quota.ClientQuotaAlteration")(entity, w.java.list())
+    w.done(w.admin.alterClientQuotas(w.java.list(change)).all())
+
+
+def _alter_scram(w: Walk) -> None:
+    gone = w.new("UserScramCredentialDeletion")("a", w.new("ScramMechanism").SCRAM_SHA_256)
+    w.done(w.admin.alterUserScramCredentials(w.java.list(gone)).all())
+
+
+def _describe_features(w: Walk) -> None:
+    found = w.done(w.admin.describeFeatures().featureMetadata())
+    level = found.finalizedFeatures().get("metadata.version").maxVersionLevel()
+    version = w.java.of("org.apache.kafka.server.common.MetadataVersion").fromFeatureLevel(level).toString()
+    assert (version, found.finalizedFeatures().size()) == ("4.1-IV1", 1)
+
+
+def _update_features(w: Walk) -> None:
+    change = w.new("FeatureUpdate")(27, w.new("FeatureUpdate$UpgradeType").UPGRADE)
+    w.done(w.admin.updateFeatures(w.java.map({"metadata.version": change}), w.new("UpdateFeaturesOptions")()).all())
+
+
+def _describe_quorum(w: Walk) -> None:
+    found = w.done(w.admin.describeMetadataQuorum().quorumInfo())
+    assert (found.leaderId(), found.voters().size()) == (1, 1)
+
+
+def _describe_producers(w: Walk) -> None:
+    w.done(w.admin.describeProducers(w.java.list(w.partition())).all())
+
+
+def _abort_transaction(w: Walk) -> None:
+    w.done(w.admin.abortTransaction(w.new("AbortTransactionSpec")(w.partition(), 1, 0, 0)).all())
+
+
+def _list_config_resources(w: Walk) -> None:
+    assert w.topic in w.done(w.admin.listConfigResources().all()).toString()
+
+
+def _uuid(w: Walk) -> Any:
+    return w.common("Uuid").ZERO_UUID
+
+
+def _describe_groups(w: Walk) -> None:
+    group = w.group()
+    options = w.new("DescribeConsumerGroupsOptions")().includeAuthorizedOperations(True)
+    found = w.done(w.admin.describeConsumerGroups(w.java.list(group), options).all()).get(group)
+    assert "DELETE" in found.authorizedOperations().toString()
+
+
+def _list_share_offsets(w: Walk) -> None:
+    spec = w.new("ListShareGroupOffsetsSpec")().topicPartitions(w.java.list(w.partition()))
+    w.done(w.admin.listShareGroupOffsets(w.java.map({w.group(): spec})).all())
+
+
+CALLS: dict[str, Callable[[Walk], Any]] = {
+    "create": lambda w: w.client().close(),
+    "close": lambda w: w.client().close(),
+    "createTopics": _create_topics,
+    "deleteTopics": _delete_topics,
+    "listTopics": lambda w: w.done(w.admin.listTopics().names()),
+    "describeTopics": _describe_topics,
+    "describeCluster": _describe_cluster,
+    "describeAcls": lambda w: w.done(w.admin.describeAcls(w.common("acl.AclBindingFilter").ANY).values()),
+    "createAcls": lambda w: w.done(w.admin.createAcls(w.java.list(_any_acl(w))).all()),
+    "deleteAcls": lambda w: w.done(w.admin.deleteAcls(w.java.list(w.common("acl.AclBindingFilter").ANY)).all()),
+    "describeConfigs": lambda w: w.done(w.admin.describeConfigs(w.java.list(w.resource())).all()),
+    "incrementalAlterConfigs": _alter_configs,
+    "alterReplicaLogDirs": lambda w: w.done(w.admin.alterReplicaLogDirs(w.java.map({_replica(w): "/x"})).all()),
+    "describeLogDirs": _describe_log_dirs,
+    "describeReplicaLogDirs": _describe_replica_log_dirs,
+    "createPartitions": _create_partitions,
+    "deleteRecords": _delete_records,
+    "createDelegationToken": lambda w: w.done(w.admin.createDelegationToken().delegationToken()),
+    "renewDelegationToken": lambda w: w.done(w.admin.renewDelegationToken(b"x").expiryTimestamp()),
+    "expireDelegationToken": lambda w: w.done(w.admin.expireDelegationToken(b"x").expiryTimestamp()),
+    "describeDelegationToken": lambda w: w.done(w.admin.describeDelegationToken().delegationTokens()),
+    "describeConsumerGroups": _describe_groups,
+    "listConsumerGroups": lambda w: w.done(w.admin.listConsumerGroups().all()),
+    "listConsumerGroupOffsets": _group_offsets,
+    "listStreamsGroupOffsets": _stream_group_offsets,
+    "deleteConsumerGroups": lambda w: w.done(w.admin.deleteConsumerGroups(w.java.list(w.group())).all()),
+    "deleteStreamsGroups": lambda w: w.done(w.admin.deleteStreamsGroups(w.java.list(w.group())).all()),
+    "deleteConsumerGroupOffsets": lambda w: w.done(
+        w.admin.deleteConsumerGroupOffsets(w.group(), w.set(w.partition())).all()
+    ),
+    "deleteStreamsGroupOffsets": lambda w: w.done(
+        w.admin.deleteStreamsGroupOffsets(w.group(), w.set(w.partition())).all()
+    ),
+    "listGroups": lambda w: w.done(w.admin.listGroups().all()),
+    "electLeaders": _elect_leaders,
+    "alterPartitionReassignments": lambda w: w.done(
+        w.admin.alterPartitionReassignments(
+            w.java.map({w.partition(): w.optional(w.new("NewPartitionReassignment")(w.java.list(1)))})
+        ).all()
+    ),
+    "listPartitionReassignments": lambda w: w.done(w.admin.listPartitionReassignments().reassignments()),
+    "removeMembersFromConsumerGroup": _remove_members,
+    "alterConsumerGroupOffsets": lambda w: w.done(w.admin.alterConsumerGroupOffsets("moved", w.offsets()).all()),
+    "alterStreamsGroupOffsets": lambda w: w.done(w.admin.alterStreamsGroupOffsets("moved", w.offsets()).all()),
+    "listOffsets": _list_offsets,
+    "describeClientQuotas": lambda w: w.done(
+        w.admin.describeClientQuotas(w.common("quota.ClientQuotaFilter").all()).entities()
+    ),
+    "alterClientQuotas": _alter_quotas,
+    "describeUserScramCredentials": lambda w: w.done(w.admin.describeUserScramCredentials().all()),
+    "alterUserScramCredentials": _alter_scram,
+    "describeFeatures": _describe_features,
+    "updateFeatures": _update_features,
+    "describeMetadataQuorum": _describe_quorum,
+    "unregisterBroker": lambda w: w.done(w.admin.unregisterBroker(1).all()),
+    "describeProducers": _describe_producers,
+    "describeTransactions": lambda w: w.done(w.admin.describeTransactions(w.java.list("orders")).all()),
+    "abortTransaction": _abort_transaction,
+    "forceTerminateTransaction": lambda w: w.done(w.admin.forceTerminateTransaction("orders").result()),
+    "listTransactions": lambda w: w.done(w.admin.listTransactions().all()),
+    "fenceProducers": lambda w: w.done(w.admin.fenceProducers(w.java.list("orders")).all()),
+    "listConfigResources": _list_config_resources,
+    "listClientMetricsResources": lambda w: w.done(w.admin.listClientMetricsResources().all()),
+    "clientInstanceId": _client_instance_id,
+    "addRaftVoter": lambda w: w.done(w.admin.addRaftVoter(2, _uuid(w), w.set()).all()),
+    "removeRaftVoter": lambda w: w.done(w.admin.removeRaftVoter(2, _uuid(w)).all()),
+    "describeShareGroups": lambda w: w.done(w.admin.describeShareGroups(w.java.list(w.group())).all()),
+    "alterShareGroupOffsets": lambda w: w.done(
+        w.admin.alterShareGroupOffsets(w.group(), w.java.map({w.partition(): LONG})).all()
+    ),
+    "listShareGroupOffsets": _list_share_offsets,
+    "deleteShareGroupOffsets": lambda w: w.done(w.admin.deleteShareGroupOffsets(w.group(), w.set(w.topic)).all()),
+    "deleteShareGroups": lambda w: w.done(w.admin.deleteShareGroups(w.java.list(w.group())).all()),
+    "describeStreamsGroups": lambda w: w.done(w.admin.describeStreamsGroups(w.java.list(w.group())).all()),
+    "describeClassicGroups": lambda w: w.done(w.admin.describeClassicGroups(w.java.list(w.group())).all()),
+    "metrics": lambda w: w.admin.metrics(),
+    "registerMetricForSubscription": lambda w: w.admin.registerMetricForSubscription(_metric(w)),
+    "unregisterMetricFromSubscription": lambda w: w.admin.unregisterMetricFromSubscription(_metric(w)),
+}
+
+
+def _metric(w: Walk) -> Any:
+    return next(iter(w.admin.metrics().values()))
+
+
+def told() -> dict[str, str]:
+    """What the guide says of each call: `works`, or the text of the refusal."""
+    rows = re.findall(r"^\| `(\w+)` \| (works|refused)(?:: `([^`]+)`)? \|", GUIDE.read_text(), re.MULTILINE)
+    return {call: text or word for call, word, text in rows}
+
+
+def test_the_guide_names_every_call_that_the_client_has(java: JavaVM) -> None:
+    """A later Kafka brings further calls: this says which."""
+    admin = java.of("java.lang.Class").forName(f"{ADMIN}.Admin")
+    names = {method.getName() for method in admin.getMethods()}
+    assert told().keys() == names == CALLS.keys()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_each_call_works_or_is_refused_as_the_guide_says(call: str, walk: Walk) -> None:
+    """The row says `works`, or has the error that Java raises: never a time-out, never a connection that closes."""
+    shown = refusal(lambda: CALLS[call](walk)) or WORKS
+    assert shown.replace("`", "'") == told().get(call)  # the guide's own quotes of code
+
+
+@pytest.mark.parametrize("address", ["main", "of_stream"])
+def test_kafka_ui_and_akhq_find_what_they_show(address: str, walk: Walk) -> None:
+    """The calls by which they collect a cluster, in their order, and the error that they wait for.
+
+    Read in kafbat/kafka-ui (`ReactiveAdminClient`) and AKHQ (`AbstractKafkaWrapper`): kafka-ui takes the version of a
+    cluster from a feature, and SECURITY_DISABLED for a cluster that has no ACLs.
+    """
+    done, java = walk.done, walk.java
+    walk.site.broker.call(_topic_on_main(walk.site))
+    with java.closing(walk.client(**{"bootstrap.servers": getattr(walk.site, address)})) as admin:
+        node = done(admin.describeCluster().controller()).id()
+        kinds = walk.common("config.ConfigResource$Type")
+        broker = walk.common("config.ConfigResource")(kinds.BROKER, str(node))
+        assert done(admin.describeConfigs(java.list(broker)).all()).get(broker).entries().size() > 0
+        assert done(admin.describeFeatures().featureMetadata()).finalizedFeatures().containsKey("metadata.version")
+        acls = refusal(lambda: done(admin.describeAcls(walk.common("acl.AclBindingFilter").ANY).values()))
+        assert (acls or "").startswith("SecurityDisabledException")
+        names = list(done(admin.listTopics(walk.new("ListTopicsOptions")().listInternal(True)).names()))
+        described = done(admin.describeTopics(java.list(*names)).allTopicNames())
+        assert set(described) == set(names) != set()
+        topics = [walk.common("config.ConfigResource")(kinds.TOPIC, name) for name in names]
+        options = walk.new("DescribeConfigsOptions")().includeSynonyms(True).includeDocumentation(True)
+        configs = done(admin.describeConfigs(java.list(*topics), options).all())
+        assert configs.size() == len(names)
+        (directory,) = done(admin.describeLogDirs(java.list(node)).allDescriptions()).get(node).values()
+        held = {partition.topic() for partition in directory.replicaInfos()}
+        assert held == set(names)
+        first = {walk.common("TopicPartition")(name, 0): walk.new("OffsetSpec").earliest() for name in names}
+        assert done(admin.listOffsets(java.map(first)).all()).size() == len(names)
+        groups = [found.groupId() for found in done(admin.listConsumerGroups().all())]
+        assert done(admin.describeConsumerGroups(java.list(*groups)).all()).size() == len(groups)
+        assert done(admin.describeMetadataQuorum().quorumInfo()).leaderId() == node
+
+
+async def _topic_on_main(site: Site) -> None:
+    stream = site.broker.cluster.stream(site.broker.cluster.default_stream)
+    if stream.find_topic("bare") is None:
+        await stream.create_topic("bare", 1)
