@@ -52,9 +52,10 @@ def fetch_body(
     epoch: int = -1,
     partition: int = 0,
     session: int = 0,
+    session_epoch: int = -1,
 ) -> Any:
     """A Fetch v12 request of one partition."""
-    numbers = [(-1, 4), (wait_ms, 4), (min_bytes, 4), (max_bytes, 4), (0, 1), (session, 4), (-1, 4)]
+    numbers = [(-1, 4), (wait_ms, 4), (min_bytes, 4), (max_bytes, 4), (0, 1), (session, 4), (session_epoch, 4)]
     body = b"".join(number.to_bytes(size, "big", signed=True) for number, size in numbers)
     body += array_length(1, True) + bytes((len(topic) + 1,)) + topic.encode() + array_length(1, True)
     numbers = [(partition, 4), (epoch, 4), (offset, 8), (-1, 4), (-1, 8), (max_bytes, 4)]
@@ -243,7 +244,8 @@ def test_a_fetch_that_cannot_be_is_refused_at_once(
 def test_a_fetch_session_that_is_not_known_is_refused(running_broker: RunningBroker) -> None:
     """FETCH_SESSION_ID_NOT_FOUND makes the client name its partitions."""
     with WireClient(running_broker.address) as client:
-        assert client.exchange(FETCH, V_FETCH, fetch_body("line", 0, session=9)).error_code == 70
+        body = fetch_body("line", 0, session=9, session_epoch=1)
+        assert client.exchange(FETCH, V_FETCH, body).error_code == 70
 
 
 def test_a_fetch_waits_no_longer_than_it_said(running_broker: RunningBroker) -> None:

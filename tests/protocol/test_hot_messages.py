@@ -106,9 +106,9 @@ PARTITIONS = st.lists(st.tuples(INT32, INT32, INT64, INT32, INT32), max_size=4)
 
 @pytest.mark.parametrize("version", known_versions(1))
 @ROUNDS
-@given(NAMES, IDS, INT32, INT32, PARTITIONS)
+@given(NAMES, IDS, INT32, INT32, PARTITIONS, st.lists(INT32, max_size=4))
 def test_a_fetch_request_is_read_as_kio_wrote_it(
-    version: int, name: str, topic_id: Any, min_bytes: Any, session: Any, partitions: Any
+    version: int, name: str, topic_id: Any, min_bytes: Any, session: Any, partitions: Any, gone: Any
 ) -> None:
     """What old versions do not say is what Kafka implies."""
     from datetime import timedelta
@@ -140,17 +140,19 @@ def test_a_fetch_request_is_read_as_kio_wrote_it(
                 ],
             }
         ],
-        forgotten_topics_data=[],
+        forgotten_topics_data=[{"topic": name, "topic_id": UUID(bytes=topic_id), "partitions": gone}],
     )
     request = fetch.read_request(body, version)
     assert (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation) == (500, min_bytes, 77, 1)
-    assert request.session_id == (session if version >= 7 else 0)
+    assert (request.session_id, request.session_epoch) == ((session, 3) if version >= 7 else (0, -1))
     (topic,) = [fetch.read_topic(data, version) for data in request.topics]
     assert (topic.name, topic.topic_id) == named(version, fetch.TOPIC_IDS_FROM, name, topic_id)
     for read, (index, epoch, offset, last, size) in zip(topic.partitions, partitions, strict=True):
         assert (read.partition, read.offset, read.max_bytes) == (index, offset, size)
         assert read.current_leader_epoch == (epoch if version >= 9 else -1)
         assert read.last_fetched_epoch == (last if version >= 12 else -1)
+    key = topic_id if version >= fetch.TOPIC_IDS_FROM else name
+    assert list(request.forgotten) == ([(key, tuple(gone))] if version >= 7 else [])
 
 
 @pytest.mark.parametrize("version", known_versions(1))
@@ -169,6 +171,8 @@ def test_a_fetch_answer_is_what_kio_reads(
     assert b"".join(packed) == b"".join(parts)
     response = kio_response(1, version, parts)
     assert getattr(response, "session_id", 0) == 0
+    of_session = fetch.FetchAnswer(0, version, isolation, session_id=9)
+    assert getattr(kio_response(1, version, of_session.finish()), "session_id", 9) == 9
     (topic,) = response.responses
     read = topic.partitions[1]
     assert (read.partition_index, read.error_code) == (index, code)
@@ -237,9 +241,15 @@ def test_a_metadata_answer_is_what_kio_reads(
     assert (unknown.name, unknown.error_code, unknown.partitions) == ("nowhere", 3, ())
 
 
+def read_fetch(request: fetch.FetchRequest, version: int) -> None:
+    for data in request.topics:
+        fetch.read_topic(data, version)
+    list(request.forgotten)
+
+
 READERS = [
     (0, lambda body, version: list(produce.read_request(body, version).topics)),
-    (1, lambda body, version: [fetch.read_topic(data, version) for data in fetch.read_request(body, version).topics]),
+    (1, lambda body, version: read_fetch(fetch.read_request(body, version), version)),
     (3, lambda body, version: list(metadata.MetadataRequest(body, version).topics())),
 ]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from fairlead.broker.fetch_sessions import FetchSessions
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.poll import FetchMemory
 from fairlead.broker.topics import ListenerView
@@ -37,6 +38,8 @@ class RequestContext:
     """Names: `listener.find("/ships:a")` → stream, shard, topic; `listener.name_of(stream, topic.name)`."""
     groups: Coordinator
     """Consumer groups of this listener."""
+    fetch_sessions: FetchSessions
+    """The server's, of all listeners."""
     connection: ConnectionInfo
     api_key: int
     version: int

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -22,6 +22,10 @@ from fairlead.broker.topics import Found, ListenerView
 from fairlead.model.errors import OffsetOutOfRange
 from fairlead.protocol.fetch import FetchPartition, FetchPartitionResponse
 from fairlead.streamlog.reading.fetch import Fetched
+
+PARTITION_BYTES: Final = 1000
+TOPIC_BYTES: Final = 500
+"""What it takes to remember a partition with its watch, and its topic, as measured."""
 
 
 class AskedTopic:
@@ -96,22 +100,24 @@ class _Cold(NamedTuple):
 class Reading:
     """What one Fetch reads."""
 
-    def __init__(self, readers: Executor, max_bytes: int) -> None:
+    def __init__(self, readers: Executor, min_bytes: int, max_bytes: int) -> None:
         self._readers = readers
+        self._min_bytes = min(min_bytes, max_bytes)
         self._room_bytes = max(0, max_bytes)
         self.size_bytes = 0
         self._failed = False
         self._left_out = False
         """There is a batch for which no room was left."""
 
-    def enough(self, min_bytes: int) -> bool:
+    @property
+    def enough(self) -> bool:
         """The answer need not wait: there is enough, or no room, or an error that the client must hear of."""
-        return self._failed or self._left_out or self.exhausted or self.size_bytes >= min_bytes
+        return self._failed or self._left_out or self.exhausted or self.size_bytes >= self._min_bytes
 
     @property
     def exhausted(self) -> bool:
         """Nothing more can be read."""
-        return self._room_bytes <= 0
+        return self._room_bytes <= 0 < self.size_bytes
 
     async def read(self, parts: Iterable[Part]) -> None:
         """Read each part. As long as there is nothing, what comes next may be too large: its size must be known before
@@ -184,6 +190,12 @@ class Reading:
         self.size_bytes += part.size_bytes
         self._room_bytes = max(0, self._room_bytes - part.size_bytes)
         self._left_out |= not batches and part.asked.offset < end
+
+
+def finish(future: asyncio.Future[None]) -> None:
+    """End a wait, unless it has ended."""
+    if not future.done():
+        future.set_result(None)
 
 
 def _read_from_disk(cold: Sequence[_Cold]) -> list[Fetched | Exception]:

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from fairlead.broker.fetch_parts import AskedTopic, Part, Reading
+from fairlead.broker.fetch_parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, finish
+from fairlead.broker.fetch_sessions import FetchSession
 from fairlead.broker.pacing import Pace
+from fairlead.broker.remembered import UNBOUNDED, Hold
 from fairlead.broker.topics import ListenerView
 from fairlead.protocol.fetch import FetchPartitionResponse, FetchTopicResponse, pack_topic, read_topic
 from fairlead.streamlog.writing.watches import Watch
@@ -34,6 +36,11 @@ class _Entry:
     packed: bytes = b""
     """The answers for the wire, as they were when there was nothing to read."""
     watches: list[Watch] = field(default_factory=list)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What it takes to remember it, about."""
+        return TOPIC_BYTES + len(self.parts) * PARTITION_BYTES
 
     @property
     def has_data(self) -> bool:
@@ -56,13 +63,18 @@ class _Entry:
 class FetchMemory:
     """What a connection remembers of its last Fetch. `close` it with the connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, hold: Hold | None = None) -> None:
+        self._hold = hold or Hold(UNBOUNDED, "")
         self._form = (0, 0)
         self._entries: dict[bytes, _Entry] = {}
+        self._size_bytes = 0
+        """Of the entries, about."""
         self.moved: dict[_Entry, None] = {}
         """Topics where something has moved since they were read."""
         self.wake: asyncio.Future[None] | None = None
         """Done as soon as something moves."""
+        self.session: FetchSession | None = None
+        """The newest one that was begun on this connection."""
 
     def take(self, listener: ListenerView, topics: Iterable[bytes], form: tuple[int, int]) -> Iterator[_Entry]:
         """The entry of each topic; those of the last request that are in this one again are used again.
@@ -82,13 +94,18 @@ class FetchMemory:
                 entry = self._entries.get(data) or before.pop(data, None)
                 if entry is None or not entry.topic.same:
                     if entry is not None:
-                        entry.close()
+                        self._drop(entry)
                     entry = _new_entry(listener, data, form[0])
+                    self._size_bytes += entry.kept_bytes
                 self._entries[data] = entry
                 yield entry
         finally:
             for entry in before.values():
-                entry.close()
+                self._drop(entry)
+
+    def _drop(self, entry: _Entry) -> None:
+        entry.close()
+        self._size_bytes -= entry.kept_bytes
 
     def watch(self, entry: _Entry) -> None:
         """Note from now on what moves there."""
@@ -105,7 +122,7 @@ class FetchMemory:
 
     def settle(self) -> None:
         """The answer is packed: remember nothing if it is too much."""
-        if len(self._entries) > REMEMBERED_MAX:
+        if len(self._entries) > REMEMBERED_MAX or not self._hold.resize(self._size_bytes):
             self.close()
 
     def close(self) -> None:
@@ -114,6 +131,8 @@ class FetchMemory:
             entry.close()
         self._entries = {}
         self.moved.clear()
+        self._size_bytes = 0
+        self._hold.resize(0)
 
 
 def _new_entry(listener: ListenerView, data: bytes, version: int) -> _Entry:
@@ -121,12 +140,6 @@ def _new_entry(listener: ListenerView, data: bytes, version: int) -> _Entry:
     topic = AskedTopic(asked.name, asked.topic_id)
     topic.find(listener)
     return _Entry(topic, [Part(topic, one) for one in asked.partitions])
-
-
-def finish(future: asyncio.Future[None]) -> None:
-    """End a wait, unless it has ended."""
-    if not future.done():
-        future.set_result(None)
 
 
 class Poll:

@@ -18,6 +18,7 @@ from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.connection import Connection
 from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import Handled, Header, Part, PendingAnswer, begin, framed, read_header
+from fairlead.broker.fetch_sessions import FetchSessions
 from fairlead.broker.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.handlers import (
@@ -30,6 +31,8 @@ from fairlead.broker.handlers import (
     produce,
 )
 from fairlead.broker.memory import RequestMemory
+from fairlead.broker.poll import FetchMemory
+from fairlead.broker.remembered import Hold, Remembered
 from fairlead.broker.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
@@ -66,6 +69,10 @@ class KafkaServer:
             settings.max_connection_creation_rate,
         )
         self.memory = RequestMemory(settings.queued_max_request_bytes or memory_part_bytes())
+        self.remembered = Remembered(settings.fetch_session_bytes or memory_part_bytes() // 4)
+        self.fetch_sessions = FetchSessions(
+            settings.max_incremental_fetch_session_cache_slots, self.remembered, cluster.randomness
+        )
         self.traffic = Traffic()
         self.readers = ThreadPoolExecutor(_READERS, "fairlead-read")
         self.packers = ThreadPoolExecutor(1, "fairlead-pack")
@@ -127,6 +134,7 @@ class KafkaServer:
         for connection in mine:
             connection.close()
         await asyncio.gather(*(connection.ended.wait() for connection in mine))
+        self.fetch_sessions.forget(listening.listener)
         await listening.wait_closed()
 
     def scratch(self) -> memoryview:
@@ -161,7 +169,7 @@ class _Listening:
 
     def __init__(self, server: KafkaServer, listener: ListenerView) -> None:
         self._server = server
-        self._listener = listener
+        self.listener = listener
         self._servers: list[asyncio.Server] = []
         self.address = ("", 0)
         self.request_bytes_max = server.cluster.settings.request_bytes_max
@@ -205,11 +213,14 @@ class _Listening:
         if known is not None and (known.api_key, known.version, known.client_id) == asked:
             return known
         if connection.info is None:
-            connection.info = ConnectionInfo(connection.name, connection.client[0], self._advertised(connection))
+            host = connection.client[0]
+            fetches = FetchMemory(Hold(self._server.remembered, host))
+            connection.info = ConnectionInfo(connection.name, host, self._advertised(connection), fetches)
         connection.context = made = RequestContext(
             cluster=self._server.cluster,
-            listener=self._listener,
+            listener=self.listener,
             groups=self._server.groups,
+            fetch_sessions=self._server.fetch_sessions,
             connection=connection.info,
             api_key=header.api_key,
             version=header.version,
@@ -226,7 +237,7 @@ class _Listening:
         if advertise is None:
             return connection.local
         # A stream's own port is not the one that was advertised for the cluster; its host is.
-        return advertise if self._listener.stream_path is None else (advertise[0], self.address[1])
+        return advertise if self.listener.stream_path is None else (advertise[0], self.address[1])
 
 
 async def _when_there_is_room(

@@ -49,6 +49,8 @@ class Settings:
     queued_max_request_bytes: int = _setting(0, "Kafka requests and answers in memory (0: an eighth of the machine's)")
     message_bytes_max: int = _setting(10 * MB, "largest record batch of a producer", 100, COMMIT_BYTES_MAX)
     fetch_bytes_max: int = _setting(55 * MB, "largest answer to a fetch, beside its first batch", 1000)
+    max_incremental_fetch_session_cache_slots: int = _setting(1000, "fetch sessions at one time (0: none)", 0, 100_000)
+    fetch_session_bytes: int = _setting(0, "what is remembered between fetches (0: a 32nd of the machine's memory)")
     connection_idle_seconds: float = _setting(600.0, "an idle Kafka connection is closed after this", 1)
 
     linger_ms: int = _setting(0, "how long a commit waits for more (0: up to 3 if many small requests come)", 0, 60_000)

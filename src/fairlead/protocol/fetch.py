@@ -1,8 +1,7 @@
 """Fetch, by hand: the answer is a list of pieces in which the record batches lie untouched and uncopied.
 
 Layout: Kafka `FetchRequest.json`, `FetchResponse.json`, versions 4 to 18. Version 12 is the first flexible one,
-version 13 names topics by id (KIP-516). Fetch sessions (KIP-227) are not kept: session id 0 tells a client to name
-all its partitions each time.
+version 13 names topics by id (KIP-516). Version 7 brings sessions (KIP-227); session id 0 is none.
 """
 
 from __future__ import annotations
@@ -60,6 +59,9 @@ class FetchRequest:
     topics: Iterator[bytes]
     """Each topic's part as it came, one by one: a client asks nearly the same again and again, and a part that came
     before need not be read twice. `read_topic` reads one. Raises: Malformed."""
+    forgotten: Iterator[tuple[str | bytes, Sequence[int]]]
+    """Topics by name or id, with the partitions that leave the session. Read it once all topics are read. Raises:
+    Malformed."""
 
 
 class FetchPartitionResponse(NamedTuple):
@@ -91,9 +93,9 @@ def read_request(body: memoryview | bytes, version: int) -> FetchRequest:
         reader.int32()  # replica id
     max_wait_ms, min_bytes, max_bytes, isolation = reader.int32(), reader.int32(), reader.int32(), reader.int8()
     session_id, session_epoch = (reader.int32(), reader.int32()) if version >= _SESSIONS_FROM else (0, -1)
-    # Forgotten topics, the rack and tagged fields follow: they are about sessions and followers, which are not kept.
-    topics = _take_topics(reader, version)
-    return FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics)
+    topics, forgotten = _take_topics(reader, version), _take_forgotten(reader, version)
+    # The rack and tagged fields follow: they are about followers.
+    return FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics, forgotten)
 
 
 def _take_topics(reader: Reader, version: int) -> Iterator[bytes]:
@@ -105,6 +107,20 @@ def _take_topics(reader: Reader, version: int) -> Iterator[bytes]:
         partitions += named
         check_items("partitions", partitions)
         yield data
+
+
+def _take_forgotten(reader: Reader, version: int) -> Iterator[tuple[str | bytes, Sequence[int]]]:
+    count = reader.items() if version >= _SESSIONS_FROM else range(0)
+    check_items("topics", len(count))
+    named = 0
+    for _ in count:
+        key = reader.uuid() if version >= TOPIC_IDS_FROM else reader.string()
+        partitions = len(reader.items(item_bytes_min=4))
+        named += partitions
+        check_items("partitions", named)
+        numbers = struct.unpack(f">{partitions}i", reader.take(4 * partitions))
+        reader.skip_tags()
+        yield key, numbers
 
 
 def _take_topic(reader: Reader, version: int) -> tuple[bytes, int]:
@@ -193,11 +209,11 @@ def write_response(
 class FetchAnswer:
     """An answer that is packed topic by topic; the batches in it are the given objects, not copies."""
 
-    def __init__(self, count: int, version: int, isolation: int = 0, error: int = 0) -> None:
+    def __init__(self, count: int, version: int, isolation: int = 0, error: int = 0, session_id: int = 0) -> None:
         self._version = version
         self._between = _between(version, isolation)
         self._out = _Pieces()
-        self._out.add(_HEAD.pack(0, error, 0) if version >= _SESSIONS_FROM else bytes(4))
+        self._out.add(_HEAD.pack(0, error, session_id) if version >= _SESSIONS_FROM else bytes(4))
         self._out.add(array_length(count, version >= FLEXIBLE_FROM))
 
     def add(self, topic: FetchTopicResponse | bytes) -> None:

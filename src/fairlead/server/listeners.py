@@ -50,7 +50,12 @@ class KafkaListeners:
         return asdict(self._kafka.traffic)
 
     def memory(self) -> Mapping[str, int]:
-        return {"requests": self._kafka.memory.used_bytes, "groups": self._kafka.groups.size_bytes}
+        kafka = self._kafka
+        return {
+            "requests": kafka.memory.used_bytes,
+            "groups": kafka.groups.size_bytes,
+            "fetches": kafka.remembered.used_bytes,
+        }
 
     def addresses(self) -> Mapping[str, str]:
         return {path: self._shown(address) for path, address in self._kafka.addresses().items() if path is not None}

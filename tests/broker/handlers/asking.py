@@ -16,8 +16,10 @@ from kio.serial import entity_reader, entity_writer
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import PendingAnswer, begin
+from fairlead.broker.fetch_sessions import FetchSessions
 from fairlead.broker.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
+from fairlead.broker.remembered import Remembered
 from fairlead.broker.topics import ListenerView
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
@@ -35,6 +37,7 @@ class Asker:
         self.cluster = cluster
         self.groups = groups
         self.listener = ListenerView(cluster, stream)
+        self.fetch_sessions = FetchSessions(10, Remembered(10_000_000), cluster.randomness)
         self.connection = ConnectionInfo("127.0.0.1:50000", "127.0.0.1", ("broker.example", 9092))
 
     async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
@@ -46,6 +49,7 @@ class Asker:
             cluster=self.cluster,
             listener=self.listener,
             groups=self.groups,
+            fetch_sessions=self.fetch_sessions,
             connection=self.connection,
             api_key=api_key,
             version=version,
@@ -63,6 +67,12 @@ class Asker:
         response, size = entity_reader(load_response_schema(api_key, version))(body, 0)
         assert size == len(body)
         return response
+
+    def another_connection(self) -> Asker:
+        """The same listener asked over a connection of its own."""
+        other = Asker(self.cluster, self.groups)
+        other.listener, other.fetch_sessions = self.listener, self.fetch_sessions
+        return other
 
     def on_stream(self, path: str) -> Asker:
         """The same cluster and groups through a stream's own listener."""

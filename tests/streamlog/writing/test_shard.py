@@ -33,7 +33,7 @@ from fairlead.streamlog.writing.shard import (
     SEAL_ON_THREAD_BYTES,
     Shard,
 )
-from fairlead.streamlog.writing.topics import create_topic, delete_topic
+from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, ShardLog
 
 A, B = b"a" * 16, b"b" * 16
@@ -133,6 +133,16 @@ async def test_a_deleted_topic_wakes_those_who_wait_for_it(executor: ThreadPoolE
         await shard.submit(lambda d: delete_topic(d, "ships"))
         await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
     assert shard.watched == 0
+
+
+async def test_a_watch_tells_that_the_topic_is_another(executor: ThreadPoolExecutor) -> None:
+    """A new epoch, for example: a consumer must hear of it though no record comes."""
+    shard = await opened(MemoryStorage(), executor)
+    topic = await shard.submit(lambda d: create_topic(d, "ships", 2))
+    async with shard.watch(topic.number, 1) as watch:
+        await shard.submit(lambda d: set_partitions(d, "ships", 3))
+        await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
+    await shard.close()
     await shard.close()
 
 

@@ -217,12 +217,13 @@ class ShardLog:
 
 
 def _moved_by_control_rows(state: ShardState, rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """Partitions that begin elsewhere or are gone once these rows have taken effect."""
+    """Partitions that begin elsewhere, are gone, or whose topic is another (its epoch, its settings) once these rows
+    have taken effect."""
     found: list[tuple[int, int]] = []
     for row in rows:
         if row.kind in {Kind.START, Kind.EXPIRED}:
             found.append((row.topic, row.partition))
-        elif row.kind == Kind.TOPIC_DELETED and (topic := state.topic(row.topic)) is not None:
+        elif row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED} and (topic := state.topic(row.topic)) is not None:
             found += [(row.topic, partition) for partition in range(topic.partitions)]
     return found
 
