@@ -24,6 +24,8 @@ OBJECT_BYTES_MIN: Final = 256 * 1024
 """Smaller objects are written and read through the page cache."""
 READ_BYTES_MIN: Final = 32 * 1024
 """Smaller reads go through the page cache too, which reads ahead."""
+_SMALL_BYTES: Final = 16 * 1024
+"""Up to this many bytes are copied under the interpreter's lock: to let it go and set up arrays takes longer."""
 _BLOCK: Final = 4096
 _FLAG: Final = getattr(os, "O_DIRECT", 0)
 
@@ -64,10 +66,16 @@ def write(descriptor: int, parts: Sequence[memoryview]) -> None:
         OSError
     """
     buffer = BUFFER.get()
+    room = buffer.data
     held = total = 0
     for part in parts:
+        size = len(part)
+        total += size
+        if size <= _SMALL_BYTES and size < len(room) - held:
+            room[held : held + size] = part
+            held += size
+            continue
         data = np.frombuffer(part, np.uint8)
-        total += len(data)
         while len(data):
             count = min(len(data), len(buffer) - held)
             np.copyto(buffer[held : held + count], data[:count])

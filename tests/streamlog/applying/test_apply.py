@@ -453,6 +453,34 @@ def test_a_topic_deleted_and_made_again_is_the_new_one_at_the_replica() -> None:
     assert values_at(b, copy.number) == {0: b"new"}
 
 
+def test_rows_of_a_new_partition_count_in_the_frame_that_brings_it() -> None:
+    """What a frame remembers of a topic ends with the next row that changes it."""
+    a, b = fresh(A), fresh(B)
+    number = made(a).number
+    produced(a, number, b"1")
+    committed(a, lambda d: set_partitions(d, "ships", 3))
+    produced(a, number, b"2", partition=2)
+    replicated(a, b)
+    copy = b.announced.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number, 2) == {0: b"2"}
+    assert b.announced.state.behind(LINK) == []
+
+
+def test_rows_behind_the_deletion_of_their_topic_are_dropped_in_one_frame_too() -> None:
+    """Not noted behind, though rows of the topic before it in the frame were appended."""
+    a, b = fresh(A), fresh(B)
+    number = made(a).number
+    produced(a, number, b"1")
+    produced(a, number, b"2")
+    committed(a, lambda d: delete_topic(d, "ships"))
+    sent = frame(a, B, slice_of("ships"), 0)
+    *others, late, deleted = sent.rows
+    assert (late.kind, deleted.kind) == (Kind.BATCH, Kind.TOPIC_DELETED)
+    (outcome,) = applied(b, replace(sent, rows=[*others, deleted, late]))
+    assert (outcome.appended, outcome.behind, outcome.conflicts) == (1, 0, 0)
+
+
 def test_partitions_and_settings_follow() -> None:
     """A newer TOPIC row changes the copy, an older one does not."""
     a, b = fresh(A), fresh(B)

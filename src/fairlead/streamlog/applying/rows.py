@@ -39,6 +39,9 @@ class FrameRows:
         self._admission = admission
         self.notes = LinkNotes(draft, frame, admission)
         self._topics = TopicRows(draft, frame, self.notes, admission)
+        self._here: dict[int, Topic] = {}
+        """Topics of the frame's data rows that are here and not deleted, by the source's numbers. What a row does to a
+        topic empties it: a frame has some hundred topics, and thousands of rows of them."""
         self.appended = 0
         """Records."""
         self.duplicates = 0
@@ -55,7 +58,7 @@ class FrameRows:
         """Keys of batches that this log seems to hold already, to be compared with what is stored."""
         for row in self._frame.rows:
             if row.kind == Kind.BATCH and are_offsets(row.base_offset, row.last_offset):
-                topic = self._draft.state.by_incarnation(self._named(row).incarnation)
+                topic = self._topic_of(self._named(row), row)
                 if topic is None or not self._admission.speaks_for(topic.owner):
                     continue
                 if row.last_offset < self._draft.state.partition(topic.number, row.partition).end:
@@ -68,8 +71,10 @@ class FrameRows:
             CorruptBatch: rows of its kind are not applied. The frame is refused, since the position would pass the row.
         """
         if row.kind == Kind.TOPIC:
+            self._here.clear()
             self._topics.topic(self._named(row), row)
         elif row.kind == Kind.TOPIC_DELETED:
+            self._here.clear()
             self._topics.topic_deleted(self._named(row), row)
         elif row.kind in {Kind.BATCH, Kind.START}:
             self._data(row)
@@ -83,16 +88,17 @@ class FrameRows:
         named = self._named(row)
         if not 0 <= row.partition < PARTITIONS_PER_TOPIC_MAX:
             raise CorruptBatch(f"frame of link {self._frame.link.hex()}: no topic has a partition {row.partition}")
-        if self._draft.state.tombstone(named.incarnation) is not None:
+        if row.topic not in self._here and self._draft.state.tombstone(named.incarnation) is not None:
             return
         note = self.notes.of(named.incarnation, row.partition)
         if note is not None and note.create is not None and _held_records(row):
+            self._here.clear()
             self._topics.try_waiting(note.create, row)
             note = self.notes.of(named.incarnation, row.partition)
         if note is not None and note.behind.conflict:
             self.notes.conflicts += 1
             return
-        topic = self._draft.state.by_incarnation(named.incarnation)
+        topic = self._topic_of(named, row)
         if topic is None or row.partition >= topic.partitions:
             self.notes.note_behind(named, row.partition, 0, "unknown-topic")
         elif not self._admission.speaks_for(topic.owner, row.origin or self._frame.source):
@@ -101,6 +107,14 @@ class FrameRows:
             self._batch(named, topic, row)
         else:
             self._start(named, topic, row)
+
+    def _topic_of(self, named: FrameTopic, row: Row) -> Topic | None:
+        topic = self._here.get(row.topic)
+        if topic is None:
+            topic = self._draft.state.by_incarnation(named.incarnation)
+            if topic is not None:
+                self._here[row.topic] = topic
+        return topic
 
     def _batch(self, named: FrameTopic, topic: Topic, row: Row) -> None:
         state = self._draft.state.partition(topic.number, row.partition)
