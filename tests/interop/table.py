@@ -41,12 +41,20 @@ ROWS = {
     "test_a_partition_that_is_all_gap_is_read_to_its_end": "gaps, also at the end",
     "test_a_java_consumer_goes_on_at_the_replica": "committed epoch, moved to a replica",
     "test_a_store_is_restored_from_its_changelog": "state restored from a changelog",
+    "test_a_sinks_offsets_are_reset_and_set": "connectors' offsets reset and set",
+    "test_a_sources_offsets_are_reset": "connectors' offsets reset and set",
     "test_the_client_compatibility_test_passes": "ClientCompatibilityTest",
     "test_what_is_refused_is_shown_as_the_guide_says": "clear refusals: transactions, KIP-848",
 }
 """Behaviour by test; what is not here is administration."""
 ADMINISTRATION = "administration"
-FIXTURES = {"streams": "Kafka Streams", "tools": "Kafka 4 tools", "java": "Kafka 4 tools", "kcat": "kcat"}
+FIXTURES = {
+    "streams": "Kafka Streams",
+    "connect": "Kafka Connect",
+    "tools": "Kafka 4 tools",
+    "java": "Kafka 4 tools",
+    "kcat": "kcat",
+}
 """Clients of tests that are not run for each; the first that a test has counts."""
 COLUMNS = tuple(dict.fromkeys([*(client.name for client in CLIENTS), *FIXTURES.values()]))
 
