@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from tests.interop.site import Site
 from tests.support.waiting import wait_until
 
 STREAMS = "org.apache.kafka.streams"
-STORE = "counts"
+COUNTS, DAYS = "counts", "days"
+"""A store of counts by key, and one of counts by key and day."""
 
 
 class StreamsLibrary:
@@ -27,11 +29,19 @@ class StreamsLibrary:
 
     @contextmanager
     def counting(self, site: Site, topic: str, state: Path) -> Iterator[Counting]:
-        """An application that counts a topic's records by key in a store with a changelog, until the block ends. Its
-        local state is in the folder `state`; its topics are the stream's."""
+        """An application that counts a topic's records by key, and by key and day, until the block ends.
+
+        They go through a repartition topic, and each of the two stores has a changelog. Its local state is in the
+        folder `state`; its topics are the stream's.
+        """
         builder = self._java.of(f"{STREAMS}.StreamsBuilder")()
+        again = self._java.of(f"{STREAMS}.kstream.Repartitioned").numberOfPartitions(2)
+        records = builder.stream(topic).repartition(again.withName("again")).groupByKey()
         named = getattr(self._java.of(f"{STREAMS}.kstream.Materialized"), "as")
-        builder.stream(topic).groupByKey().count(named(STORE))
+        records.count(named(COUNTS))
+        a_day = self._java.of("java.time.Duration").ofDays(1)
+        days = self._java.of(f"{STREAMS}.kstream.TimeWindows").ofSizeWithNoGrace(a_day)
+        records.windowedBy(days).count(named(DAYS))
         serdes = "org.apache.kafka.common.serialization.Serdes$StringSerde"
         settings = {
             "application.id": f"counting-{topic}",
@@ -40,6 +50,7 @@ class StreamsLibrary:
             "default.key.serde": serdes,
             "default.value.serde": serdes,
             "commit.interval.ms": "100",
+            "repartition.purge.interval.ms": "200",
             "heartbeat.interval.ms": "200",
             "session.timeout.ms": "2000",  # closing, it does not leave its group: it is waited for
             "metadata.max.age.ms": "300",
@@ -60,18 +71,15 @@ class Counting:
     _application: Any
 
     def wait_for(self, counts: dict[str, int]) -> None:
-        """Until the store has just these."""
-        try:
-            wait_until(lambda: self.counts() == counts, "the store has the counts")
-        except TimeoutError as error:
-            error.add_note(f"{self._application.state().toString()}: {self.counts()}")
-            raise
+        """Until both stores have just these."""
+        kinds = self._java.of(f"{STREAMS}.state.QueryableStoreTypes")
+        stores = ((COUNTS, kinds.keyValueStore()), (DAYS, kinds.windowStore()))
+        wait_until(lambda: all(self._counts(*store) == counts for store in stores), "the stores have the counts")
 
-    def counts(self) -> dict[str, int] | None:
-        """What the store has; None while it is being restored."""
+    def _counts(self, store: str, kind: Any) -> dict[str, int] | None:
+        """What a store has, all days together; None while it is being restored."""
         assert self._application.state().toString() != "ERROR", "the application has ended with an error"
-        kind = self._java.of(f"{STREAMS}.state.QueryableStoreTypes").keyValueStore()
-        asked = self._java.of(f"{STREAMS}.StoreQueryParameters").fromNameAndType(STORE, kind)
+        asked = self._java.of(f"{STREAMS}.StoreQueryParameters").fromNameAndType(store, kind)
         try:
             with self._java.closing(self._application.store(asked).all()) as found:
                 pairs = []
@@ -84,4 +92,8 @@ class Counting:
             }:
                 return None
             raise
-        return {get_field(pair, "key"): get_field(pair, "value") for pair in pairs}
+        counts: Counter[str] = Counter()
+        for pair in pairs:
+            key = get_field(pair, "key")
+            counts[key if isinstance(key, str) else key.key()] += get_field(pair, "value")
+        return counts
