@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.groups.stage import REQUEST
+from tests.streamlog.world import rows_of
 
 from fairlead.broker.group_log import GroupLog
 from fairlead.broker.groups import coordinator
@@ -132,6 +133,35 @@ async def test_a_rebalance_writes_one_local_commit_and_a_heartbeat_none() -> Non
         for _ in range(10):
             assert server.beat(KEY, member) is ErrorCode.none
         assert shard.announced.end == before + 1
+
+
+async def test_what_comes_while_a_group_is_written_is_written_once() -> None:
+    """A static member that comes again and again with short requests would have a large group written each time."""
+    async with serving() as server:
+        shard = server.cluster.stream("/default").shards[0]
+        await server.member(KEY, identity=Identity("", "static"), protocols=(("range", bytes(200_000)),))
+        before = shard.announced.end
+        again = replace(REQUEST, identity=Identity("", "static"), protocols=(("range", b""),))
+        answers = await asyncio.gather(*(server.groups.join(KEY, again) for _ in range(50)))
+        assert {answer.error for answer in answers} == {ErrorCode.none}
+        assert len(rows_of(shard, before)) <= 2
+        left = server.left()
+    async with serving(left) as after:
+        assert after.groups.describe(KEY).members[0].identity == Identity(answers[-1].member_id, "static")
+
+
+async def test_a_group_that_is_deleted_while_it_is_written_is_gone() -> None:
+    """And one that comes back then is there."""
+    async with serving() as server:
+        for left_again in (False, True):
+            member = await server.member(KEY)
+            server.groups.leave(KEY, Identity(member.member_id))
+            forgotten = asyncio.ensure_future(server.groups.forget(KEY))
+            await asyncio.sleep(0)
+            if left_again:
+                await server.member(KEY)
+            assert await forgotten
+            assert len(server.entries("/default")) == left_again
 
 
 async def test_a_record_larger_than_a_row_stands_in_several() -> None:

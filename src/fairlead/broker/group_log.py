@@ -10,14 +10,13 @@ import asyncio
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
 from fairlead.broker.groups.records import RECORD, GroupRecord, Since
 from fairlead.broker.groups.values import GroupKey
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.stream import Stream
 from fairlead.model.errors import FairleadError
 from fairlead.model.limits import CONTROL_ROW_BYTES_MAX
 from fairlead.streamlog.writing.draft import Draft
@@ -34,8 +33,17 @@ OWN: Final = "own"
 """Which listener a group is on: the main one, or the stream's own."""
 PART_BYTES: Final = CONTROL_ROW_BYTES_MAX - 16 * 1024
 """Of the text, in one entry: the rest of the row is the group's name, of which each character may be escaped."""
+LARGE_BYTES: Final = 50_000
+"""A record with more than this is put into text on a thread: the largest take 50 ms."""
 ENTRY_BYTES: Final = 500
 """What an entry takes up in memory beside its text."""
+
+
+class _Coming(NamedTuple):
+    """What is to be written of a group: a record, or None to delete it; and who waits for it."""
+
+    record: GroupRecord | None
+    ends: list[Callable[[BaseException | None], object]]
 
 
 class GroupLog:
@@ -43,6 +51,8 @@ class GroupLog:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._coming: dict[GroupKey, _Coming | None] = {}
+        """Of groups of which something is being written: what comes next."""
         self._sizes: dict[GroupKey, int] = {}
         self.size_bytes = 0
 
@@ -57,7 +67,7 @@ class GroupLog:
                     continue
                 key = GroupKey("" if listener == MAIN else stream.path, group)
                 try:
-                    text = _text(entries, listener, group)
+                    text = _text_in(entries, listener, group)
                     record = RECORD.read(zlib.decompress(b64decode(text)))
                 except (ValueError, KeyError, TypeError, zlib.error) as error:
                     why = str(error)
@@ -67,44 +77,24 @@ class GroupLog:
                 yield key, record
 
     def keep(self, key: GroupKey, record: GroupRecord, done: Callable[[], object]) -> None:
-        """Write a record, after those that came before; `done` is called in any case."""
-        written = [0]
-
-        def request(draft: Draft) -> None:
-            text = b64encode(zlib.compress(RECORD.write(record), 1)).decode()
-            written[0] = len(text)
-            _put(draft, key, text)
-
-        def end(future: asyncio.Future[None]) -> None:
-            if _written(future, key):
-                self._count(key, written[0])
-            done()
-
-        try:
-            shard = self._shard(key)
-        except FairleadError:  # the stream was deleted, and its listener with it
-            done()
-            return
-        size_bytes = sum(len(data) for member in record.members for _, data in member.protocols)
-        shard.submit(request, size_bytes).add_done_callback(end)
+        """Write a record; `done` is called in any case."""
+        self._write(key, _Coming(record, [lambda _: done()]))
 
     def forget(self, key: GroupKey) -> asyncio.Future[None]:
         """Delete a record; nothing is left to delete if its stream was deleted. The future fails with FairleadError."""
-        try:
-            shard = self._shard(key)
-        except FairleadError:
-            self._count(key, 0)
-            nothing_left = asyncio.get_running_loop().create_future()
-            nothing_left.set_result(None)
-            return nothing_left
+        forgotten: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        forgotten.add_done_callback(lambda future: future.cancelled() or future.exception())
 
-        def end(future: asyncio.Future[None]) -> None:
-            if _written(future, key):
-                self._count(key, 0)
+        def end(error: BaseException | None) -> None:
+            if forgotten.done():
+                return
+            if error is None:
+                forgotten.set_result(None)
+            else:
+                forgotten.set_exception(error)
 
-        deleted = shard.submit(lambda draft: _delete_from(draft, key, 0))
-        deleted.add_done_callback(end)
-        return deleted
+        self._write(key, _Coming(None, [end]))
+        return forgotten
 
     def commits_now(self, group_id: str) -> Since:
         """The next commits of the shards in which the group has cursors."""
@@ -115,9 +105,52 @@ class GroupLog:
                 found[stream.id.hex()] = ends
         return found
 
+    def _write(self, key: GroupKey, what: _Coming) -> None:
+        """One write of a group at a time: what comes meanwhile is written as one. A static member that comes again and
+        again, with a short request each time, would have the whole group written each time."""
+        if key not in self._coming:
+            self._begin(key, what)
+            return
+        waiting = self._coming[key]
+        self._coming[key] = what if waiting is None else _Coming(what.record, [*waiting.ends, *what.ends])
+
+    def _begin(self, key: GroupKey, what: _Coming) -> None:
+        self._coming[key] = None
+        try:
+            shard = self._shard(key)
+        except FairleadError:  # the stream was deleted, and its listener with it
+            self._end(key, what, 0, None)
+            return
+        record = what.record
+        if record is None:
+            self._submit(shard, key, what, "")
+        elif record.size_bytes < LARGE_BYTES:
+            self._submit(shard, key, what, _text(record))
+        else:
+            packed = asyncio.get_running_loop().run_in_executor(self._cluster.executor, _text, record)
+            packed.add_done_callback(lambda future: self._submit(shard, key, what, future.result()))
+
+    def _submit(self, shard: Shard, key: GroupKey, what: _Coming, text: str) -> None:
+        written = shard.submit(lambda draft: _put(draft, key, text), len(text))
+        written.add_done_callback(
+            lambda future: self._end(key, what, len(text), None if future.cancelled() else future.exception())
+        )
+
+    def _end(self, key: GroupKey, what: _Coming, text_bytes: int, error: BaseException | None) -> None:
+        if error is None:
+            self._count(key, text_bytes)
+        else:
+            log.warning("what is kept of a consumer group could not be written", group=key.group, why=str(error))
+        try:
+            for end in what.ends:
+                end(error)
+        finally:
+            coming = self._coming.pop(key)
+            if coming is not None:
+                self._begin(key, coming)
+
     def _shard(self, key: GroupKey) -> Shard:
-        found: Stream = self._cluster.stream(key.namespace or self._cluster.default_stream)
-        return found.shards[0]
+        return self._cluster.stream(key.namespace or self._cluster.default_stream).shards[0]
 
     def _count(self, key: GroupKey, text_bytes: int) -> None:
         before = self._sizes.pop(key, 0)
@@ -125,13 +158,6 @@ class GroupLog:
         if now:
             self._sizes[key] = now
         self.size_bytes += now - before
-
-
-def _written(future: asyncio.Future[None], key: GroupKey) -> bool:
-    error = None if future.cancelled() else future.exception()
-    if error is not None:
-        log.warning("what is kept of a consumer group could not be written", group=key.group, why=str(error))
-    return error is None
 
 
 def _end(shard: Shard) -> int:
@@ -142,19 +168,21 @@ def _name(key: GroupKey, part: int) -> str:
     return f"{MARK}{OWN if key.namespace else MAIN}/{part}/{key.group}"
 
 
+def _text(record: GroupRecord) -> str:
+    return b64encode(zlib.compress(RECORD.write(record), 1)).decode()
+
+
 def _put(draft: Draft, key: GroupKey, text: str) -> None:
+    """The entries of a text; none for an empty one."""
     parts = [text[at : at + PART_BYTES] for at in range(0, len(text), PART_BYTES)]
     for number, part in enumerate(parts):
         put_entry(draft, _name(key, number), {"v": VERSION, "parts": len(parts), "text": part})
-    _delete_from(draft, key, len(parts))
+    number = len(parts)
+    while delete_entry(draft, _name(key, number)):
+        number += 1
 
 
-def _delete_from(draft: Draft, key: GroupKey, part: int) -> None:
-    while delete_entry(draft, _name(key, part)):
-        part += 1
-
-
-def _text(entries: Mapping[str, Any], listener: str, group: str) -> str:
+def _text_in(entries: Mapping[str, Any], listener: str, group: str) -> str:
     """Raises: ValueError, KeyError, TypeError: a value has not the form that this program knows."""
     parts: int = entries[f"{MARK}{listener}/0/{group}"]["parts"]
     found = [entries[f"{MARK}{listener}/{part}/{group}"] for part in range(parts)]

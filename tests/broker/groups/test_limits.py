@@ -66,6 +66,20 @@ async def test_all_groups_together_keep_no_more_than_some_of_the_largest(monkeyp
     groups.close()
 
 
+async def test_assignments_of_all_groups_together_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members that say little joined as many groups as there may be, and were assigned a megabyte in each."""
+    monkeypatch.setattr(members, "GROUPS_HELD", 3)
+    groups = coordinator(group_bytes_max=10_000)
+    codes = []
+    for number in range(5):
+        key = GroupKey("", str(number))
+        joined = await groups.join(key, REQUEST)
+        assigned = SyncRequest(Identity(joined.member_id), 1, assignments={joined.member_id: bytes(9000)})
+        codes.append((await groups.sync(key, assigned)).error)
+    assert codes == [ErrorCode.none] * 3 + [ErrorCode.coordinator_not_available] * 2
+    groups.close()
+
+
 async def test_what_a_member_said_is_given_back_when_it_goes() -> None:
     """By leaving, and as an id that never came."""
     groups = coordinator()

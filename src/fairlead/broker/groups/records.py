@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from fairlead.broker.groups.values import GroupKey
+from fairlead.broker.groups.values import MEMBER_BYTES, GroupKey
 from fairlead.model.strict_json import JsonForm, Natural
 
 Since = Mapping[str, tuple[int, ...]]
@@ -34,6 +34,11 @@ class MemberRecord:
     protocols: tuple[tuple[str, bytes], ...]
     assignment: bytes
 
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in a record."""
+        return MEMBER_BYTES + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
@@ -45,6 +50,11 @@ class GroupRecord:
     leader: str | None = None
     members: tuple[MemberRecord, ...] = ()
     nonempty_since: Mapping[str, tuple[Natural, ...]] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """About what its members take in it."""
+        return sum(member.size_bytes for member in self.members)
 
 
 RECORD: Final = JsonForm(GroupRecord, unknown="forbid", whole=True)
@@ -63,8 +73,8 @@ class GroupStore(Protocol):
         ...
 
     def keep(self, key: GroupKey, record: GroupRecord, done: Callable[[], object]) -> None:
-        """Keep a record in the place of the one before; `done` is called once it is durable. It is called too if it
-        could not be written: the group goes on, and after a restart its members join again."""
+        """Keep a record in the place of the one before; `done` is called once it, or a newer one, is durable. It is
+        called too if it could not be written: the group goes on, and after a restart its members join again."""
         ...
 
     def forget(self, key: GroupKey) -> asyncio.Future[None]:
