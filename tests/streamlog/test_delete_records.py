@@ -12,6 +12,7 @@ from tests.streamlog.world import (
     FakeClock,
     SeededRandomness,
     applied,
+    batch_of,
     committed,
     frame,
     fresh,
@@ -24,6 +25,7 @@ from tests.streamlog.world import (
     rows_of,
     values_at,
 )
+from tests.support.batches import produce
 
 from fairlead.model.errors import NotAllowed, NotOwner, OffsetOutOfRange, UnknownPartition, UnknownTopic
 from fairlead.model.names import slice_of
@@ -38,6 +40,7 @@ from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.set_aside.cure import set_aside
 from fairlead.streamlog.values import PartitionState, Topic
 from fairlead.streamlog.writing.deletion import TO_THE_END, delete_records
 from fairlead.streamlog.writing.topics import delete_topic, set_configs
@@ -375,3 +378,72 @@ def test_whatever_happens_in_between_no_deleted_record_is_served(seed: int) -> N
     merged(log)
     state = state_of(log)
     assert state_of(opened(log.announced.storage, clock=clock)) == state
+
+
+def test_a_merge_that_was_planned_before_a_deletion_takes_nothing_of_it_back() -> None:
+    """Its START rows carry what was deleted when it was planned."""
+    log = fresh(settings=MERGING)
+    topic = with_batches(log, 10, 10, 10)
+    deleted(log, topic, 15)
+    job = log.upkeep.plan()
+    assert job is not None
+    deleted(log, topic, 25)
+    installed(log, run_job.run(log.announced.storage, SeededRandomness(1), job))
+    assert state_of(log) == PartitionState(10, 30, 0, ((0, 0),), 25)
+    assert state_of(opened(log.announced.storage)) == state_of(log)
+
+
+def test_requests_of_one_commit_see_what_those_before_them_deleted() -> None:
+    """Also if a batch came in between."""
+    log = fresh()
+    topic = with_batches(log, 10)
+    answers = committed(
+        log,
+        lambda draft: delete_records(draft, topic.number, 0, 8),
+        lambda draft: produce(draft, topic.number, 0, batch_of(b"10")).log_start,
+        lambda draft: delete_records(draft, topic.number, 0, 5),
+        lambda draft: delete_records(draft, topic.number, 0, TO_THE_END),
+    )
+    assert [answer.result() for answer in answers] == [8, 8, 8, 11]
+    assert len([row for row in rows_of(log) if row.kind == Kind.START]) == 2
+
+
+def harmed(log: ShardLog, kind: Kind, base_offset: int) -> tuple[MemoryStorage, str]:
+    """A copy of the log's storage in which the commit of that row is damaged, and its name."""
+    found = next(row for row in rows_of(log) if (row.kind, row.base_offset) == (kind, base_offset))
+    name = log.announced.manifest.commit_name(found.commit)
+    storage = log.announced.storage
+    assert isinstance(storage, MemoryStorage)
+    copy = MemoryStorage()
+    copy.replace({**storage.snapshot(), name: b"nothing"})
+    return copy, name
+
+
+def test_a_deletion_outlives_records_that_are_set_aside() -> None:
+    """A commit before it is lost: what it held beyond the deletion is a gap, which no row that deletes hides."""
+    log = fresh()
+    topic = with_batches(log, 10, 10, 10)
+    deleted(log, topic, 5)
+    produced(log, topic.number, b"30")
+    for base_offset, lost in ((10, range(10, 20)), (20, range(20, 30))):
+        storage, name = harmed(log, Kind.BATCH, base_offset)
+        assert [problem.name for problem in check_all(storage)] == [name]
+        list(set_aside(storage, [name], SeededRandomness(4711), 0))
+        again = opened(storage)
+        assert sorted(values_of(again)) == [offset for offset in range(5, 31) if offset not in lost]
+        assert [(gap.start, gap.end) for gap in again.announced.state.gaps()] == [(lost.start, lost.stop)]
+
+
+def test_a_deletion_that_is_set_aside_is_known_to_a_checkpoint() -> None:
+    """Of two damaged objects the checkpoint covers one: what it knows is written into the log again."""
+    log = fresh(settings=MERGING)
+    topic = with_batches(log, 10, 10)
+    deleted(log, topic, 5)
+    merged(log)
+    produced(log, topic.number, b"20")
+    storage, name = harmed(log, Kind.BATCH, 20)
+    control = next(s.name for s in log.announced.manifest.segments if s.kind == "control")
+    storage.replace({**storage.snapshot(), control: b"nothing"})
+    list(set_aside(storage, [control, name], SeededRandomness(4711), 0))
+    assert check_all(storage) == []
+    assert state_of(opened(storage)).log_start == 5
