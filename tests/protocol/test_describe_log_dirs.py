@@ -14,8 +14,8 @@ from fairlead.protocol import describe_log_dirs
 def test_the_answer_is_what_kio_reads(version: Any) -> None:
     """Two directories, one of them with an error."""
     topics = [describe_log_dirs.topic(version, name, [(0, 7), (3, 2**40)]) for name in ("a", "b")]
-    whole = describe_log_dirs.directory(version, "/ships", topics, 100, 9)
-    failed = describe_log_dirs.directory(version, "/sick", [], 100, 9, error=56)
+    whole = describe_log_dirs.directory(version, "/ships", 2, topics, 100, 9)
+    failed = describe_log_dirs.directory(version, "/sick", 0, [], 100, 9, error=56)
     data = b"".join(describe_log_dirs.answer(version, [whole, failed]))
     response: Any
     response, size = entity_reader(load_response_schema(35, version))(data, 0)

@@ -29,11 +29,11 @@ def answer(version: int, directories: Sequence[Sequence[bytes]]) -> list[bytes]:
 
 
 def directory(
-    version: int, name: str, topics: Sequence[bytes], total_bytes: int, usable_bytes: int, error: int = 0
+    version: int, name: str, count: int, topics: Sequence[bytes], total_bytes: int, usable_bytes: int, error: int = 0
 ) -> list[bytes]:
-    """One directory with its packed topics, and the space of which it is a part."""
+    """One directory with its `count` packed topics, and the space of which it is a part."""
     flexible = version >= FLEXIBLE_FROM
-    head = _CODE.pack(error) + string(name, flexible) + array_length(len(topics), flexible)
+    head = _CODE.pack(error) + string(name, flexible) + array_length(count, flexible)
     space = _SPACE.pack(total_bytes, usable_bytes) if version >= _SPACE_FROM else b""
     return [head, *topics, space + no_tags(flexible)]
 

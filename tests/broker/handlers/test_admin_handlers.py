@@ -11,6 +11,8 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, asking, topic_id, versions
 
 from fairlead.broker.authorized import CLUSTER, GROUP, Operation, of_topic
+from fairlead.broker.handlers import list_config_resources
+from fairlead.broker.pieces import Pieces
 from fairlead.protocol.metadata import NOT_ASKED
 
 METADATA, DESCRIBE_GROUPS, API_VERSIONS, ELECT_LEADERS = 3, 15, 18, 43
@@ -208,3 +210,22 @@ async def test_a_topic_of_another_owner_is_only_read() -> None:
         assert stream.id == found.topic.owner
         assert operations(of_topic(found)) - operations(of_topic(elsewhere)) >= {"WRITE", "DELETE", "ALTER"}
         assert operations(of_topic(elsewhere)) == {"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}
+
+
+async def test_very_many_resources_are_few_pieces() -> None:
+    """A million small parts are counted and joined in one turn each time; joined now and then, they are not."""
+    pieces = Pieces()
+    parts = [b"%06d" % number for number in range(50_000)]
+    for part in parts:
+        pieces.add(part)
+    assert (pieces.count, pieces.size_bytes) == (50_000, 300_000)
+    assert len(pieces.all()) <= 6
+    assert b"".join(pieces.all()) == b"".join(parts)
+
+
+async def test_resources_end_where_the_answer_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bytes ask for all topics."""
+    monkeypatch.setattr(list_config_resources, "ANSWER_BYTES_MAX", 5)
+    async with asking() as asker:
+        answer = await asker.ask(RESOURCES, 1, resource_types=[])
+        assert (answer.error_code, answer.config_resources) == (ErrorCode.invalid_request, ())

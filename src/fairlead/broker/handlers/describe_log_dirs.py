@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -18,6 +19,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import code_of
 from fairlead.broker.pacing import Pace
+from fairlead.broker.pieces import Pieces
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import FairleadError, UnknownStream
@@ -40,7 +42,15 @@ class _Asked(NamedTuple):
     partitions: Sequence[int]
 
 
-_Topics = dict[str, _Asked]
+@dataclass(slots=True)
+class _Wanted:
+    """What is asked for of one stream."""
+
+    topics: dict[str, _Asked] = field(default_factory=dict)
+    shards: set[Shard] = field(default_factory=set)
+
+
+_Streams = dict[Stream, _Wanted]
 _Sizes = Mapping[Shard, Mapping[tuple[int, int], Size]]
 
 
@@ -54,49 +64,51 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """A directory for each stream that has a topic which is asked for, and for the listener's own."""
     pace = Pace()
     streams = await (_all(ctx, pace) if request.topics is None else _named(ctx, request.topics, pace))
-    shards = {stream: {asked.shard for asked in topics.values()} for stream, topics in streams.items()}
+    shards = {stream: wanted.shards for stream, wanted in streams.items()}
     async with ctx.listener.measuring:
         loop = asyncio.get_running_loop()
         measured = await loop.run_in_executor(ctx.cluster.lookups, _measured, ctx.cluster, shards)
     left_bytes = ANSWER_BYTES_MAX
     directories: list[list[bytes]] = []
-    for stream, topics in streams.items():
-        directories.append(await _directory(ctx, stream, topics, measured, left_bytes, pace))
+    for stream, wanted in streams.items():
+        directories.append(await _directory(ctx, stream, wanted.topics, measured, left_bytes, pace))
         left_bytes -= sum(map(len, directories[-1]))
     return Packed(packed.answer(ctx.version, directories))
 
 
-def _home(ctx: RequestContext) -> dict[Stream, _Topics]:
+def _home(ctx: RequestContext) -> _Streams:
     """Kafka names its directory also if it holds nothing that was asked for; no answer at all means "not allowed"."""
     try:
-        return {ctx.listener.home: {}}
+        return {ctx.listener.home: _Wanted()}
     except UnknownStream:
         return {}
 
 
-async def _all(ctx: RequestContext, pace: Pace) -> dict[Stream, _Topics]:
+async def _all(ctx: RequestContext, pace: Pace) -> _Streams:
     streams = _home(ctx)
-    for stream, topics in streams.items():
+    for stream, wanted in streams.items():
+        wanted.shards.update(stream.shards)
         for shard in stream.shards:
             for topic in shard.state.topics():
-                topics[topic.name] = _Asked(shard, topic.number, range(topic.partitions))
+                wanted.topics[topic.name] = _Asked(shard, topic.number, range(topic.partitions))
                 await pace.turn()
     return streams
 
 
-async def _named(ctx: RequestContext, wanted: Sequence[Any], pace: Pace) -> dict[Stream, _Topics]:
+async def _named(ctx: RequestContext, asked_for: Sequence[Any], pace: Pace) -> _Streams:
     """As in Kafka, what does not exist is not in the answer."""
     streams = _home(ctx)
-    for asked in wanted:
+    for asked in asked_for:
         await pace.turn()
         try:
             found = ctx.listener.find(asked.topic)
         except FairleadError:
             continue
-        topics = streams.setdefault(found.stream, {})
-        before = topics[asked.topic].partitions if asked.topic in topics else ()
+        wanted = streams.setdefault(found.stream, _Wanted())
+        wanted.shards.add(found.shard)
+        before = wanted.topics[asked.topic].partitions if asked.topic in wanted.topics else ()
         there = [index for index in asked.partitions if 0 <= index < found.topic.partitions]
-        topics[asked.topic] = _Asked(found.shard, found.topic.number, list(dict.fromkeys([*before, *there])))
+        wanted.topics[asked.topic] = _Asked(found.shard, found.topic.number, list(dict.fromkeys([*before, *there])))
     return streams
 
 
@@ -112,19 +124,18 @@ def _measured(cluster: Cluster, shards: Mapping[Stream, set[Shard]]) -> _Measure
 
 
 async def _directory(
-    ctx: RequestContext, stream: Stream, topics: _Topics, measured: _Measured, room_bytes: int, pace: Pace
+    ctx: RequestContext, stream: Stream, topics: Mapping[str, _Asked], measured: _Measured, room_bytes: int, pace: Pace
 ) -> list[bytes]:
     sizes = measured.sizes[stream]
     space = (measured.total_bytes, measured.free_bytes)
     if not isinstance(sizes, Mapping):
-        return packed.directory(ctx.version, stream.path, [], *space, code_of(sizes))
-    pieces: list[bytes] = []
+        return packed.directory(ctx.version, stream.path, 0, [], *space, code_of(sizes))
+    pieces = Pieces()
     for name, asked in topics.items():
         of_shard = sizes[asked.shard]
         counted = [(index, of_shard.get((asked.number, index), _EMPTY).physical_bytes) for index in asked.partitions]
-        pieces.append(packed.topic(ctx.version, name, counted))
-        room_bytes -= len(pieces[-1])
-        if room_bytes < 0:
-            return packed.directory(ctx.version, stream.path, [], *space, ErrorCode.invalid_request)
+        pieces.add(packed.topic(ctx.version, name, counted))
+        if pieces.size_bytes > room_bytes:
+            return packed.directory(ctx.version, stream.path, 0, [], *space, ErrorCode.invalid_request)
         await pace.turn()
-    return packed.directory(ctx.version, stream.path, pieces, *space)
+    return packed.directory(ctx.version, stream.path, pieces.count, pieces.all(), *space)

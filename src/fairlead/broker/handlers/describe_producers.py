@@ -6,7 +6,6 @@ walked once for all partitions of a request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -25,20 +24,24 @@ PRODUCERS_MAX = REQUEST_ITEMS_MAX
 
 _Place = tuple[Shard, int, int]
 """Where a partition's producers are remembered: shard, topic number, partition."""
+_Producers = dict[Shard, dict[tuple[int, int], dict[int, None]]]
+"""Ids of the producers of the partitions that are asked for, by shard, topic number and partition."""
 
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Each partition that is named, once."""
     pace = Pace()
     asked: dict[str, dict[int, _Place | Exception]] = {}
+    producers: _Producers = {}
     for topic in request.topics:
         partitions = asked.setdefault(topic.name, {})
         for index in topic.partition_indexes:
-            partitions[index] = _place(ctx, topic.name, index)
+            partitions[index] = place = _place(ctx, topic.name, index)
+            if not isinstance(place, Exception):
+                producers.setdefault(place[0], {})[place[1:]] = {}
             await pace.turn()
         await pace.turn()
-    places = [place for found in asked.values() for place in found.values() if not isinstance(place, Exception)]
-    producers = await _producers(places, pace)
+    await _find(producers, pace)
     left = PRODUCERS_MAX
     topics: list[Fields] = []
     for name, found in asked.items():
@@ -61,20 +64,19 @@ def _place(ctx: RequestContext, name: str, index: int) -> _Place | Exception:
     return found.shard, found.topic.number, index
 
 
-async def _producers(places: Iterable[_Place], pace: Pace) -> dict[_Place, dict[int, None]]:
-    """Ids of the producers of each partition."""
-    found: dict[_Place, dict[int, None]] = {place: {} for place in places}
-    for shard in {shard: None for shard, _, _ in found}:
+async def _find(producers: _Producers, pace: Pace) -> None:
+    """Fill in the ids."""
+    for shard, partitions in producers.items():
         for number, partition, producer in shard.state.producers.known():
-            ids = found.get((shard, number, partition))
+            ids = partitions.get((number, partition))
             if ids is not None:
                 ids[producer] = None
             await pace.turn()
-    return found
 
 
-def _described(index: int, place: _Place | Exception, producers: dict[_Place, dict[int, None]], room: int) -> Fields:
-    if not isinstance(place, Exception) and len(producers[place]) > room:
+def _described(index: int, place: _Place | Exception, producers: _Producers, room: int) -> Fields:
+    ids = {} if isinstance(place, Exception) else producers[place[0]][place[1:]]
+    if len(ids) > room:
         place = RefusedRequest(ErrorCode.invalid_request, "the answer is too long: ask for fewer partitions at once")
     if isinstance(place, Exception):
         return {
@@ -84,7 +86,7 @@ def _described(index: int, place: _Place | Exception, producers: dict[_Place, di
             "active_producers": [],
         }
     shard, number, partition = place
-    states = {producer: shard.state.producer(number, partition, producer) for producer in producers[place]}
+    states = {producer: shard.state.producer(number, partition, producer) for producer in ids}
     return {
         "partition_index": index,
         "error_code": ErrorCode.none,

@@ -16,6 +16,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.node import NODE_ID
 from fairlead.broker.pacing import Pace
+from fairlead.broker.pieces import Pieces
 from fairlead.model.errors import UnknownStream
 from fairlead.model.limits import ANSWER_BYTES_MAX
 from fairlead.protocol.wire import array_length, no_tags, string
@@ -33,33 +34,35 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Resources of the types that are asked for; of all types if none is."""
     wanted = frozenset(request.resource_types) if ctx.version >= _TYPES_FROM else frozenset({16})
     if wanted - _KNOWN:
-        return _packed(ErrorCode.unsupported_version, [])
+        return _packed(ErrorCode.unsupported_version, Pieces())
     wanted = wanted or _KNOWN
-    resources = [_resource(str(NODE_ID), ResourceType.BROKER)] if ResourceType.BROKER in wanted else []
+    resources = Pieces()
+    if ResourceType.BROKER in wanted:
+        resources.add(_resource(str(NODE_ID), ResourceType.BROKER))
     if ResourceType.TOPIC in wanted:
-        resources += await _topics(ctx)
-    if sum(map(len, resources)) > ANSWER_BYTES_MAX:
-        return _packed(ErrorCode.invalid_request, [])
+        await _add_topics(ctx, resources)
+    if resources.size_bytes > ANSWER_BYTES_MAX:
+        return _packed(ErrorCode.invalid_request, Pieces())
     return _packed(ErrorCode.none, resources)
 
 
-async def _topics(ctx: RequestContext) -> list[bytes]:
+async def _add_topics(ctx: RequestContext, resources: Pieces) -> None:
     try:
         stream = ctx.listener.home
     except UnknownStream:
-        return []
+        return
     pace = Pace()
-    resources: list[bytes] = []
     for name in stream.topic_names():
-        resources.append(_resource(name, ResourceType.TOPIC))
+        resources.add(_resource(name, ResourceType.TOPIC))
+        if resources.size_bytes > ANSWER_BYTES_MAX:
+            return
         await pace.turn()
-    return resources
 
 
 def _resource(name: str, kind: int) -> bytes:
     return string(name, _FLEXIBLE) + bytes((kind,)) + no_tags(_FLEXIBLE)
 
 
-def _packed(error: ErrorCode, resources: list[bytes]) -> Packed:
-    head = _HEAD.pack(_NOT_THROTTLED, error) + array_length(len(resources), _FLEXIBLE)
-    return Packed([head, *resources, no_tags(_FLEXIBLE)])
+def _packed(error: ErrorCode, resources: Pieces) -> Packed:
+    head = _HEAD.pack(_NOT_THROTTLED, error) + array_length(resources.count, _FLEXIBLE)
+    return Packed([head, *resources.all(), no_tags(_FLEXIBLE)])
