@@ -27,19 +27,22 @@ from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.writing.deletion import delete_records
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
+from fairlead.streamlog.writing.topic_expiry import expire
+from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
 RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "250"))
 """Of each test."""
 NAMES = ("ships", "ports", "t7")
 TTL_MS = 10_000
+LIVES = {"retention.ms": (None, None, None, "0", "1500"), "retention.bytes": (None, None, None, "0", "150")}
 SETTINGS = Settings(
     merge_commits_min=2,
     merge_idle_seconds=1.0,
     delete_grace_seconds=2.0,
     checkpoint_interval_seconds=5.0,
     commit_bytes_max=200,
+    topic_expiry_interval_seconds=0.01,
 )
 T = TypeVar("T")
 _THREADS = ThreadPoolExecutor(1)
@@ -198,7 +201,12 @@ class World:
         """A topic is made at A."""
         a = self.sites["a"]
         if a.log.announced.state.by_name(name) is None:
-            self.run(a, lambda d: create_topic(d, name, self.random.randint(1, 2)))
+            partitions, limits = self.random.randint(1, 2), self._life()
+            configs = {key: limit for key, limit in limits.items() if limit is not None}
+            self.run(a, lambda d: create_topic(d, name, partitions, configs))
+
+    def _life(self) -> dict[str, str | None]:
+        return {key: self.random.choice(values) for key, values in LIVES.items()}
 
     def grow(self, name: str) -> None:
         """A topic gets one more partition."""
@@ -228,6 +236,28 @@ class World:
         if found is not None:
             assert found >= offset
             self.model.deleted[topic.incarnation, partition] = found
+
+    def limit(self, name: str) -> None:
+        """A topic gets a life of its own at A, or loses it."""
+        a = self.sites["a"]
+        if a.log.announced.state.by_name(name) is not None:
+            limits = self._life()
+            self.run(a, lambda d: set_configs(d, name, limits))
+
+    def expire_topics(self, name: str) -> None:
+        """At one site records expire by their topics' own settings."""
+        site = self.sites[name]
+        expiry = site.log.upkeep.begin_topic_expiry()
+        if expiry is None:
+            return
+        try:
+            found = site.log.upkeep.topics.find(expiry)
+        except Crashed:
+            self.reopen(name, power_fails=self.random.random() < 0.5)
+        except FairleadError:
+            self.reopen_stopped(site)
+        else:
+            self.run(site, lambda d: expire(d, found))
 
     def produce(self, name: str, partition: int, records: int) -> None:
         """An idempotent producer sends a batch, and sends it again until it is acknowledged."""
@@ -292,6 +322,7 @@ class World:
 
     def upkeep(self, name: str) -> None:
         """What is merged meanwhile is gone when a reader comes to it."""
+        self.expire_topics(name)
         for _ in range(2):
             self.merge(name)
         self.pass_time(name, int(SETTINGS.delete_grace_seconds * 1000) + 1)

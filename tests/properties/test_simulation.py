@@ -65,6 +65,8 @@ def step(world: World, links: Links, choose: Random) -> None:
         world.produce(choose.choice(NAMES), choose.randrange(4), choose.randint(1, 3))
     elif action < 0.23:
         links.stand(link)
+    elif action < 0.25:
+        world.expire_topics(site)
     elif action < 0.33:
         links.announce(choose.choice([*links.standing, link]))
     elif action < 0.37:
@@ -105,7 +107,7 @@ def step(world: World, links: Links, choose: Random) -> None:
     elif action < 0.975:
         links.lose_connection(link)
     elif action < 0.98:
-        world.grow(choose.choice(NAMES))
+        choose.choice([world.grow, world.limit])(choose.choice(NAMES))
     elif action < 0.995:
         world.delete(choose.choice(NAMES))
     else:

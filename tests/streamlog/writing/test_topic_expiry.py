@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 
@@ -13,6 +13,7 @@ from tests.streamlog.world import (
     DAY_MS,
     FakeClock,
     SeededRandomness,
+    batch_of,
     committed,
     fresh,
     installed,
@@ -23,11 +24,14 @@ from tests.streamlog.world import (
     rows_of,
     values_at,
 )
+from tests.support.batches import produce
 
+from fairlead.model.errors import OutOfOrderSequence
 from fairlead.model.settings import Settings
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.deletion import delete_records
+from fairlead.streamlog.writing.produce import ProduceResult
 from fairlead.streamlog.writing.topic_expiry import MARKS, Expired, expire
 from fairlead.streamlog.writing.topics import delete_topic, set_configs
 from fairlead.streamlog.writing.writer import ShardLog
@@ -356,3 +360,42 @@ def test_records_that_were_deleted_leave_the_disk_in_the_same_way() -> None:
     merged(log)
     assert log.announced.size_bytes() < before * 2 / 3
     assert values_at(log, number, 1) == {0: bytes(9000)}
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_an_idempotent_producer_goes_on_though_its_newest_batch_is_gone(deleted: bool) -> None:
+    """A segment is rewritten before an older one that holds an older batch of the producer; after a start only that one
+    is remembered. What is remembered is still told from new."""
+    clock = FakeClock()
+    rare = replace(QUICK, checkpoint_interval_seconds=1e6)
+    log = fresh(clock=clock, settings=rare)
+    log.upkeep.set_retention(365 * DAY_MS)
+    number, other = made(log).number, made(log, "other").number
+    assert sent(log, number, 0) == 0
+    for _ in range(4):
+        produced(log, other, bytes(5000))
+    merged(log)
+    assert sent(log, number, 1) == 1
+    if deleted:
+        committed(log, lambda draft: delete_records(draft, number, 0, 2))
+    else:
+        committed(log, lambda draft: set_configs(draft, "ships", {"retention.bytes": "0"}))
+    for _ in range(2):
+        clock.pass_ms(1001)
+        expired(log)
+        merged(log)
+    assert start_of(log, number) == 2
+    again = opened(log.announced.storage, clock=clock, settings=rare)
+    again.upkeep.set_retention(365 * DAY_MS)
+    assert sent(again, number, 2) == 2
+    assert sent(again, number, 2) == 2
+    with pytest.raises(OutOfOrderSequence):
+        sent(again, number, 4)
+
+
+def sent(log: ShardLog, number: int, sequence: int) -> int:
+    """The offset of a batch of an idempotent producer."""
+    batch = batch_of(bytes(5000), producer_id=9, epoch=0, sequence=sequence)
+    result = committed(log, lambda draft: produce(draft, number, 0, batch))[0].result()
+    assert isinstance(result, ProduceResult)
+    return result.base_offset
