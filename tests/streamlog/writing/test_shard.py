@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced, rows_of
@@ -317,6 +318,48 @@ async def test_many_small_requests_are_gathered_as_the_last_ones_were(executor: 
     assert await commits(3, GATHER_REQUESTS_MIN - 3) == 1
     assert await commits(1) == 1
     assert await commits(1, 1) == 2
+    await shard.close()
+
+
+@pytest.mark.parametrize("producers", [1, 8])
+async def test_what_java_producers_have_under_way_is_one_commit(executor: ThreadPoolExecutor, producers: int) -> None:
+    """Five requests of 16 KB each. Commits of one and of four in turn cost half as much again."""
+    shard = await opened(MemoryStorage(), executor)
+    values = itertools.count()
+
+    def sent(count: int) -> list[asyncio.Future[None]]:
+        return [shard.submit(lambda d: put_entry(d, "k", next(values)), 16 * 1024) for _ in range(count)]
+
+    await asyncio.gather(*sent(4 * producers))
+    before, first = shard.announced.end, sent(1)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await asyncio.gather(*first, *sent(4 * producers - 1))
+    assert shard.announced.end - before == 1
+    await shard.close()
+
+
+async def test_few_requests_are_not_waited_for_long(
+    executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wait in which as many come by themselves would never end: at 1,000 requests a second each waited for 3 ms. For
+    a few lone records none waits."""
+    shard = await opened(MemoryStorage(), executor)
+    await asyncio.sleep(0)  # its upkeep waits from now on
+    values, waits = itertools.count(), list[float]()
+    loop = asyncio.get_running_loop()
+    real = loop.call_later
+
+    def noting(delay: float, *given: Any) -> asyncio.TimerHandle:
+        waits.append(delay)
+        return real(delay, *given)
+
+    monkeypatch.setattr(loop, "call_later", noting)
+    for count, size in ((4, 1000), (4, 16 * 1024), (100, 1000)):
+        for batch in (count, 1):
+            sent = (shard.submit(lambda d: put_entry(d, "k", next(values)), size) for _ in range(batch))
+            await asyncio.gather(*sent)
+    assert [1000 * wait for wait in waits] == [pytest.approx(1.5), pytest.approx(3)]
     await shard.close()
 
 

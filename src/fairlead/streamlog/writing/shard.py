@@ -32,9 +32,16 @@ BUSY_COMMITS = 50_000
 GATHER_MS = 3
 """A commit waits at most this long for as many requests as the last one had, if they were many and small. Such requests
 come from producers that do not wait for each answer, or from many that do. A commit costs as much as ten requests."""
+GATHER_MS_EACH = 0.375
+"""A commit waits at most this long for each of them: below some 2,000 requests a second none waits."""
 GATHER_REQUESTS_MIN = 8
 """Fewer requests in the last commit are not many: the next commit does not wait."""
-GATHER_BYTES_MAX = 256 * 1024
+GATHER_FULL_REQUESTS_MIN = 4
+"""The same of full requests, which come from producers that send as fast as they get answers. A Java producer has five
+under way, of which one is a commit while the other four come. Four lone records may have come by chance."""
+GATHER_FULL_BYTES = 8 * 1024
+"""Requests of this size on average are full."""
+GATHER_BYTES_MAX = 1024 * 1024
 """Requests with more bytes than this in the last commit are not small: the next commit does not wait."""
 QUEUE_BYTES = 256_000_000
 """This much may queue before requests are dropped for which nobody waits any more."""
@@ -240,7 +247,8 @@ class Shard:
 
     async def _gather(self) -> None:
         self._gathered = self._loop.create_future()
-        timer = self._loop.call_later(GATHER_MS / 1000, _resolve, self._gathered, None, None)
+        wait_ms = min(GATHER_MS, GATHER_MS_EACH * self._expected)
+        timer = self._loop.call_later(wait_ms / 1000, _resolve, self._gathered, None, None)
         await self._gathered
         timer.cancel()
         self._gathered = None
@@ -257,7 +265,7 @@ class Shard:
         size_bytes = sum(waiting.size_bytes for waiting in taken)
         self._queued_bytes -= size_bytes
         self._drop_above_bytes = QUEUE_BYTES
-        self._expected = len(taken) if len(taken) >= GATHER_REQUESTS_MIN and size_bytes <= GATHER_BYTES_MAX else 0
+        self._expected = _expected_after(len(taken), size_bytes)
         if failure is not None:
             self._failed(sealed, taken, failure)
             return
@@ -406,6 +414,13 @@ class Shard:
         except FairleadError as error:
             # Only a shortcut for the next start is lost.
             self.upkeep_error = error
+
+
+def _expected_after(requests: int, size_bytes: int) -> int:
+    """How many requests a commit waits for after one with so many."""
+    full = size_bytes >= GATHER_FULL_BYTES * requests
+    many = requests >= (GATHER_FULL_REQUESTS_MIN if full else GATHER_REQUESTS_MIN)
+    return requests if many and size_bytes <= GATHER_BYTES_MAX else 0
 
 
 def _resolve(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
