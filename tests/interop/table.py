@@ -41,6 +41,8 @@ ROWS = {
     "test_a_partition_that_is_all_gap_is_read_to_its_end": "gaps, also at the end",
     "test_a_java_consumer_goes_on_at_the_replica": "committed epoch, moved to a replica",
     "test_a_store_is_restored_from_its_changelog": "state restored from a changelog",
+    "test_a_counting_application_goes_on_after_a_restart_and_without_its_state": "state restored from a changelog",
+    "test_spark_reads_a_batch_and_copies_a_stream": "batch and streaming queries",
     "test_a_sinks_offsets_are_reset_and_set": "connectors' offsets reset and set",
     "test_a_sources_offsets_are_reset": "connectors' offsets reset and set",
     "test_the_client_compatibility_test_passes": "ClientCompatibilityTest",
@@ -51,6 +53,8 @@ ADMINISTRATION = "administration"
 FIXTURES = {
     "streams": "Kafka Streams",
     "connect": "Kafka Connect",
+    "quixstreams": "quixstreams",
+    "spark_jars": "Spark's connector",
     "tools": "Kafka 4 tools",
     "java": "Kafka 4 tools",
     "kcat": "kcat",
