@@ -1,4 +1,4 @@
-"""Metadata of all topics of a stream, kept packed: a run of topic numbers is packed once and again after a change.
+"""Metadata of all topics of streams, kept packed: a run of topic numbers is packed once and again after a change.
 
 A topic's number, name and incarnation never change; its slots move when it gets partitions or goes, its epoch changes
 with its owner. So the slots and epochs of a run of numbers, compared as bytes, say whether the packed bytes still hold.
@@ -7,6 +7,7 @@ with its owner. So the slots and epochs of a run of numbers, compared as bytes, 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -39,31 +40,41 @@ class _Run(NamedTuple):
 _Runs = dict[int, _Run]
 
 
+class _Place(NamedTuple):
+    """A run of a shard's topics, and what stands before their names."""
+
+    stream: Stream
+    shard: Shard
+    prefix: str
+    first: int
+
+
 class PackedTopics:
-    """The packed topics of the shards of a cluster, by their plain names."""
+    """The packed topics of the shards of a cluster, by the names that one listener has for them."""
 
     def __init__(self) -> None:
-        self._shards: WeakKeyDictionary[Shard, dict[int, _Runs]] = WeakKeyDictionary()
+        self._shards: WeakKeyDictionary[Shard, dict[tuple[int, str], _Runs]] = WeakKeyDictionary()
         self._packing = asyncio.Lock()
         """One at a time: the work of one is what the others wait for, and between its slices nobody else packs."""
 
-    async def all(self, stream: Stream, version: int) -> tuple[int, list[bytes]]:
-        """How many topics the stream has, and their packed bytes in pieces, as they were at some moment each."""
+    async def all(self, streams: Mapping[Stream, str], version: int) -> tuple[int, list[bytes]]:
+        """How many topics the streams have, and their packed bytes in pieces, as they were at some moment each. Each
+        stream has what stands before the names of its topics."""
         layout = max(layout for layout in _LAYOUTS if layout <= version)
         count = 0
         pieces: list[bytes] = []
         async with self._packing:
             pace = Pace(_SLICE_SECONDS, _REST_SECONDS)
-            for shard in stream.shards:
-                runs = self._runs(shard, layout)
+            for stream, prefix, shard in ((a, prefix, b) for a, prefix in streams.items() for b in a.shards):
+                runs = self._runs(shard, (layout, prefix))
                 for first in range(0, len(shard.state.topic_table.slot), RUN):
-                    run = await _current(stream, shard, layout, runs, first, pace)
+                    run = await _current(_Place(stream, shard, prefix, first), layout, runs, pace)
                     count += run.topics
                     pieces.append(run.packed)
                     await pace.turn()
         return count, pieces
 
-    def _runs(self, shard: Shard, layout: int) -> _Runs:
+    def _runs(self, shard: Shard, layout: tuple[int, str]) -> _Runs:
         layouts = self._shards.setdefault(shard, {})
         runs = layouts.pop(layout, {})
         layouts[layout] = runs
@@ -72,19 +83,20 @@ class PackedTopics:
         return runs
 
 
-async def _current(stream: Stream, shard: Shard, layout: int, runs: _Runs, first: int, pace: Pace) -> _Run:
-    table = shard.state.topic_table
+async def _current(place: _Place, layout: int, runs: _Runs, pace: Pace) -> _Run:
+    table, first = place.shard.state.topic_table, place.first
     slots = table.slot[first : first + RUN].tobytes()
     epochs = table.epoch[first : first + RUN].tobytes()
     run = runs.get(first)
     if run is None or run.slots != slots or run.epochs != epochs:
-        packed = await _pack(stream, shard, layout, first, pace)
+        packed = await _pack(place, layout, pace)
         run = runs[first] = _Run(slots, epochs, len(packed), b"".join(packed))
     return run
 
 
-async def _pack(stream: Stream, shard: Shard, layout: int, first: int, pace: Pace) -> list[bytes]:
+async def _pack(place: _Place, layout: int, pace: Pace) -> list[bytes]:
     """The topics of a run as they are at the call. By columns: a `Topic` takes longer to make than to pack."""
+    stream, shard, prefix, first = place
     table, numbers = shard.state.topic_table, slice(first, first + RUN)
     columns = (table.names[numbers], table.incarnations[numbers], table.count[numbers], table.epoch[numbers])
     packed: list[bytes] = []
@@ -92,6 +104,6 @@ async def _pack(stream: Stream, shard: Shard, layout: int, first: int, pace: Pac
         if name is None or incarnation is None:
             continue
         topic_id = stream.id_of(shard, number, incarnation) if layout >= TOPIC_IDS_FROM else b""
-        packed.append(pack_topic(layout, NODE_ID, name, topic_id, partitions, epoch))
+        packed.append(pack_topic(layout, NODE_ID, prefix + name, topic_id, partitions, epoch))
         await pace.turn()  # here, since a topic of 4,096 partitions takes as long as a thousand small ones
     return packed

@@ -1,18 +1,20 @@
 """The names that a listener shows, and the streams and topics behind them.
 
-The main listener knows every stream: `<stream path>:<topic>`, and bare names for topics of the default stream. A stream
+The main listener knows every stream: `<stream path>:<topic>`, and bare names for topics of the default stream. A list
+of all topics has those with bare names, or with `listed_streams` those of every stream. A stream
 listener shows one stream as a whole Kafka cluster, with plain names only, for clients that refuse `/` and `:`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from fairlead.broker.packed_topics import PackedTopics
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.model.errors import InvalidName, NotOwner, UnknownTopic
+from fairlead.model.errors import InvalidName, NotOwner, UnknownStream, UnknownTopic
 from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
@@ -54,6 +56,23 @@ class ListenerView:
     def namespace(self) -> str:
         """Group membership is counted per listener, under this name; empty for the main one."""
         return self.stream_path or ""
+
+    def listed(self) -> list[Stream]:
+        """The streams whose topics a list of all topics has: the one with bare names first, unless it was deleted."""
+        home = self.stream_path or self.cluster.default_stream
+        if self.stream_path is None and self.cluster.settings.listed_streams == "all":
+            return sorted(self.cluster.streams(), key=lambda stream: (stream.path != home, stream.path))
+        try:
+            return [self.home]
+        except UnknownStream:
+            return []
+
+    def listed_names(self) -> Iterator[str]:
+        """The names of all topics that a list has; those that come or go meanwhile may be missed."""
+        for stream in self.listed():
+            prefix = self.prefix_of(stream)
+            for name in stream.topic_names():
+                yield prefix + name
 
     def streams(self) -> list[Stream]:
         """Every stream that can be named here."""
@@ -106,8 +125,12 @@ class ListenerView:
 
     def name_of(self, stream: Stream, topic: str) -> str:
         """How a client of this listener may call a topic of that stream."""
+        return self.prefix_of(stream) + topic
+
+    def prefix_of(self, stream: Stream) -> str:
+        """What stands before the plain names of that stream's topics here."""
         home = self.stream_path or self.cluster.default_stream
-        return topic if stream.path == home else f"{stream.path}:{topic}"
+        return "" if stream.path == home else f"{stream.path}:"
 
     def not_owner(self, stream: Stream, topic: Topic) -> NotOwner:
         """The refusal of what only the owner may do, naming it by its path where that is known."""

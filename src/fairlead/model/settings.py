@@ -37,6 +37,9 @@ class Settings:
 
     kafka_address: str = _setting("127.0.0.1:9092", "where the Kafka listener listens, HOST:PORT (port 0: any)")
     http_address: str = _setting("127.0.0.1:7660", "where the HTTP listener listens, HOST:PORT (port 0: any)")
+    listed_streams: str = _setting(
+        "default", "whose topics the main Kafka listener lists: of `default`, or `all`", choices=("default", "all")
+    )
     log_level: str = _setting("info", "debug, info, warning or error", choices=LOG_LEVELS)
     log_format: str = _setting("text", "text, or json: one object a line (`--json-logs`)", choices=LOG_FORMATS)
 

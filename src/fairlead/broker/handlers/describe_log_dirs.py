@@ -86,11 +86,12 @@ def _home(ctx: RequestContext) -> _Streams:
 
 async def _all(ctx: RequestContext, pace: Pace) -> _Streams:
     streams = _home(ctx)
-    for stream, wanted in streams.items():
+    for stream in ctx.listener.listed():
+        wanted, prefix = streams.setdefault(stream, _Wanted()), ctx.listener.prefix_of(stream)
         wanted.shards.update(stream.shards)
         for shard in stream.shards:
             for topic in shard.state.topics():
-                wanted.topics[topic.name] = _Asked(shard, topic.number, range(topic.partitions))
+                wanted.topics[prefix + topic.name] = _Asked(shard, topic.number, range(topic.partitions))
                 await pace.turn()
     return streams
 

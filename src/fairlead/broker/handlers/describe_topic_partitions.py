@@ -21,7 +21,6 @@ from fairlead.broker.errors import code_of
 from fairlead.broker.node import NODE_ID
 from fairlead.broker.pacing import Pace
 from fairlead.broker.topics import Found
-from fairlead.model.errors import UnknownStream
 from fairlead.protocol.messages import Fields
 
 API_KEY = 75
@@ -54,10 +53,7 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
 
 
 def _all_names(ctx: RequestContext) -> Iterable[str]:
-    try:
-        return ctx.listener.home.topic_names()
-    except UnknownStream:
-        return ()
+    return ctx.listener.listed_names()
 
 
 async def _first_names(names: Iterable[str], after: str, count: int, pace: Pace) -> list[str]:

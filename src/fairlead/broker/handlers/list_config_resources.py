@@ -17,7 +17,6 @@ from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.node import NODE_ID
 from fairlead.broker.pacing import Pace
 from fairlead.broker.pieces import Pieces
-from fairlead.model.errors import UnknownStream
 from fairlead.model.limits import ANSWER_BYTES_MAX
 from fairlead.protocol.wire import array_length, no_tags, string
 
@@ -47,12 +46,8 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
 
 
 async def _add_topics(ctx: RequestContext, resources: Pieces) -> None:
-    try:
-        stream = ctx.listener.home
-    except UnknownStream:
-        return
     pace = Pace()
-    for name in stream.topic_names():
+    for name in ctx.listener.listed_names():
         resources.add(_resource(name, ResourceType.TOPIC))
         if resources.size_bytes > ANSWER_BYTES_MAX:
             return

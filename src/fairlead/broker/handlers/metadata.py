@@ -1,8 +1,9 @@
 """Metadata: where topics are, and their making when they are asked for.
 
 A request for all topics is answered with those of the stream whose topics have bare names here (the default stream, or
-the one that is exposed). Asking for a topic by name makes it if the stream and the client allow it (KIP-361); the
-answer waits for that, so that the client need not ask again.
+the one that is exposed); on the main listener with those of every stream, if `listed_streams` says so. Asking for a
+topic by name makes it if the stream and the client allow it (KIP-361); the answer waits for that, so that the client
+need not ask again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fairlead.broker.pacing import Pace, in_turns
 from fairlead.broker.topic_changes import Change, change_all
 from fairlead.broker.topics import Found
 from fairlead.cluster.stream import Stream
-from fairlead.model.errors import AlreadyExists, UnknownStream
+from fairlead.model.errors import AlreadyExists
 from fairlead.model.limits import ANSWER_BYTES_MAX
 from fairlead.protocol.metadata import NOT_ASKED, Asked, MetadataRequest, Options, begin, end, missing, topic
 
@@ -41,14 +42,11 @@ async def handle(ctx: RequestContext, body: Any) -> AnswerFields:
 
 async def _all(ctx: RequestContext, request: MetadataRequest) -> tuple[int, list[bytes], Options]:
     options = request.options()
-    try:
-        stream = ctx.listener.home
-    except UnknownStream:
-        return 0, [], options
     if options.topic_operations:  # which no client asks for all topics; what is kept packed has none
-        asked = await in_turns(lambda name: Asked(name, None), stream.topic_names())
+        asked = await in_turns(lambda name: Asked(name, None), ctx.listener.listed_names())
         return len(asked), await _answered(ctx, asked, options, Pace()), options
-    return *await ctx.listener.packed.all(stream, ctx.version), options
+    listed = {stream: ctx.listener.prefix_of(stream) for stream in ctx.listener.listed()}
+    return *await ctx.listener.packed.all(listed, ctx.version), options
 
 
 async def _named(ctx: RequestContext, request: MetadataRequest) -> tuple[int, list[bytes], Options]:
