@@ -67,10 +67,10 @@ def test_packing_may_pause_after_every_topic_and_every_run(
 ) -> None:
     """However many partitions a topic has; what is packed already pauses between runs."""
     packed, turns = PackedTopics(), Turns(monkeypatch)
-    count, pieces = running_broker.call(packed.all(home, 12))
+    count, pieces = running_broker.call(packed.all({home: ""}, 12))
     assert (count, turns.packed, turns.packed_in_turn_max) == (TOPICS, TOPICS, 1)
     turns.rests = 0
-    assert running_broker.call(packed.all(home, 12)) == (count, pieces)
+    assert running_broker.call(packed.all({home: ""}, 12)) == (count, pieces)
     assert turns.packed == TOPICS
     assert turns.rests == len(pieces) >= TOPICS / RUN
 
@@ -82,7 +82,7 @@ def test_clients_that_ask_at_once_have_the_topics_packed_once(
     packed, turns = PackedTopics(), Turns(monkeypatch)
 
     async def ask() -> Any:
-        return await asyncio.gather(*(packed.all(home, 12) for _ in range(3)))
+        return await asyncio.gather(*(packed.all({home: ""}, 12) for _ in range(3)))
 
     first, *others = running_broker.call(ask())
     assert others == [first, first]
@@ -96,7 +96,7 @@ def test_topics_that_come_and_go_while_all_are_packed_are_in_the_next_answer(
     packed, turns = PackedTopics(), Turns(monkeypatch)
 
     async def ask_and_change() -> None:
-        asking = asyncio.ensure_future(packed.all(home, 12))
+        asking = asyncio.ensure_future(packed.all({home: ""}, 12))
         while turns.packed < RUN // 2:  # noqa: ASYNC110 - the test counts turns
             await asyncio.sleep(0)
         await home.delete_topic("ship-0")
@@ -104,7 +104,7 @@ def test_topics_that_come_and_go_while_all_are_packed_are_in_the_next_answer(
         await asking
 
     running_broker.call(ask_and_change())
-    count, pieces = running_broker.call(packed.all(home, 12))
+    count, pieces = running_broker.call(packed.all({home: ""}, 12))
     names = {topic.name for topic in running_broker.do(lambda: list(home.topics()))}
     assert count == len(names) == TOPICS
     body = b"".join(pieces)
@@ -119,7 +119,7 @@ def test_ids_are_made_only_for_versions_that_have_them(
     made = Mock(wraps=home.id_of)
     monkeypatch.setattr(home, "id_of", made)
     for version, ids in ((9, 0), (10, TOPICS)):
-        assert running_broker.call(PackedTopics().all(home, version))[0] == TOPICS
+        assert running_broker.call(PackedTopics().all({home: ""}, version))[0] == TOPICS
         assert made.call_count == ids
 
 
