@@ -80,7 +80,8 @@ class Outcomes:
             self.failed[self._of[report.nodeid]] += not report.passed
 
     def table(self) -> Table:
-        table = Table("behaviour", title="Kafka clients and what they do with this broker")
+        table = Table(title="Kafka clients and what they do with this broker")
+        table.add_column("behaviour", no_wrap=True)
         for client in COLUMNS:
             table.add_column(client, justify="center")
         for behaviour in [*dict.fromkeys(ROWS.values()), ADMINISTRATION]:
@@ -104,7 +105,7 @@ def main(options: list[str]) -> int:
     outcomes = Outcomes()
     here = str(Path(__file__).parent)
     code = pytest.main(["-q", "-W", "ignore", here, *options], plugins=[outcomes])
-    Console(width=None if sys.stdout.isatty() else 120).print(outcomes.table())
+    Console(width=None if sys.stdout.isatty() else 180).print(outcomes.table())
     return int(code)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.interop.clients.java_vm import JavaVM
 from tests.interop.clients.streams import StreamsLibrary
@@ -47,8 +47,12 @@ def test_a_store_is_restored_from_its_changelog(
 
 def first_offsets(site: Site, topic: str) -> int:
     """The sum of the first offsets of two partitions."""
-    shard, found = site.stream.topic(topic)
-    return sum(shard.state.partition(found.number, partition).start for partition in range(2))
+    consumer = Consumer({"bootstrap.servers": site.of_stream, "group.id": "none"})
+    try:
+        parts = [TopicPartition(topic, partition) for partition in range(2)]
+        return sum(consumer.get_watermark_offsets(part, timeout=20, cached=False)[0] for part in parts)
+    finally:
+        consumer.close()
 
 
 def send(site: Site, topic: str, times: int = TIMES) -> None:
