@@ -299,7 +299,6 @@ async def act(client: SessionClient, action: str, place: Place) -> None:
             client.offsets[place] = 0
         case "forget":
             client.offsets.pop(place, None)
-            client.known.pop(place, None)
         case "delete" if there:
             await stream.delete_topic(name)
         case "make" if not there:
