@@ -79,7 +79,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "min.compaction.lag.ms": _long(0, 0),
     "min.insync.replicas": _whole(1, 1),
     "preallocate": _flag(),
-    "remote.copy.disable": _flag(),
+    "remote.log.copy.disable": _flag(),
     "remote.log.delete.on.disable": _flag(),
     "remote.storage.enable": _flag(),
     RETENTION_BYTES: _long(-1, documentation="Of each partition so much stays at least; older records expire."),
