@@ -346,6 +346,26 @@ def test_other_limits_count_for_what_was_merged_before() -> None:
     assert expired(log) == [Expired(other, 0, 1)]
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_expiry_goes_on_when_another_topic_has_lost_its_limits(deleted: bool) -> None:
+    """What was remembered of its segments is looked at again with theirs."""
+    clock = FakeClock()
+    log, number = with_life(clock, retention_ms=str(10 * MINUTE_MS))
+    other = made(log, "other").number
+    committed(log, lambda draft: set_configs(draft, "other", {"retention.ms": "0"}))
+    for topic in (number, other):
+        produced(log, topic, b"x")
+    merged(log)
+    clock.pass_ms(5000)
+    assert expired(log) == [Expired(other, 0, 1)]
+    if deleted:
+        committed(log, lambda draft: delete_topic(draft, "other"))
+    else:
+        committed(log, lambda draft: set_configs(draft, "other", {"retention.ms": None}))
+    clock.pass_ms(20 * MINUTE_MS)
+    assert expired(log) == [Expired(number, 0, 1)]
+
+
 def test_records_that_were_deleted_leave_the_disk_in_the_same_way() -> None:
     """Kafka Streams deletes what it has read of a repartition topic, which has no limits of its own."""
     clock = FakeClock()

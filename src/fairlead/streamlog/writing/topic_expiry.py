@@ -281,7 +281,7 @@ class _Partitions(NamedTuple):
         keys = np.unique(marks.key)
         rows: list[tuple[int, int, int]] = []
         for key in keys.tolist():
-            limit = expiry.limits[key >> 32]
+            limit = expiry.limits.get(key >> 32, NO_LIMIT)  # its marks outlive the limit, and the topic
             cut_off_ms = _NEVER if limit.ms is None else expiry.cut_offs_ms.get(limit.ms, _NEVER)
             start = log.state.partition(key >> 32, key & 0xFFFFFFFF).log_start
             rows.append((start, cut_off_ms, _ANY if limit.bytes is None else limit.bytes))
