@@ -12,6 +12,8 @@ DELETE: Final = "delete"
 RETENTION_MS: Final = "retention.ms"
 RETENTION_BYTES: Final = "retention.bytes"
 
+_LONGEST: Final = 2**62
+"""More than this, in milliseconds or bytes, is as good as this, and arrays of 64 bits hold it."""
 _OF_LIFE: Final = frozenset({CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES})
 
 
@@ -51,7 +53,7 @@ def _life(policy: str | None, ms: str | None, size: str | None) -> Life | None:
     if DELETE not in cleanup_policies(configs):
         return Life(False, None, None)
     limits = (number(configs, name) for name in (RETENTION_MS, RETENTION_BYTES))
-    found = Life(True, *(limit if limit is not None and limit >= 0 else None for limit in limits))
+    found = Life(True, *(min(limit, _LONGEST) if limit is not None and limit >= 0 else None for limit in limits))
     return None if found == Life(True, None, None) else found
 
 

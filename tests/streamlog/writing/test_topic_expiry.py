@@ -346,6 +346,22 @@ def test_other_limits_count_for_what_was_merged_before() -> None:
     assert expired(log) == [Expired(other, 0, 1)]
 
 
+@pytest.mark.parametrize("name", ["retention.ms", "retention.bytes"])
+def test_a_strangers_limit_beyond_all_numbers_keeps_no_other_topic_alive(name: str) -> None:
+    """A link brings topics with whatever settings their owner says."""
+    clock = FakeClock()
+    log, number = with_life(clock, retention_ms=str(10 * MINUTE_MS))
+    log.upkeep.set_retention(0)
+    other = made(log, "other").number
+    committed(log, lambda draft: set_configs(draft, "other", {name: str(10**30)}))
+    for topic in (number, other):
+        produced(log, topic, b"x")
+    merged(log)
+    produced(log, other, b"y")
+    clock.pass_ms(20 * MINUTE_MS)
+    assert expired(log) == [Expired(number, 0, 1)]
+
+
 @pytest.mark.parametrize("deleted", [False, True])
 def test_expiry_goes_on_when_another_topic_has_lost_its_limits(deleted: bool) -> None:
     """What was remembered of its segments is looked at again with theirs."""
