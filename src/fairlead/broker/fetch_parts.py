@@ -76,12 +76,20 @@ class Part:
     """Of the answer's batches."""
 
     @property
-    def at_end(self) -> bool:
-        """The answer is that there is nothing to read, and that holds now."""
+    def is_done(self) -> bool:
+        """There was nothing to read."""
         answer = self.answer
-        if answer is None or answer.error or answer.batches:
-            return False
-        return self.asked.offset == answer.high_watermark == self.topic.end_of(self.asked.partition)
+        return (
+            answer is not None
+            and not answer.error
+            and not answer.batches
+            and self.asked.offset == answer.high_watermark
+        )
+
+    @property
+    def at_end(self) -> bool:
+        """There was nothing to read, and that holds now."""
+        return self.is_done and self.asked.offset == self.topic.end_of(self.asked.partition)
 
     def forget(self) -> None:
         """The answer is packed."""
@@ -192,10 +200,29 @@ class Reading:
         self._left_out |= not batches and part.asked.offset < end
 
 
-def finish(future: asyncio.Future[None]) -> None:
-    """End a wait, unless it has ended."""
-    if not future.done():
-        future.set_result(None)
+class Waker:
+    """What one Fetch waits on, until something moves."""
+
+    __slots__ = ("_woken",)
+
+    def __init__(self) -> None:
+        self._woken: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """Let the one that waits, if any, look again."""
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    async def wait(self, deadline: float) -> None:
+        """Until `wake` is called, or until `deadline` (the loop's time, seconds)."""
+        loop = asyncio.get_running_loop()
+        self._woken = loop.create_future()
+        timer = loop.call_at(deadline, self.wake)
+        try:
+            await self._woken
+        finally:
+            timer.cancel()
+            self._woken = None
 
 
 def _read_from_disk(cold: Sequence[_Cold]) -> list[Fetched | Exception]:

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from fairlead.broker.fetch_parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, finish
+from fairlead.broker.fetch_parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, Waker
 from fairlead.broker.pacing import Pace
 from fairlead.broker.remembered import SHARE, Hold, Remembered
 from fairlead.broker.topics import ListenerView
@@ -50,20 +50,21 @@ class _Topic(AskedTopic):
 class _Part(Part):
     """A partition of a session."""
 
-    __slots__ = ("_session", "_watch", "of", "told")
+    __slots__ = ("_session", "_watch", "told")
+
+    topic: _Topic
 
     def __init__(self, session: FetchSession, topic: _Topic, asked: FetchPartition) -> None:
         super().__init__(topic, asked)
         self._session = session
         self._watch: Watch | None = None
-        self.of = topic
         self.told = _NEVER
         """End and start as the client knows them."""
 
     def watch(self) -> None:
         """Watch the topic as it was found last."""
         self.unwatch()
-        if (found := self.of.found) is not None:
+        if (found := self.topic.found) is not None:
             self._watch = found.shard.watch(found.topic.number, self.asked.partition, self._moved)
 
     def unwatch(self) -> None:
@@ -84,17 +85,6 @@ class _Part(Part):
         """The answer is on its way. After an error the client is told anew."""
         if self.answer is not None:
             self.told = _NEVER if self.answer.error else self._bounds(self.answer)
-
-    @property
-    def is_done(self) -> bool:
-        """There was nothing to read, so nothing need be looked at before its watch tells."""
-        answer = self.answer
-        return (
-            answer is not None
-            and not answer.error
-            and not answer.batches
-            and self.asked.offset == answer.high_watermark
-        )
 
     @staticmethod
     def _bounds(answer: FetchPartitionResponse) -> tuple[int, int]:
@@ -119,7 +109,7 @@ class FetchSession:
         """What is to be looked at, in this order."""
         self.size = 0
         """Its partitions."""
-        self.wake: asyncio.Future[None] | None = None
+        self.waker = Waker()
         self._hold = hold
         self._topics: dict[TopicKey, _Topic] = {}
 
@@ -160,17 +150,12 @@ class FetchSession:
     def note(self, part: _Part) -> None:
         """Something moved there."""
         self.due[part] = None
-        self.interrupt()
-
-    def interrupt(self) -> None:
-        """Let the request that waits look again."""
-        if self.wake is not None:
-            finish(self.wake)
+        self.waker.wake()
 
     def next_epoch(self) -> None:
         """A request of the epoch that was expected has come; one that still waits is not."""
         self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
-        self.interrupt()
+        self.waker.wake()
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -180,7 +165,7 @@ class FetchSession:
                 part.unwatch()
         self._topics, self.due, self.size = {}, {}, 0
         self.count()
-        self.interrupt()
+        self.waker.wake()
 
 
 class SessionPoll:
@@ -193,7 +178,6 @@ class SessionPoll:
         self._everything = everything
         self._epoch = session.epoch
         self._taken: dict[_Part, None] = {}
-        self._loop = asyncio.get_running_loop()
 
     @property
     def over(self) -> bool:
@@ -220,7 +204,7 @@ class SessionPoll:
     async def _find(self, due: Iterable[_Part]) -> None:
         """Find topics that are new or have changed."""
         pace = Pace()
-        for topic in {part.of: None for part in due}:
+        for topic in {part.topic: None for part in due}:
             if not topic.same and not self.over:
                 topic.find(self.session.owner.listener)
                 for part in topic.parts.values():
@@ -231,13 +215,7 @@ class SessionPoll:
         """Until something moves; False if nothing did before `deadline` (the loop's time, seconds), or it is over."""
         session = self.session
         if not session.due and not self.over:
-            session.wake = self._loop.create_future()
-            timer = self._loop.call_at(deadline, finish, session.wake)
-            try:
-                await session.wake
-            finally:
-                timer.cancel()
-                session.wake = None
+            await session.waker.wait(deadline)
         return bool(session.due) and not self.over
 
     def answers(self) -> list[FetchTopicResponse]:
@@ -245,7 +223,7 @@ class SessionPoll:
         found: dict[_Topic, list[FetchPartitionResponse]] = {}
         for part in self._taken:
             if part.answer is not None and (self._everything or part.is_news):
-                found.setdefault(part.of, []).append(part.answer)
+                found.setdefault(part.topic, []).append(part.answer)
         return [FetchTopicResponse(topic.name, topic.topic_id, parts) for topic, parts in found.items()]
 
     def settle(self, *, told: bool) -> None:

@@ -8,12 +8,11 @@ look into a table. Clients with sessions (`fetch_sessions.py`) need not even sen
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from fairlead.broker.fetch_parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, finish
+from fairlead.broker.fetch_parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, Waker
 from fairlead.broker.fetch_sessions import FetchSession
 from fairlead.broker.pacing import Pace
 from fairlead.broker.remembered import UNBOUNDED, Hold
@@ -71,8 +70,7 @@ class FetchMemory:
         """Of the entries, about."""
         self.moved: dict[_Entry, None] = {}
         """Topics where something has moved since they were read."""
-        self.wake: asyncio.Future[None] | None = None
-        """Done as soon as something moves."""
+        self.waker = Waker()
         self.session: FetchSession | None = None
         """The newest one that was begun on this connection."""
 
@@ -117,8 +115,7 @@ class FetchMemory:
     def _note(self, entry: _Entry) -> None:
         entry.current = False
         self.moved[entry] = None
-        if self.wake is not None:
-            finish(self.wake)
+        self.waker.wake()
 
     def settle(self) -> None:
         """The answer is packed: remember nothing if it is too much."""
@@ -152,7 +149,6 @@ class Poll:
         self._entries: dict[_Entry, None] = {}
         """What is named twice is answered once."""
         self._looked_at: dict[_Entry, None] = {}
-        self._loop = asyncio.get_running_loop()
 
     async def read_all(self, listener: ListenerView, topics: Iterable[bytes]) -> None:
         """Find each topic and read it."""
@@ -172,13 +168,7 @@ class Poll:
         """Until something moves; False if nothing did before `deadline` (the loop's time, seconds)."""
         memory = self._memory
         if not memory.moved:
-            memory.wake = self._loop.create_future()
-            timer = self._loop.call_at(deadline, finish, memory.wake)
-            try:
-                await memory.wake
-            finally:
-                timer.cancel()
-                memory.wake = None
+            await memory.waker.wait(deadline)
         return bool(memory.moved)
 
     @property
