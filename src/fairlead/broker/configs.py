@@ -5,6 +5,7 @@ What a topic may be given, and which values hold for all, is in `topic_settings.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -45,15 +46,19 @@ class Config:
     """Values that are set or would hold otherwise, with their sources, the strongest first."""
 
 
+def source_of(name: str, own: Mapping[str, str]) -> Source:
+    """Where the value of a topic's setting comes from; `own` are those set on the topic itself."""
+    return Source.TOPIC if name in own else Source.DEFAULT
+
+
 def topic_configs(stream: Stream, topic: Topic, settings: Settings) -> list[Config]:
     """Every setting of a topic, each its own or the default: a topic without any of its own has no overrides."""
     own, default = topic.configs, in_force(stream, {}, settings)
     found: list[Config] = []
     for name, value in in_force(stream, own, settings).items():
         setting, inherited = SETTINGS[name], (default[name], Source.DEFAULT)
-        source = Source.TOPIC if name in own else Source.DEFAULT
         synonyms = ((own[name], Source.TOPIC), inherited) if name in own else (inherited,)
-        found.append(Config(name, value, source, False, setting.type, setting.documentation, synonyms))
+        found.append(Config(name, value, source_of(name, own), False, setting.type, setting.documentation, synonyms))
     return found
 
 

@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.errors import RefusedRequest
 from fairlead.broker.topics import Found, ListenerView
-from fairlead.model.errors import UnknownTopic
+from fairlead.model.errors import NotFound
 from fairlead.streamlog.values import Topic
 
 
@@ -20,7 +20,7 @@ def find_topic(listener: ListenerView, name: str | None, topic_id: bytes | None)
         return listener.find(name)
     try:
         return listener.find_id(topic_id or b"")
-    except UnknownTopic as error:
+    except NotFound as error:
         raise RefusedRequest(ErrorCode.unknown_topic_id, str(error)) from error
 
 

@@ -1,8 +1,8 @@
 """The names that a listener shows, and the streams and topics behind them.
 
 The main listener knows every stream: `<stream path>:<topic>`, and bare names for topics of the default stream. A list
-of all topics has those with bare names, or with `listed_streams` those of every stream. A stream
-listener shows one stream as a whole Kafka cluster, with plain names only, for clients that refuse `/` and `:`.
+of all topics has those with bare names, or with `listed_streams` those of every stream. A stream listener shows one
+stream as a whole Kafka cluster, with plain names only, for clients that refuse `/` and `:`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ class ListenerView:
         Raises:
             UnknownStream: it was deleted.
         """
-        return self.cluster.stream(self.stream_path or self.cluster.default_stream)
+        return self.cluster.stream(self._home_path)
+
+    @property
+    def _home_path(self) -> str:
+        return self.stream_path or self.cluster.default_stream
 
     @property
     def namespace(self) -> str:
@@ -59,9 +63,8 @@ class ListenerView:
 
     def listed(self) -> list[Stream]:
         """The streams whose topics a list of all topics has: the one with bare names first, unless it was deleted."""
-        home = self.stream_path or self.cluster.default_stream
         if self.stream_path is None and self.cluster.settings.listed_streams == "all":
-            return sorted(self.cluster.streams(), key=lambda stream: (stream.path != home, stream.path))
+            return sorted(self.cluster.streams(), key=lambda stream: (stream.path != self._home_path, stream.path))
         try:
             return [self.home]
         except UnknownStream:
@@ -129,8 +132,7 @@ class ListenerView:
 
     def prefix_of(self, stream: Stream) -> str:
         """What stands before the plain names of that stream's topics here."""
-        home = self.stream_path or self.cluster.default_stream
-        return "" if stream.path == home else f"{stream.path}:"
+        return "" if stream.path == self._home_path else f"{stream.path}:"
 
     def not_owner(self, stream: Stream, topic: Topic) -> NotOwner:
         """The refusal of what only the owner may do, naming it by its path where that is known."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from fairlead.broker.configs import source_of
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
@@ -25,9 +26,6 @@ from fairlead.protocol import create_topics as packed
 from fairlead.streamlog.values import Topic
 
 API_KEY = 19
-
-_SET_ON_TOPIC = 1
-_DEFAULT = 5
 
 
 class _Wanted(NamedTuple):
@@ -117,6 +115,6 @@ class _Packing:
         found = self._settings.get(key)
         if found is None:
             values = in_force(item.stream, item.configs, self._ctx.settings).items()
-            sources = [(name, value, _SET_ON_TOPIC if name in item.configs else _DEFAULT) for name, value in values]
+            sources = [(name, value, source_of(name, item.configs)) for name, value in values]
             found = self._settings[key] = packed.settings(self._ctx.version, sources)
         return found

@@ -85,10 +85,10 @@ def _home(ctx: RequestContext) -> _Streams:
 
 
 async def _all(ctx: RequestContext, pace: Pace) -> _Streams:
-    streams = _home(ctx)
+    streams: _Streams = {}
     for stream in ctx.listener.listed():
-        wanted, prefix = streams.setdefault(stream, _Wanted()), ctx.listener.prefix_of(stream)
-        wanted.shards.update(stream.shards)
+        wanted = streams[stream] = _Wanted(shards=set(stream.shards))
+        prefix = ctx.listener.prefix_of(stream)
         for shard in stream.shards:
             for topic in shard.state.topics():
                 wanted.topics[prefix + topic.name] = _Asked(shard, topic.number, range(topic.partitions))

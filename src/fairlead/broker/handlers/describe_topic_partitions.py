@@ -38,7 +38,7 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
         return {"topics": [_error(name, ErrorCode.invalid_request) for name in dict.fromkeys(names)]}
     room = min(max(request.response_partition_limit, 1), PAGE_PARTITIONS_MAX)
     after = "" if cursor is None else cursor.topic_name
-    page = await _first_names(names or _all_names(ctx), after, room + 1, pace)
+    page = await _first_names(names or ctx.listener.listed_names(), after, room + 1, pace)
     topics: list[Fields] = []
     for name in page:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
@@ -50,10 +50,6 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
             return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": past}}
         room -= max(1, len(topic["partitions"]))
     return {"topics": topics}
-
-
-def _all_names(ctx: RequestContext) -> Iterable[str]:
-    return ctx.listener.listed_names()
 
 
 async def _first_names(names: Iterable[str], after: str, count: int, pace: Pace) -> list[str]:

@@ -54,13 +54,13 @@ async def change_each(ctx: RequestContext, request: Any, wanted: Wanted) -> list
 async def _change(ctx: RequestContext, resource: Any, wanted: Wanted, validate_only: bool) -> Fields:
     about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
     try:
-        await change(ctx, resource, wanted, validate_only)
+        await _give(ctx, resource, wanted, validate_only)
     except FairleadError as error:
         return {**about, "error_code": code_of(error), "error_message": message_of(error)}
     return {**about, "error_code": ErrorCode.none, "error_message": None}
 
 
-async def change(ctx: RequestContext, resource: Any, wanted: Wanted, validate_only: bool) -> None:
+async def _give(ctx: RequestContext, resource: Any, wanted: Wanted, validate_only: bool) -> None:
     """Give a topic the settings that `wanted` makes of its own.
 
     Raises:

@@ -18,8 +18,9 @@ from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import code_of
 from fairlead.broker.node import NODE_ID, kafka_cluster_id
 from fairlead.broker.pacing import Pace, in_turns
+from fairlead.broker.partitions import find_topic
+from fairlead.broker.pieces import Pieces
 from fairlead.broker.topic_changes import Change, change_all
-from fairlead.broker.topics import Found
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.limits import ANSWER_BYTES_MAX
@@ -63,32 +64,23 @@ async def _named(ctx: RequestContext, request: MetadataRequest) -> tuple[int, li
 
 
 async def _answered(ctx: RequestContext, asked: list[Asked], options: Options, pace: Pace) -> list[bytes]:
-    pieces: list[bytes] = []
-    size_bytes = 0
+    pieces = Pieces()
     for item in asked:
-        fits = size_bytes < ANSWER_BYTES_MAX
-        pieces.append(_answer(ctx, item, options) if fits else missing(ctx.version, item, ErrorCode.invalid_request))
-        size_bytes += len(pieces[-1])
+        fits = pieces.size_bytes < ANSWER_BYTES_MAX
+        pieces.add(_answer(ctx, item, options) if fits else missing(ctx.version, item, ErrorCode.invalid_request))
         await pace.turn()
-    return pieces
+    return pieces.all()
 
 
 def _answer(ctx: RequestContext, asked: Asked, options: Options) -> bytes:
     try:
-        found = _find(ctx, asked)
+        found = find_topic(ctx.listener, asked.name, asked.topic_id)
     except Exception as error:
-        unknown_id = asked.name is None and code_of(error) is ErrorCode.unknown_topic_or_partition
-        return missing(ctx.version, asked, ErrorCode.unknown_topic_id if unknown_id else code_of(error))
+        return missing(ctx.version, asked, code_of(error))
     name = asked.name or ctx.listener.name_of(found.stream, found.topic.name)
     topic_id = found.stream.topic_id(found.shard, found.topic)
     operations = authorized.of_topic(found) if options.topic_operations else NOT_ASKED
     return topic(ctx.version, NODE_ID, name, topic_id, found.topic.partitions, found.topic.epoch, operations)
-
-
-def _find(ctx: RequestContext, asked: Asked) -> Found:
-    if asked.name is not None:
-        return ctx.listener.find(asked.name)
-    return ctx.listener.find_id(asked.topic_id or b"")
 
 
 async def _make_missing(ctx: RequestContext, asked: list[Asked], pace: Pace) -> None:
