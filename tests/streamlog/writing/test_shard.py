@@ -27,9 +27,8 @@ from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.merging.runners import ThreadMerger
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import put_entry
+from fairlead.streamlog.writing.gathering import GATHER_BYTES_MAX, GATHER_REQUESTS_MIN
 from fairlead.streamlog.writing.shard import (
-    GATHER_BYTES_MAX,
-    GATHER_REQUESTS_MIN,
     QUEUE_BYTES,
     SEAL_ON_THREAD_BYTES,
     Shard,

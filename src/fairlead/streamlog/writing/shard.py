@@ -20,6 +20,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging.runners import Merger, merger_of
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.writing.draft import DraftRequest
+from fairlead.streamlog.writing.gathering import Gathering
 from fairlead.streamlog.writing.retention import Hold
 from fairlead.streamlog.writing.topic_expiry import EXPIRED_AT_ONCE, expire
 from fairlead.streamlog.writing.turns import UpkeepTurns
@@ -29,20 +30,6 @@ from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, Sea
 T = TypeVar("T")
 BUSY_COMMITS = 50_000
 """The writer lingers while at least this many commits wait for merging, so that fewer come."""
-GATHER_MS = 3
-"""A commit waits at most this long for as many requests as the last one had, if they were many and small. Such requests
-come from producers that do not wait for each answer, or from many that do. A commit costs as much as ten requests."""
-GATHER_MS_EACH = 0.375
-"""A commit waits at most this long for each of them: below some 2,000 requests a second none waits."""
-GATHER_REQUESTS_MIN = 8
-"""Fewer requests in the last commit are not many: the next commit does not wait."""
-GATHER_FULL_REQUESTS_MIN = 4
-"""The same of full requests, which come from producers that send as fast as they get answers. A Java producer has five
-under way, of which one is a commit while the other four come. Four lone records may have come by chance."""
-GATHER_FULL_BYTES = 8 * 1024
-"""Requests of this size on average are full."""
-GATHER_BYTES_MAX = 1024 * 1024
-"""Requests with more bytes than this in the last commit are not small: the next commit does not wait."""
 QUEUE_BYTES = 256_000_000
 """This much may queue before requests are dropped for which nobody waits any more."""
 SEAL_ON_THREAD_BYTES = 1024 * 1024
@@ -83,11 +70,9 @@ class Shard:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[_Waiting] = deque()
         self._queued_bytes = 0
-        self._expected = 0
-        """How many requests the next commit waits for; 0: none."""
+        self._gathering = Gathering()
         self._drop_above_bytes = QUEUE_BYTES
         """When the queue has more than this, it is searched for requests that were given up."""
-        self._gathered: asyncio.Future[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._watches = Watches()
         self._listeners: list[AnnouncementListener] = []
@@ -215,8 +200,8 @@ class Shard:
             self._drop_abandoned()
         if self._writing is None:
             self._writing = self._loop.create_task(self._write_all())
-        elif self._gathered is not None and len(self._queue) >= self._expected:
-            _resolve(self._gathered, None, None)
+        else:
+            self._gathering.came(len(self._queue))
         return answer
 
     def _drop_abandoned(self) -> None:
@@ -242,16 +227,8 @@ class Shard:
         linger_ms = max(settings.linger_ms, settings.linger_busy_ms if busy else 0)
         if linger_ms:
             await asyncio.sleep(linger_ms / 1000)
-        elif len(self._queue) < self._expected:
-            await self._gather()
-
-    async def _gather(self) -> None:
-        self._gathered = self._loop.create_future()
-        wait_ms = min(GATHER_MS, GATHER_MS_EACH * self._expected)
-        timer = self._loop.call_later(wait_ms / 1000, _resolve, self._gathered, None, None)
-        await self._gathered
-        timer.cancel()
-        self._gathered = None
+        else:
+            await self._gathering.wait(len(self._queue))
 
     async def _one_commit(self) -> None:
         taken = self._take()
@@ -265,7 +242,7 @@ class Shard:
         size_bytes = sum(waiting.size_bytes for waiting in taken)
         self._queued_bytes -= size_bytes
         self._drop_above_bytes = QUEUE_BYTES
-        self._expected = _expected_after(len(taken), size_bytes)
+        self._gathering.committed(len(taken), size_bytes)
         if failure is not None:
             self._failed(sealed, taken, failure)
             return
@@ -414,13 +391,6 @@ class Shard:
         except FairleadError as error:
             # Only a shortcut for the next start is lost.
             self.upkeep_error = error
-
-
-def _expected_after(requests: int, size_bytes: int) -> int:
-    """How many requests a commit waits for after one with so many."""
-    full = size_bytes >= GATHER_FULL_BYTES * requests
-    many = requests >= (GATHER_FULL_REQUESTS_MIN if full else GATHER_REQUESTS_MIN)
-    return requests if many and size_bytes <= GATHER_BYTES_MAX else 0
 
 
 def _resolve(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
