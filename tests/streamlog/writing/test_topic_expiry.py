@@ -429,6 +429,26 @@ def test_an_idempotent_producer_goes_on_though_its_newest_batch_is_gone(deleted:
         sent(again, number, 4)
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_batch_does_not_overtake_one_that_failed_though_all_before_them_are_gone(restarted: bool) -> None:
+    """Of a producer that has several under way the first could not be written. What was appended since the start is
+    remembered whole, whatever became of the records."""
+    clock = FakeClock()
+    log = fresh(clock=clock, settings=QUICK)
+    number = made(log).number
+    assert sent(log, number, 0) == 0
+    if restarted:
+        log = opened(log.announced.storage, clock=clock, settings=QUICK)
+    clock.pass_ms(1)
+    assert sent(log, number, 1) == 1
+    committed(log, lambda draft: delete_records(draft, number, 0, 2))
+    merged(log)
+    assert start_of(log, number) == 2
+    with pytest.raises(OutOfOrderSequence):
+        sent(log, number, 3)
+    assert [sent(log, number, sequence) for sequence in (2, 3)] == [2, 3]
+
+
 def sent(log: ShardLog, number: int, sequence: int) -> int:
     """The offset of a batch of an idempotent producer."""
     batch = batch_of(bytes(5000), producer_id=9, epoch=0, sequence=sequence)

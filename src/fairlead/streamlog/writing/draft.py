@@ -42,6 +42,7 @@ class Draft:
         find_stored: FindStored = _find_nothing,
         full: StorageFull | None = None,
         randomness: Randomness | None = None,
+        opened_at_ms: int = 0,
     ) -> None:
         self.state = Overlay(state)
         """The state as the rows so far leave it; a new object once rows were taken back."""
@@ -49,6 +50,8 @@ class Draft:
         self.commit = commit
         self.now_ms = max(now_ms, state.appended_at_last)
         """appended_at of every row; never below that of the commit before."""
+        self.opened_at_ms = opened_at_ms
+        """appended_at of the newest row when the log was opened: nothing of what came later is forgotten."""
         self.rows: list[Row] = []
         self.batch_bytes = 0
         self._find_stored = find_stored

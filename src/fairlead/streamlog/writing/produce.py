@@ -2,7 +2,8 @@
 
 Idempotence is as in Kafka (KIP-98, `ProducerStateManager`): a batch with the sequence numbers of one of the producer's
 five newest batches is answered with that batch's offset; an unknown producer may begin with any sequence number. What
-is remembered is what the log says, and records that expired or were deleted may have taken the newest of it with them.
+is remembered at a start is what the log says, and records that expired or were deleted may have taken the newest of it
+with them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
     if header.producer_id >= 0:
         known = draft.state.producer(number, partition, header.producer_id)
         if known is not None:
-            duplicate_at = _check_sequence(header, known, state.start)
+            may_lack = known.last_at_ms <= draft.opened_at_ms and known.batches[-1].base_offset < state.start
+            duplicate_at = _check_sequence(header, known, may_lack)
             if duplicate_at is not None:
                 return ProduceResult(duplicate_at, state.log_start, draft.now_ms, True)
     base = state.end
@@ -71,9 +73,9 @@ def _check_owner(draft: Draft, number: int, partition: int) -> int:
     return topic.epoch
 
 
-def _check_sequence(header: BatchHeader, known: ProducerState, start: int) -> int | None:
-    """The offset of the batch if it is a duplicate, None if it is the next one. Where the log now begins above all that
-    is remembered of the producer, later batches of it may be gone too, so any sequence may follow.
+def _check_sequence(header: BatchHeader, known: ProducerState, may_lack: bool) -> int | None:
+    """The offset of the batch if it is a duplicate, None if it is the next one. `may_lack`: it was remembered when the
+    log was opened, which now begins above all of that; later batches may be gone too, so any sequence may follow.
 
     Raises:
         StaleProducerEpoch, OutOfOrderSequence
@@ -91,6 +93,6 @@ def _check_sequence(header: BatchHeader, known: ProducerState, start: int) -> in
             if batch.first_sequence == first and batch.last_sequence == last:
                 return batch.base_offset
         expected = (known.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1)
-    if first != expected and known.batches[-1].base_offset >= start:
+    if first != expected and not may_lack:
         raise OutOfOrderSequence(f"producer {header.producer_id} sent sequence {first}, {expected} was to follow")
     return None

@@ -60,6 +60,7 @@ class ShardLog:
     ) -> None:
         own = announced.epochs[-1]
         self.announced = announced
+        self._opened_at_ms = announced.state.appended_at_last
         self.epoch = WriterEpoch(own.number, own.id)
         self.settings = settings
         self.health = Health(announced.prefix)
@@ -170,6 +171,7 @@ class ShardLog:
             find_stored=self.reader.find_stored,
             full=self._reserve.check(),
             randomness=self._randomness,
+            opened_at_ms=self._opened_at_ms,
         )
 
     def write(self, sealed: Sealed) -> None:
