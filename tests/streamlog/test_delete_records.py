@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from random import Random
 
@@ -49,6 +50,8 @@ from fairlead.streamlog.writing.writer import ShardLog
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 MERGING = Settings(merge_commits_min=1, merge_idle_seconds=0.0, checkpoint_interval_seconds=0.0)
 TTL_MS = 10_000
+_merges = itertools.count(1)
+"""Seeds: two merges at one end of a log, with time between them, give no name twice."""
 
 
 def deleted(log: ShardLog, topic: Topic, offset: int, partition: int = 0) -> int:
@@ -60,7 +63,7 @@ def deleted(log: ShardLog, topic: Topic, offset: int, partition: int = 0) -> int
 
 def merged(log: ShardLog) -> None:
     """All that there is to merge is merged."""
-    ids = SeededRandomness(log.announced.end + 17 * log.announced.manifest.k)
+    ids = SeededRandomness(next(_merges))
     while (job := log.upkeep.plan()) is not None:
         installed(log, run_job.run(log.announced.storage, ids, job))
 
