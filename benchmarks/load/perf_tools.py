@@ -30,8 +30,8 @@ _TOTAL = re.compile(
     r"(?P<p50>\d+) ms 50th, \d+ ms 95th, (?P<p99>\d+) ms 99th, (?P<p999>\d+) ms 99\.9th\."
 )
 """The last line of ProducerPerformance; those of the intervals before it have no percentiles."""
-
-
+_LATENCIES = {"p50": "p50", "p99": "p99", "p99.9": "p999", "max": "max"}
+"""By the names of our figures."""
 _CONSUMED_CELLS = 10
 """Of the only line of ConsumerPerformance: start, end, MB, MB/s, records, records/s, ms without partitions, ..."""
 _QUIET_MS = 15_000
@@ -145,9 +145,6 @@ def parse_produced(lines: Sequence[str]) -> dict[str, float] | None:
     }
 
 
-_LATENCIES = {"p50": "p50", "p99": "p99", "p99.9": "p999", "max": "max"}
-
-
 def consume(bootstrap: str, topic: str, records: int, count: int = 1, deadline_seconds: float = 240) -> list[Span]:
     """`count` members of a group, which read a topic from its beginning until there is no more.
 
@@ -157,17 +154,8 @@ def consume(bootstrap: str, topic: str, records: int, count: int = 1, deadline_s
         ClientFailed: one of them failed, or together they did not read so many records.
     """
     options = [
-        *(
-            "--bootstrap-server",
-            bootstrap,
-            "--topic",
-            topic,
-            "--messages",
-            str(records),
-            "--group",
-            f"perf-{topic[-6:]}",
-        ),
-        *("--timeout", str(_QUIET_MS), "--hide-header"),
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--messages", str(records)),
+        *("--group", f"perf-{topic[-6:]}", "--timeout", str(_QUIET_MS), "--hide-header"),
     ]
     with ExitStack() as stack:
         tools = [stack.enter_context(closing(Tool("ConsumerPerformance", options))) for _ in range(count)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from tests.interop.clients.kafka_tools import JARS, JVM_FLAGS
+from tests.interop.clients.kafka_tools import java
 from tests.interop.site import Site
 from tests.support.waiting import wait_until
 
@@ -81,14 +81,7 @@ def connect_worker(site: Site, folder: Path) -> Iterator[str]:
     }
     properties = folder / "worker.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    command = [
-        "java",
-        *JVM_FLAGS,
-        "-cp",
-        f"{JARS}/*",
-        "org.apache.kafka.connect.cli.ConnectDistributed",
-        str(properties),
-    ]
+    command = java("ConnectDistributed", str(properties), package="connect.cli")
     with (folder / "worker.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as worker:
         try:
             wait_until(lambda: worker.poll() is not None or _answers(address), "the worker answers")

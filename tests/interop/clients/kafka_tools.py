@@ -16,9 +16,9 @@ JVM_FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare
 """A small virtual machine that starts quickly."""
 
 
-def java(tool: str, *options: str) -> list[str]:
-    """The command of one tool."""
-    return ["java", *JVM_FLAGS, "-cp", f"{JARS}/*", f"org.apache.kafka.tools.{tool}", *options]
+def java(tool: str, *options: str, package: str = "tools") -> list[str]:
+    """The command of one tool, or of another program of Kafka's."""
+    return ["java", *JVM_FLAGS, "-cp", f"{JARS}/*", f"org.apache.kafka.{package}.{tool}", *options]
 
 
 class KafkaTools(Client):

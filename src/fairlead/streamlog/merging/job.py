@@ -46,7 +46,7 @@ class MergeJob:
     """(topic number, partition, its epoch history), unless the history is only epoch 0 from offset 0 on."""
     deleted_to: tuple[tuple[int, int, int], ...] = ()
     """(topic number, partition, offset below which its owner has deleted all records): whole batches are dropped."""
-    expired_to: tuple[tuple[int, int, int], ...] = ()
+    expired_below: tuple[tuple[int, int, int], ...] = ()
     """(topic number, partition, offset): batches below it have expired by their topic's own settings, and go."""
     tombstone_ms: int = TOMBSTONE_MS
     links_passed: int = 0

@@ -76,7 +76,7 @@ class Now:
     histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
     deleted_to: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """(topic number, partition) → the offset below which its owner has deleted all records."""
-    expired_to: tuple[tuple[int, int, int], ...] = ()
+    expired_below: tuple[tuple[int, int, int], ...] = ()
     """(topic number, partition, offset) of partitions with batches below the offset, which have expired by the topic's
     own settings."""
     half_dead: frozenset[str] = frozenset()
@@ -152,7 +152,7 @@ def _job(
         compact=now.compact,
         histories=tuple((*key, history) for key, history in now.histories.items()),
         deleted_to=tuple((*key, offset) for key, offset in now.deleted_to.items()),
-        expired_to=now.expired_to,
+        expired_below=now.expired_below,
         tombstone_ms=settings.tombstone_ms,
         links_passed=now.links_passed,
         segment_bytes_max=settings.segment_bytes_max,
@@ -161,28 +161,33 @@ def _job(
 
 
 def _expiry(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: MergeSettings) -> MergeJob | None:
-    """A job for the first run with data that has expired as a whole: that data and the control rows, nothing else."""
+    """A job for the first run with data that has expired as a whole."""
     if now.cut_off_ms is None:
         return None
     for run in found:
         expired = [s for s in run.segments if s.kind == "data" and s.newest_at < now.cut_off_ms and _may_expire(s, now)]
         if expired:
-            control = [segment for segment in run.segments if segment.kind == "control"]
-            job = _job(manifest, run.first, run.end, (s.object for s in (*control, *expired)), now, settings)
-            return replace(job, whole_run=len(job.inputs) == len(run.segments))
+            return _dropping(expired, run, manifest, now, settings)
     return None
 
 
 def _half_dead(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: MergeSettings) -> MergeJob | None:
-    """A job for the first run with segments that are mostly expired by topics' own settings: those and the control
-    rows. It writes less than half of what it reads."""
+    """A job for the first run with segments that are mostly expired by topics' own settings. It writes less than half
+    of what it reads."""
     for run in found:
         dead = [s for s in run.segments if s.name in now.half_dead]
         if dead and (now.room_bytes is None or sum(s.bytes for s in dead) // 2 <= now.room_bytes):
-            control = [segment for segment in run.segments if segment.kind == "control"]
-            job = _job(manifest, run.first, run.end, (s.object for s in (*control, *dead)), now, settings)
-            return replace(job, whole_run=len(job.inputs) == len(run.segments))
+            return _dropping(dead, run, manifest, now, settings)
     return None
+
+
+def _dropping(
+    data: Sequence[SegmentEntry], run: CommitRun, manifest: Manifest, now: Now, settings: MergeSettings
+) -> MergeJob:
+    """A job for some of a run's data and the control rows, nothing else."""
+    control = [segment for segment in run.segments if segment.kind == "control"]
+    job = _job(manifest, run.first, run.end, (s.object for s in (*control, *data)), now, settings)
+    return replace(job, whole_run=len(job.inputs) == len(run.segments))
 
 
 def _may_expire(segment: SegmentEntry, now: Now) -> bool:

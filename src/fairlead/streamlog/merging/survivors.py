@@ -55,7 +55,7 @@ def merge(storage: Storage, rows: LocatedRows, job: MergeJob) -> Merged:
     gone = deleted_rows(columns, job.deleted)
     batch = (columns.kind == Kind.BATCH) & ~gone
     deleted = batch & _below(columns, job.deleted_to)
-    expired = batch & (_expired(columns, job) | _below(columns, job.expired_to)) | deleted
+    expired = batch & (_expired(columns, job) | _below(columns, job.expired_below)) | deleted
     control = _control_rows(storage, rows, np.flatnonzero((columns.kind != Kind.BATCH) & ~gone))
     starts = _starts(columns.take(expired), deleted[expired], _histories(control, job.histories), job)
     folded = _fold(sorted([*control, *starts], key=_log_order), job)

@@ -62,6 +62,10 @@ class Round(NamedTuple):
     cut_offs_ms: Mapping[int, int]
     """Life in milliseconds → records appended before this have expired."""
 
+    def cut_off_ms(self, limit: Limit) -> int:
+        """Records of a topic that were appended before this have expired."""
+        return _NEVER if limit.ms is None else self.cut_offs_ms.get(limit.ms, _NEVER)
+
 
 class Expired(NamedTuple):
     """Records of a partition below an offset have expired."""
@@ -166,7 +170,7 @@ class TopicExpiry:
             limit = expiry.limits.get(number)
             if limit is None:
                 continue
-            cut_off_ms = _NEVER if limit.ms is None else expiry.cut_offs_ms.get(limit.ms, _NEVER)
+            cut_off_ms = expiry.cut_off_ms(limit)
             key = number << 32 | partition
             for entry in batches:
                 at = times.get(entry.commit)
@@ -282,7 +286,7 @@ class _Partitions(NamedTuple):
         rows: list[tuple[int, int, int]] = []
         for key in keys.tolist():
             limit = expiry.limits.get(key >> 32, NO_LIMIT)  # its marks outlive the limit, and the topic
-            cut_off_ms = _NEVER if limit.ms is None else expiry.cut_offs_ms.get(limit.ms, _NEVER)
+            cut_off_ms = expiry.cut_off_ms(limit)
             start = log.state.partition(key >> 32, key & 0xFFFFFFFF).log_start
             rows.append((start, cut_off_ms, _ANY if limit.bytes is None else limit.bytes))
         table = np.array(rows, np.int64).reshape(-1, 3)

@@ -148,7 +148,7 @@ class Upkeep:
             compact=_compacted(state),
             histories=histories(state),
             deleted_to=state.deleted_to(),
-            expired_to=self.topics.dead.partitions,
+            expired_below=self.topics.dead.partitions,
             half_dead=self.topics.dead.segments,
             urgent=self._reserve.is_reached,
             room_bytes=self._reserve.room_for_merging_bytes(),
