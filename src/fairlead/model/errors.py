@@ -128,7 +128,7 @@ class NotOwner(NotAllowed):
     """Another stream gives the offsets of this topic."""
 
     def __init__(self, topic: str, owner: str) -> None:
-        super().__init__(f"topic {topic} is owned by {owner}; produce there, this copy is read-only")
+        super().__init__(f"topic {topic} is owned by {owner}; this copy is read-only, write and change it there")
         self.topic = topic
         self.owner = owner
 

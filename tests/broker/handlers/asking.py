@@ -28,6 +28,8 @@ from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.settings import Settings
 from fairlead.protocol.messages import build, response_header_flexible
 from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog.payloads import TopicPayload
+from fairlead.streamlog.rows import Kind
 
 
 class Asker:
@@ -110,3 +112,14 @@ def topic_id(stream: Stream, name: str) -> bytes:
 def versions(api_key: int) -> range:
     """The versions of an API that are served."""
     return OFFERED[api_key]
+
+
+async def a_copy(asker: Asker, path: str, name: str, owner: str) -> None:
+    """A topic of the stream at `path` whose offsets the stream at `owner` gives, as a link brings it."""
+    stream = asker.cluster.stream(path)
+    payload = TopicPayload(name, b"i" * 16, 1, asker.cluster.stream(owner).id, 0, 0)
+
+    def copy(draft: Any) -> None:
+        draft.add_control(Kind.TOPIC, payload, number=draft.state.next_number(name))
+
+    await stream.shard_for(name).submit(copy)

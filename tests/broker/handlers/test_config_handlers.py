@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.handlers.asking import Asker, asking, versions
+from tests.broker.handlers.asking import Asker, a_copy, asking, versions
 
 from fairlead.broker.setting_kinds import ConfigType
 from fairlead.broker.topic_settings import SETTINGS
@@ -195,6 +195,20 @@ async def test_a_dry_run_changes_nothing() -> None:
     async with asking() as asker:
         assert (await alter(asker, ("cleanup.policy", 0, "compact"), dry=True)).error_code is ErrorCode.none
         assert await value(asker, "cleanup.policy") == ("delete", 5)
+
+
+@pytest.mark.parametrize("dry", [False, True])
+async def test_elsewhere_than_at_its_owner_a_topic_keeps_its_settings_and_the_refusal_names_the_owner(
+    dry: bool,
+) -> None:
+    """By its path, as in every other refusal, and in a dry run too."""
+    async with asking() as asker:
+        await a_copy(asker, "/ships", "copy", owner="/default")
+        answer = await alter(asker, ("retention.ms", 0, "1"), topic="/ships:copy", dry=dry)
+        assert (answer.error_code, answer.error_message) == (
+            ErrorCode.policy_violation,
+            "topic /ships:copy is owned by /mapr/site/default; this copy is read-only, write and change it there",
+        )
 
 
 @pytest.mark.parametrize("version", versions(ALTER))

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
-from tests.broker.handlers.asking import Asker, asking, versions
+from tests.broker.handlers.asking import Asker, a_copy, asking, versions
 from tests.support.batches import produced_to
 
 from fairlead.protocol.batch import build_batch
-from fairlead.streamlog.payloads import TopicPayload
-from fairlead.streamlog.rows import Kind
 
 LIST_OFFSETS, DELETE_RECORDS = 2, 21
 EARLIEST = -2
@@ -69,20 +67,13 @@ async def test_each_partition_has_its_own_answer(version: int) -> None:
 async def test_elsewhere_than_at_its_owner_a_topic_keeps_its_records_and_the_log_names_the_owner() -> None:
     """The answer has no place for it. The code is one that clients do not try again."""
     async with asking() as asker:
-        stream = asker.cluster.stream("/ships")
-        owner = asker.cluster.stream("/default").id
-
-        def copy(draft: Any) -> None:
-            payload = TopicPayload("copy", b"i" * 16, 1, owner, 0, 0)
-            draft.add_control(Kind.TOPIC, payload, number=draft.state.next_number("copy"))
-
-        await stream.shard_for("copy").submit(copy)
+        await a_copy(asker, "/ships", "copy", owner="/default")
         with capture_logs() as lines:
             assert await delete(asker, ("/ships:copy", {0: 0})) == {
                 "/ships:copy": [(0, -1, ErrorCode.policy_violation)]
             }
         assert [line["why"] for line in lines] == [
-            "topic /ships:copy is owned by /mapr/site/default; produce there, this copy is read-only"
+            "topic /ships:copy is owned by /mapr/site/default; this copy is read-only, write and change it there"
         ]
 
 

@@ -34,8 +34,8 @@ def _change(ctx: RequestContext, asked: Any) -> Change | Exception:
         if not now < asked.count <= PARTITIONS_PER_TOPIC_MAX:
             raise RefusedRequest(
                 ErrorCode.invalid_partitions,
-                f"topic {asked.name} has {now} partitions; {asked.count} is not more, or above "
-                f"{PARTITIONS_PER_TOPIC_MAX}",
+                f"topic {asked.name} has {now} partitions, not {asked.count}: use a larger number, at most "
+                f"{PARTITIONS_PER_TOPIC_MAX:,}",
             )
         return Change(found.stream, found.topic.name, found.stream.growth(found.topic.name, asked.count))
     except Exception as error:

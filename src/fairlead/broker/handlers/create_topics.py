@@ -76,7 +76,7 @@ def _partitions(stream: Stream, asked: Any) -> int:
     if count == -1:
         return stream.settings.default_partitions
     if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
-        raise RefusedRequest(ErrorCode.invalid_partitions, f"{count} partitions: use 1 to {PARTITIONS_PER_TOPIC_MAX}")
+        raise RefusedRequest(ErrorCode.invalid_partitions, f"{count} partitions: use 1 to {PARTITIONS_PER_TOPIC_MAX:,}")
     if asked.assignments and {item.partition_index for item in asked.assignments} != set(range(count)):
         raise RefusedRequest(ErrorCode.invalid_replica_assignment, "partitions of an assignment are numbered from 0")
     return count

@@ -70,6 +70,8 @@ async def _give(ctx: RequestContext, resource: Any, wanted: Wanted, validate_onl
         message = "only topics have settings that can be changed; the server's are in its settings file"
         raise RefusedRequest(ErrorCode.invalid_request, message)
     found = ctx.listener.find(resource.resource_name)
+    if found.topic.owner != found.stream.id:
+        raise ctx.listener.not_owner(found.stream, found.topic)
 
     def changed(own: Own) -> dict[str, str]:
         configs = wanted(resource, own)
