@@ -129,7 +129,7 @@ def test_too_much_is_not_remembered(
     client: Any, running_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the bound each request is read anew."""
-    monkeypatch.setattr("fairlead.broker.poll.REMEMBERED_MAX", 0)
+    monkeypatch.setattr("fairlead.broker.fetching.poll.REMEMBERED_MAX", 0)
     fetch(client, "line", 0)
     assert watched(running_broker) == 0
     assert fetch(client, "line", 0).high_watermark == 0

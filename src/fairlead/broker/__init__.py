@@ -1,19 +1,22 @@
 """Kafka's behaviour over a cluster's streams.
 
-    server.py      listeners: the main one and one per exposed stream; bounds and closes connections
-    connection.py  one client: frames in, answers out in order, garbage disconnects
-    memory.py      what all connections hold together; addresses.py what one address may have
-    pacing.py      long work in slices, one slice a round of the loop
-    dispatch.py    API key and version → the handler's module, and back to bytes
-    apis.py        the list of all handlers: what is not in it is not offered
-    context.py     what a handler is given
-    topics.py      the names a listener shows ⇄ streams and topics; packed_topics.py all of them for Metadata
-    partitions.py  the topic and epoch that a request means
-    poll.py        one Fetch while it is gathered, and what its connection remembers for the next
-    node.py        what a cluster shows itself as: one node, and an id
-    errors.py      our errors → Kafka's codes, the only place
-    handlers/      a file per API; groups/ the coordinator of consumer groups
+    server.py        listeners: the main one and one per exposed stream; bounds and closes connections
+    connection.py    one client: frames in, answers out in order, garbage disconnects
+    memory.py        what all connections hold together; addresses.py what one address may have
+    pacing.py        long work in slices, one slice a round of the loop
+    dispatch.py      API key and version → the handler's module, and back to bytes
+    apis.py          the list of all handlers: what is not in it is not offered
+    context.py       what a handler is given
+    topics.py        the names a listener shows ⇄ streams and topics; packed_topics.py all of them for Metadata
+    partitions.py    the topic and epoch that a request means
+    record_rules.py  what a topic's settings demand of records; topic_settings.py the settings, configs.py as shown
+    node.py          what a cluster shows itself as: one node, and an id
+    errors.py        our errors → Kafka's codes, the only place
+    handlers/        a file per API
+    fetching/        what a Fetch reads, and what is remembered of it until the next
+    groups/          the coordinator of consumer groups; group_log.py keeps what outlives the process
 
 In: bytes of clients that may be slow, dead or hostile. Out: answers in the order of the requests. Always true: an
-answer is sent after the commit it speaks of is durable; a client holds nobody up but itself. It never opens a record.
+answer is sent after the commit it speaks of is durable; a client holds nobody up but itself. A record is opened only
+where its topic's settings demand something of it, or for a look-up by time.
 """

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from fairlead.broker.fetch_sessions import FetchSessions
+from fairlead.broker.fetching.poll import FetchMemory
+from fairlead.broker.fetching.sessions import FetchSessions
 from fairlead.broker.groups.coordinator import Coordinator
-from fairlead.broker.poll import FetchMemory
 from fairlead.broker.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster

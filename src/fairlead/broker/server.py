@@ -18,7 +18,9 @@ from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.connection import Connection
 from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import Handled, Header, Part, PendingAnswer, begin, framed, read_header
-from fairlead.broker.fetch_sessions import FetchSessions
+from fairlead.broker.fetching.poll import FetchMemory
+from fairlead.broker.fetching.remembered import Hold, Remembered
+from fairlead.broker.fetching.sessions import FetchSessions
 from fairlead.broker.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.handlers import (
@@ -31,8 +33,6 @@ from fairlead.broker.handlers import (
     produce,
 )
 from fairlead.broker.memory import RequestMemory
-from fairlead.broker.poll import FetchMemory
-from fairlead.broker.remembered import Hold, Remembered
 from fairlead.broker.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster

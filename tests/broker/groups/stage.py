@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -12,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.joining import join
-from fairlead.broker.groups.records import RECORD, GroupRecord
+from fairlead.broker.groups.records import RECORD, GroupRecord, Since
 from fairlead.broker.groups.values import (
     GroupKey,
     Identity,
@@ -23,6 +24,26 @@ from fairlead.broker.groups.values import (
     SyncRequest,
 )
 from fairlead.model.settings import Settings
+
+
+class Unkept:
+    """Keeps nothing: groups live as long as the process."""
+
+    size_bytes = 0
+
+    def known(self) -> Iterable[tuple[GroupKey, GroupRecord]]:
+        return ()
+
+    def keep(self, key: GroupKey, record: GroupRecord, done: Callable[[], object]) -> None:
+        done()
+
+    def forget(self, key: GroupKey) -> asyncio.Future[None]:
+        forgotten = asyncio.get_running_loop().create_future()
+        forgotten.set_result(None)
+        return forgotten
+
+    def commits_now(self, group_id: str) -> Since:
+        return {}
 
 
 class Handle:

@@ -2,7 +2,7 @@ import asyncio
 from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
-from tests.broker.groups.stage import REQUEST
+from tests.broker.groups.stage import REQUEST, Unkept
 from tests.support.waiting import WAIT_SECONDS
 
 from fairlead.broker.groups.coordinator import Coordinator
@@ -14,7 +14,7 @@ KEY = GroupKey("", "g")
 
 
 def coordinator() -> Coordinator:
-    return Coordinator(Settings(initial_rebalance_delay_ms=0), SystemRandomness())
+    return Coordinator(Settings(initial_rebalance_delay_ms=0), SystemRandomness(), Unkept())
 
 
 async def joined(groups: Coordinator, key: GroupKey = KEY) -> Identity:

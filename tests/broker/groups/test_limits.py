@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.groups.stage import REQUEST, Stage
+from tests.broker.groups.stage import REQUEST, Stage, Unkept
 
 from fairlead.broker.groups import members
 from fairlead.broker.groups.coordinator import Coordinator
@@ -51,7 +51,7 @@ def test_names_of_protocols_go_with_the_member_that_knew_them() -> None:
 
 
 def coordinator(**settings: Any) -> Coordinator:
-    return Coordinator(Settings(initial_rebalance_delay_ms=0, **settings), SystemRandomness())
+    return Coordinator(Settings(initial_rebalance_delay_ms=0, **settings), SystemRandomness(), Unkept())
 
 
 async def test_all_groups_together_keep_no_more_than_some_of_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:

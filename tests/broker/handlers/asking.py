@@ -16,10 +16,10 @@ from kio.serial import entity_reader, entity_writer
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import PendingAnswer, begin
-from fairlead.broker.fetch_sessions import FetchSessions
+from fairlead.broker.fetching.remembered import Remembered
+from fairlead.broker.fetching.sessions import FetchSessions
 from fairlead.broker.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
-from fairlead.broker.remembered import Remembered
 from fairlead.broker.topics import ListenerView
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream

@@ -15,8 +15,8 @@ from tests.broker.handlers.asking import Asker, asking, topic_id
 from tests.broker.handlers.fetching import BY_ID, BY_NAME, Place, SessionClient, ask, told_by
 from tests.support.batches import produced_to
 
-from fairlead.broker.fetch_sessions import EVICTION_SECONDS, FetchSessions, Owner
-from fairlead.broker.remembered import Remembered
+from fairlead.broker.fetching.remembered import Remembered
+from fairlead.broker.fetching.sessions import EVICTION_SECONDS, FetchSessions, Owner
 from fairlead.protocol.batch import build_batch, read_header
 from fairlead.protocol.fetch import FetchPartition, FetchTopic
 

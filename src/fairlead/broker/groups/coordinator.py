@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.joining import join
-from fairlead.broker.groups.records import GroupRecord, GroupStore, Since, Unkept
+from fairlead.broker.groups.records import GroupRecord, GroupStore, Since
 from fairlead.broker.groups.values import (
     GroupDescription,
     GroupKey,
@@ -45,13 +45,13 @@ class Coordinator:
         self,
         settings: Settings,
         randomness: Randomness,
+        store: GroupStore,
         scheduler: Scheduler | None = None,
-        store: GroupStore | None = None,
     ) -> None:
         self._settings = settings
         self._randomness = randomness
         self._scheduler = scheduler
-        self._store: GroupStore = store or Unkept()
+        self._store = store
         self.held = Held()
         """What all groups keep of their members."""
         self._groups: dict[GroupKey, Group] = {}

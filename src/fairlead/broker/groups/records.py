@@ -84,23 +84,3 @@ class GroupStore(Protocol):
     def commits_now(self, group_id: str) -> Since:
         """The next commits of the shards in which the group has cursors."""
         ...
-
-
-class Unkept:
-    """Keeps nothing: groups live as long as the process."""
-
-    size_bytes = 0
-
-    def known(self) -> Iterable[tuple[GroupKey, GroupRecord]]:
-        return ()
-
-    def keep(self, key: GroupKey, record: GroupRecord, done: Callable[[], object]) -> None:
-        done()
-
-    def forget(self, key: GroupKey) -> asyncio.Future[None]:
-        forgotten = asyncio.get_running_loop().create_future()
-        forgotten.set_result(None)
-        return forgotten
-
-    def commits_now(self, group_id: str) -> Since:
-        return {}

@@ -2,7 +2,7 @@
 
 The high watermark is the announced end: what a consumer sees is durable. Batches at the tail come from memory; what is
 only on disk is read by a thread, all partitions of the request at once, so that nobody else waits. How much an answer
-holds is said in `fetch_parts.py`. A client with a session (KIP-227) says and is told only what has changed.
+holds is said in `fetching/parts.py`. A client with a session (KIP-227) says and is told only what has changed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import RefusedRequest
-from fairlead.broker.fetch_parts import Reading
-from fairlead.broker.fetch_sessions import FetchSession, Owner, SessionPoll
+from fairlead.broker.fetching.parts import Reading
+from fairlead.broker.fetching.poll import Poll
+from fairlead.broker.fetching.sessions import FetchSession, Owner, SessionPoll
 from fairlead.broker.pacing import Pace
-from fairlead.broker.poll import Poll
 from fairlead.protocol.fetch import (
     TOPIC_IDS_FROM,
     FetchAnswer,

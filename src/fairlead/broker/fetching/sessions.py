@@ -15,9 +15,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from fairlead.broker.fetch_parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, Waker
+from fairlead.broker.fetching.parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, Waker
+from fairlead.broker.fetching.remembered import SHARE, Hold, Remembered
 from fairlead.broker.pacing import Pace
-from fairlead.broker.remembered import SHARE, Hold, Remembered
 from fairlead.broker.topics import ListenerView
 from fairlead.model.clock import Randomness
 from fairlead.protocol.fetch import FetchPartition, FetchPartitionResponse, FetchTopic, FetchTopicResponse

@@ -3,7 +3,7 @@
 A consumer of thousands of partitions names them all in each request, and nearly all of them say again what they said
 before: read from this offset, where nothing new has come. So a connection remembers the topics of its last Fetch by
 their bytes, each with its packed answer and with a watch that says when the answer holds no more; such a topic costs a
-look into a table. Clients with sessions (`fetch_sessions.py`) need not even send it; librdkafka has none.
+look into a table. Clients with sessions (`sessions.py`) need not even send it; librdkafka has none.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from fairlead.broker.fetch_parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, Waker
-from fairlead.broker.fetch_sessions import FetchSession
+from fairlead.broker.fetching.parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, Waker
+from fairlead.broker.fetching.remembered import UNBOUNDED, Hold
+from fairlead.broker.fetching.sessions import FetchSession
 from fairlead.broker.pacing import Pace
-from fairlead.broker.remembered import UNBOUNDED, Hold
 from fairlead.broker.topics import ListenerView
 from fairlead.protocol.fetch import FetchPartitionResponse, FetchTopicResponse, pack_topic, read_topic
 from fairlead.streamlog.writing.watches import Watch
