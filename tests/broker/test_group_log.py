@@ -38,7 +38,7 @@ class Server:
         self.cluster = cluster
         self.storage = storage
         self.store = GroupLog(cluster)
-        self.groups = Coordinator(cluster.settings, cluster.randomness, store=self.store)
+        self.groups = Coordinator(cluster.settings, cluster.randomness, self.store)
         self.groups.resume()
 
     def left(self) -> MemoryStorage:

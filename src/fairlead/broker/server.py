@@ -59,7 +59,7 @@ class KafkaServer:
     def __init__(self, cluster: Cluster, *, advertise: tuple[str, int] | None = None) -> None:
         """`advertise`: host and port that clients are told instead of the address they came in on."""
         self.cluster = cluster
-        self.groups = Coordinator(cluster.settings, cluster.randomness, store=GroupLog(cluster))
+        self.groups = Coordinator(cluster.settings, cluster.randomness, GroupLog(cluster))
         cluster.listen(self._forget_deleted_streams)
         self.advertise = advertise
         settings = cluster.settings

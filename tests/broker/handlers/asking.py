@@ -93,7 +93,7 @@ async def asking(**settings: Any) -> AsyncIterator[Asker]:
             randomness=SystemRandomness(),
             executor=executor,
         )
-        groups = Coordinator(cluster.settings, cluster.randomness, store=GroupLog(cluster))
+        groups = Coordinator(cluster.settings, cluster.randomness, GroupLog(cluster))
         try:
             await cluster.create_stream("/ships", StreamSettings())
             for stream in cluster.streams():

@@ -20,7 +20,6 @@ from fairlead.broker.groups.values import (
     JoinAnswer,
     JoinRequest,
     RefusedMember,
-    Scheduler,
     SyncAnswer,
     SyncRequest,
 )
@@ -41,16 +40,9 @@ EMPTY_GROUPS_MAX: Final = 10_000
 class Coordinator:
     """Groups by (listener namespace, group id): those with members or with ids given out, and the empty ones."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        randomness: Randomness,
-        store: GroupStore,
-        scheduler: Scheduler | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, randomness: Randomness, store: GroupStore) -> None:
         self._settings = settings
         self._randomness = randomness
-        self._scheduler = scheduler
         self._store = store
         self.held = Held()
         """What all groups keep of their members."""
@@ -241,8 +233,7 @@ class Coordinator:
         return group
 
     def _create(self, key: GroupKey) -> Group:
-        scheduler = self._scheduler or asyncio.get_running_loop()
-        group = Group(key, self._settings, scheduler, self._forget, self.held, self._keep)
+        group = Group(key, self._settings, asyncio.get_running_loop(), self._forget, self.held, self._keep)
         self._groups[key] = group
         self._by_id.setdefault(key.group, []).append(group)
         return group
