@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cli.desk import CommandLine
 from tests.support.sites import Site
@@ -118,6 +119,21 @@ def test_a_record_is_written_and_read_with_key_and_header(
     assert fairlead.ok("consume hail --from-beginning --key --header").out == "port=sf\tanna\tahoy\n"
     shown = fairlead.ok("consume hail --from-beginning --offset").out
     assert shown.startswith("0\t0\t17")
+
+
+def test_a_record_that_is_refused_says_what_is_wrong_with_it(
+    fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch, site: Site
+) -> None:
+    """The client's own words are `Broker failed to validate record` and `Local: Unknown partition`."""
+    admin = AdminClient({"bootstrap.servers": site.kafka})
+    admin.create_topics([NewTopic("latest", 1, config={"cleanup.policy": "compact"})])["latest"].result()
+    for arguments, said in (
+        ("latest", "topic latest is compacted, so each record needs a key; add --key or --key-separator"),
+        ("latest --key k --partition 7", "topic latest has no such partition; `fairlead stream topic info` lists them"),
+        ("latest --key-separator =", "line 'hello' has no key separator '='"),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hello\n")))
+        fairlead.refused(f"produce {arguments}", said)
 
 
 def test_producing_to_a_topic_that_is_not_made_by_itself_says_that_it_is_not_there(

@@ -144,7 +144,8 @@ def _split_key(line: bytes, separator: str | None) -> tuple[str | None, bytes]:
         return None, line
     key, found, value = line.partition(separator.encode())
     if not found:
-        raise InvalidValue(f"line {line[:60]!r} has no key separator {separator!r}")
+        shown = line[:60].decode(errors="replace")
+        raise InvalidValue(f"line {shown!r} has no key separator {separator!r}")
     return key.decode(errors="surrogateescape"), value
 
 
@@ -306,4 +307,8 @@ def _client_error(error: Any, topic: str) -> Exception:
         return UnknownTopic(f"topic {topic} does not exist")
     if error.code() == KafkaError.POLICY_VIOLATION:
         return BadRequest(f"topic {topic} is owned by another cluster; `fairlead stream topic info` names it")
+    if error.code() == KafkaError._UNKNOWN_PARTITION:
+        return BadRequest(f"topic {topic} has no such partition; `fairlead stream topic info` lists them")
+    if error.code() == KafkaError.INVALID_RECORD:  # librdkafka does not hand on the server's words
+        return BadRequest(f"topic {topic} is compacted, so each record needs a key; add --key or --key-separator")
     return BadRequest(f"topic {topic}: {error.str()}")
