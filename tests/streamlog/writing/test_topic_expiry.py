@@ -189,6 +189,26 @@ def test_compacted_topics_expire_only_if_they_are_deleted_too(policy: str) -> No
     assert start_of(log, number) == (1 if policy == "compact,delete" else 0)
 
 
+def test_a_topic_that_is_compacted_no_more_expires_beside_one_that_is() -> None:
+    """With its stream, though merging had spared its segment; the other topic's records stay."""
+    clock = FakeClock()
+    log = fresh(clock=clock, settings=QUICK)
+    log.upkeep.set_retention(100 * MINUTE_MS)
+    ships, other = made(log).number, made(log, "other").number
+    for name in ("ships", "other"):
+        committed(log, partial(set_configs, name=name, changes={"cleanup.policy": "compact"}))
+    for number in (ships, other):
+        produced(log, number, b"x")
+    clock.pass_ms(300 * MINUTE_MS)
+    log.guard.accept()
+    assert merged(log) == 1
+    clock.pass_ms(1000)
+    committed(log, lambda draft: set_configs(draft, "ships", {"cleanup.policy": "delete"}))
+    assert 0 < merged(log) <= 2
+    assert (start_of(log, ships), start_of(log, other)) == (1, 0)
+    assert merged(log) == 0
+
+
 def test_nothing_is_looked_for_before_the_interval_and_without_such_topics() -> None:
     """A stream of ordinary topics reads nothing, writes nothing and keeps nothing for it."""
     clock = FakeClock()

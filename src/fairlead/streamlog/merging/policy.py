@@ -73,6 +73,8 @@ class Now:
     deleted: Mapping[int, int] = field(default_factory=dict)
     """Topic number → when it was deleted (`appended_at`), of all tombstones known."""
     compact: frozenset[int] = frozenset()
+    exempt_less_at: int = 0
+    """When topics were last seen to be in `compact` no more: what was spared for them before this may expire."""
     histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
     deleted_to: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """(topic number, partition) → the offset below which its owner has deleted all records."""
@@ -192,7 +194,8 @@ def _dropping(
 
 def _may_expire(segment: SegmentEntry, now: Now) -> bool:
     """False for a segment of exempt topics only, which an earlier expiry left."""
-    return not now.compact or segment.newest_at >= segment.expired_to
+    spared = segment.newest_at < segment.expired_to and segment.cleaned_at >= now.exempt_less_at
+    return not now.compact or not spared
 
 
 def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:

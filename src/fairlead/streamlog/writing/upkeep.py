@@ -86,6 +86,8 @@ class Upkeep:
         """Expiry by the settings of topics."""
         self._producer_expiry_ms = PRODUCER_EXPIRY_MS
         self._shortest_ms = 0
+        self._exempt: frozenset[int] = frozenset()
+        self._exempt_less_at_ms = 0
         self._due: deque[_Due] = deque()
         self._checkpoint_at_ms: int | None = None
         self._k = log.manifest.k
@@ -138,14 +140,20 @@ class Upkeep:
         log = self._log
         state = log.state
         deleted = {t.number: t.deleted_at_ms for t in state.tombstones.values()} | state.yielded
+        now_ms, cut_off_ms, compact = self._guard.now_ms(), self._guard.cut_off_ms(self._ttl_ms), _compacted(state)
+        if cut_off_ms is not None:
+            if any(state.topic(number) is not None for number in self._exempt - compact):
+                self._exempt_less_at_ms = now_ms - 1  # a segment that is made now has this in `cleaned_at`
+            self._exempt = compact
         return Now(
-            now_ms=self._guard.now_ms(),
+            now_ms=now_ms,
             ttl_ms=self._ttl_ms,
-            cut_off_ms=self._guard.cut_off_ms(self._ttl_ms),
+            cut_off_ms=cut_off_ms,
             stream_id=state.stream_id,
             links_passed=log.end if self.links_passed is None else self.links_passed,
             deleted=deleted,
-            compact=_compacted(state),
+            compact=compact,
+            exempt_less_at=self._exempt_less_at_ms,
             histories=histories(state),
             deleted_to=state.deleted_to(),
             expired_below=self.topics.dead.partitions,
