@@ -232,6 +232,8 @@ class Pending:
         self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
 
 
+PartitionKey = tuple[int, int]
+"""(topic number, partition)."""
 RowKey = tuple[int, int, int]
 """(topic number, partition, an offset)."""
 

@@ -26,8 +26,8 @@ from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.payloads import DELETED_RECORDS, History, StartPayload
 from fairlead.streamlog.reading.located import LocatedRows, load
 from fairlead.streamlog.rows import NO_OFFSET, NO_TOPIC, Kind, Row
+from fairlead.streamlog.values import PartitionKey
 
-PartitionKey = tuple[int, int]
 EXPIRED = "ttl"
 """Reason in the `start` rows that merging makes."""
 

@@ -14,10 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
-
-PartitionKey = tuple[int, int]
-"""(topic number, partition)."""
-
+from fairlead.streamlog.values import PartitionKey
 
 ENTRY_BYTES: Final = 300
 """Of memory for an entry: the tuple and its numbers."""

@@ -20,8 +20,9 @@ from typing import Any, Final, NamedTuple
 
 from fairlead.model.settings import Settings
 from fairlead.process.machine import memory_part_bytes
-from fairlead.streamlog.reading.index import PartitionKey, drop_below
+from fairlead.streamlog.reading.index import drop_below
 from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.values import PartitionKey
 
 ROW_BYTES: Final = 600
 """What a row takes besides its batch: the tuple, its numbers, the objects around the bytes."""

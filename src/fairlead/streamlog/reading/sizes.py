@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.reading.announced import AnnouncedLog
-from fairlead.streamlog.reading.index import Entry, PartitionKey
+from fairlead.streamlog.reading.index import Entry
 from fairlead.streamlog.reading.slices import ROW_BYTES
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import PartitionKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,11 @@ from fairlead.streamlog.values import (
     Cursor,
     Gap,
     LinkPosition,
+    PartitionKey,
     PartitionState,
     Topic,
 )
 
-CursorKey = tuple[int, int]
-"""(topic number, partition)."""
 TOPIC_BYTES: Final = 600
 """Of memory for a topic beside the arrays: its name and ids, and their places in tables."""
 
@@ -47,11 +46,11 @@ class ShardState:
         self._by_name: dict[str, int] = {}
         self._by_incarnation: dict[bytes, int] = {}
         self._tombstones: dict[bytes, Tombstone] = {}
-        self._cursors: dict[str, dict[CursorKey, Cursor]] = {}
+        self._cursors: dict[str, dict[PartitionKey, Cursor]] = {}
         self._positions: dict[PositionKey, LinkPosition] = {}
         self._notes: dict[NoteKey, Note] = {}
-        self._gaps: dict[CursorKey, tuple[Gap, ...]] = {}
-        self._deleted_to: dict[CursorKey, int] = {}
+        self._gaps: dict[PartitionKey, tuple[Gap, ...]] = {}
+        self._deleted_to: dict[PartitionKey, int] = {}
         """Of the partitions whose owner ever deleted records; few have one, so it is in no array."""
         self._entries: dict[str, Any] = {}
         self.yielded: dict[int, int] = {}
@@ -125,11 +124,11 @@ class ShardState:
             return found._replace(deleted_to=self._deleted_to[number, partition])
         return found
 
-    def deleted_to(self) -> Mapping[CursorKey, int]:
+    def deleted_to(self) -> Mapping[PartitionKey, int]:
         """The offsets below which the owners have deleted all records, by (topic number, partition)."""
         return dict(self._deleted_to)
 
-    def gap_items(self) -> list[tuple[CursorKey, tuple[Gap, ...]]]:
+    def gap_items(self) -> list[tuple[PartitionKey, tuple[Gap, ...]]]:
         """Gaps by (topic number, partition)."""
         return sorted(self._gaps.items())
 
@@ -169,7 +168,7 @@ class ShardState:
         """Partitions of all topics."""
         return self.topic_table.partitions_total
 
-    def cursors_of(self, group: str) -> Mapping[CursorKey, Cursor]:
+    def cursors_of(self, group: str) -> Mapping[PartitionKey, Cursor]:
         """All cursors of a group by (topic number, partition)."""
         return dict(self._cursors.get(group, {}))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from fairlead.streamlog.reading.index import PartitionKey
+from fairlead.streamlog.values import PartitionKey
 
 
 class Watch:
