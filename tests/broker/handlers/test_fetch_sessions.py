@@ -15,7 +15,8 @@ from tests.broker.handlers.asking import Asker, asking, topic_id
 from tests.broker.handlers.fetching import BY_ID, BY_NAME, Place, SessionClient, ask, told_by
 from tests.support.batches import produced_to
 
-from fairlead.broker.fetching.remembered import Remembered
+from fairlead.broker.fetching.poll import FetchMemory
+from fairlead.broker.fetching.remembered import Hold, Remembered
 from fairlead.broker.fetching.sessions import EVICTION_SECONDS, FetchSessions, Owner
 from fairlead.protocol.batch import build_batch, read_header
 from fairlead.protocol.fetch import FetchPartition, FetchTopic
@@ -206,6 +207,18 @@ async def test_a_session_for_which_there_is_no_room_is_none() -> None:
         assert len(asker.fetch_sessions) == 0
         asker.fetch_sessions = FetchSessions(0, Remembered(4000), asker.cluster.randomness)
         assert (await ask(asker, {A0: 0}, epoch=0)).session_id == 0
+
+
+@pytest.mark.parametrize("epoch", [-1, 0])
+async def test_long_names_of_topics_count_as_what_is_remembered(epoch: int) -> None:
+    """A hostile client asks for topics that nobody has, with names as long as the protocol allows."""
+    async with asking() as asker:
+        remembered = Remembered(50_000)
+        asker.fetch_sessions = FetchSessions(10, remembered, asker.cluster.randomness)
+        asker.connection = replace(asker.connection, fetches=FetchMemory(Hold(remembered, "host")))
+        for length, remembers in ((10, True), (30_000, False)):
+            await ask(asker, {Place("x" * length, 0): 0}, epoch=epoch)
+            assert (remembered.used_bytes > 0) == remembers
 
 
 class Cache:

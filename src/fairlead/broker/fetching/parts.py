@@ -26,6 +26,8 @@ from fairlead.streamlog.reading.fetch import Fetched
 PARTITION_BYTES: Final = 1000
 TOPIC_BYTES: Final = 500
 """What it takes to remember a partition with its watch, and its topic, as measured."""
+_NAME_BYTES_EACH: Final = 4
+"""Of each character of a topic's name."""
 
 
 class AskedTopic:
@@ -40,6 +42,11 @@ class AskedTopic:
         self.error = ErrorCode.none
         """Why it was not found."""
         self._slot = -1
+
+    @property
+    def kept_bytes(self) -> int:
+        """What it takes to remember it: a client may give it a name of 32 KB, which is kept in several places."""
+        return TOPIC_BYTES + _NAME_BYTES_EACH * len(self.name or "")
 
     def find(self, listener: ListenerView) -> None:
         """Look it up, for the first time or again."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from fairlead.broker.fetching.parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, Waker
+from fairlead.broker.fetching.parts import PARTITION_BYTES, AskedTopic, Part, Reading, Waker
 from fairlead.broker.fetching.remembered import UNBOUNDED, Hold
 from fairlead.broker.fetching.sessions import FetchSession
 from fairlead.broker.pacing import Pace
@@ -39,7 +39,7 @@ class _Entry:
     @property
     def kept_bytes(self) -> int:
         """What it takes to remember it, about."""
-        return TOPIC_BYTES + len(self.parts) * PARTITION_BYTES
+        return self.topic.kept_bytes + len(self.parts) * PARTITION_BYTES
 
     @property
     def has_data(self) -> bool:

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from fairlead.broker.fetching.parts import PARTITION_BYTES, TOPIC_BYTES, AskedTopic, Part, Reading, Waker
+from fairlead.broker.fetching.parts import PARTITION_BYTES, AskedTopic, Part, Reading, Waker
 from fairlead.broker.fetching.remembered import SHARE, Hold, Remembered
 from fairlead.broker.pacing import Pace
 from fairlead.broker.topics import ListenerView
@@ -112,6 +112,7 @@ class FetchSession:
         self.waker = Waker()
         self._hold = hold
         self._topics: dict[TopicKey, _Topic] = {}
+        self._topics_bytes = 0
 
     def put(self, asked: FetchTopic) -> None:
         """Add partitions, or read them from elsewhere from now on."""
@@ -119,6 +120,7 @@ class FetchSession:
         topic = self._topics.get(key)
         if topic is None:
             topic = self._topics[key] = _Topic(asked.name, asked.topic_id)
+            self._topics_bytes += topic.kept_bytes
         for one in asked.partitions:
             part = topic.parts.get(one.partition)
             if part is None:
@@ -142,10 +144,11 @@ class FetchSession:
                 self.size -= 1
         if not topic.parts:
             del self._topics[key]
+            self._topics_bytes -= topic.kept_bytes
 
     def count(self) -> bool:
         """Hold the memory of what it is now; False if there is no room for that."""
-        return self._hold.resize(len(self._topics) * TOPIC_BYTES + self.size * PARTITION_BYTES)
+        return self._hold.resize(self._topics_bytes + self.size * PARTITION_BYTES)
 
     def note(self, part: _Part) -> None:
         """Something moved there."""
@@ -163,7 +166,7 @@ class FetchSession:
         for topic in self._topics.values():
             for part in topic.parts.values():
                 part.unwatch()
-        self._topics, self.due, self.size = {}, {}, 0
+        self._topics, self._topics_bytes, self.due, self.size = {}, 0, {}, 0
         self.count()
         self.waker.wake()
 
