@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,6 +16,7 @@ from fairlead.streamlog.topic_policy import items_of
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 NO_EFFECT: Final = "Kept and shown, without effect here."
+_REPLICAS: Final = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
 
 
 class ConfigType(IntEnum):
@@ -42,6 +44,8 @@ class Setting:
     one_of: tuple[str, ...] = ()
     """The values of a text, or of the items of a list; empty: any."""
     documentation: str = NO_EFFECT
+    replicas: bool = False
+    """A list of replicas, each PARTITION:BROKER, or `*`."""
 
     def check(self, name: str, value: str) -> None:
         """
@@ -73,6 +77,10 @@ class Setting:
         return None if not self.one_of or text in self.one_of else f"String must be one of: {', '.join(self.one_of)}"
 
     def _list(self, text: str) -> str | None:
+        if self.replicas and not _REPLICAS.fullmatch(",".join(items_of(text))):
+            return (
+                "must be the literal '*' or a list of replicas: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+            )
         wrong = next((why for item in items_of(text) if (why := self._text(item)) is not None), None)
         if wrong is None and self.one_of and not items_of(text):
             return f"Name at least one of: {', '.join(self.one_of)}"

@@ -100,6 +100,9 @@ async def test_a_setting_is_set_and_reset() -> None:
         (("min.compaction.lag.ms", 0, str(2**63 - 1)), None),
         (("remote.storage.enable", 0, "true"), "no tiered storage"),
         (("leader.replication.throttled.replicas", 0, "0:1," * 300), "1000 characters"),
+        (("leader.replication.throttled.replicas", 0, "0:1,all"), "list of replicas"),
+        (("follower.replication.throttled.replicas", 0, "*,0:1"), "list of replicas"),
+        (("follower.replication.throttled.replicas", 0, "*"), None),
     ],
 )
 async def test_what_kafka_does_not_know_is_refused_by_name(
@@ -131,7 +134,7 @@ async def test_every_setting_of_kafkas_is_kept_and_shown_as_the_topics_own(name:
     """Streams, MirrorMaker and others set many that mean nothing here, and end if one is refused."""
     async with asking() as asker:
         setting = SETTINGS[name]
-        number = "2000000" if setting.most is None else str(int(setting.most))
+        number = "*" if setting.replicas else "2000000" if setting.most is None else str(int(setting.most))
         given = setting.one_of[-1] if setting.one_of else "true" if setting.type is ConfigType.BOOLEAN else number
         assert (await alter(asker, (name, 0, given))).error_code is ErrorCode.none
         (shown,) = (await describe(asker, TOPIC, "a", keys=[name])).configs
