@@ -1,9 +1,7 @@
 """Looking for one record of a batch by its time or offset, without holding what is decompressed.
 
 In: a batch of any client, perhaps a bomb. Out: the record's offset and time. Always true: no more is decompressed than
-the caller's `Room` allows, and of that one piece is held at a time; keys, values and headers are passed over unread.
-
-It is pure Python and holds the interpreter, so it takes a `rest` every few hundred records.
+the caller's `Room` allows. `record_heads.py` says how it is done.
 """
 
 from __future__ import annotations
@@ -13,14 +11,10 @@ from dataclasses import dataclass
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol.batch import HEADER_BYTES, read_header
+from fairlead.protocol.record_heads import HEAD_BYTES_MAX, PIECE_BYTES, RECORDS_BETWEEN_RESTS, padded
 from fairlead.protocol.records import RECORD_BYTES_MIN, pieces, read_varint
 
-_PIECE_BYTES = 64 * 1024
-_RECORDS_BETWEEN_RESTS = 500
-"""Reading the heads of so many takes about 0.5 ms."""
 _TIMES = 2**63
-_HEAD_BYTES_MAX = 31
-"""Length, attributes and two deltas of a record: three varints of at most ten bytes, and a byte."""
 
 
 @dataclass(slots=True)
@@ -53,7 +47,7 @@ def first_record(
     elif timestamp_ms is not None:
         time_delta = timestamp_ms - head.base_timestamp
     found = _search(
-        _counted(pieces(head.codec, memoryview(batch)[HEADER_BYTES:], room.left_bytes, _PIECE_BYTES), room),
+        _counted(pieces(head.codec, memoryview(batch)[HEADER_BYTES:], room.left_bytes, PIECE_BYTES), room),
         head.record_count,
         room,
         rest,
@@ -85,16 +79,16 @@ def _search(
     """(offset delta, time delta) of the first of `count` records with at least these deltas."""
     data = b""
     at = 0
-    for piece in _padded(found):
+    for piece in padded(found):
         data, at = (data[at:] + piece, 0) if at < len(data) else (bytes(piece), at - len(data))
-        end = len(data) - _HEAD_BYTES_MAX
+        end = len(data) - HEAD_BYTES_MAX
         while at < end and count:
             at, time, offset = _head(data, at)
             if offset >= offset_delta and (time_delta is None or time >= time_delta):
                 return offset, time
             count -= 1
-            if not count % _RECORDS_BETWEEN_RESTS:
-                room.left_records -= _RECORDS_BETWEEN_RESTS
+            if not count % RECORDS_BETWEEN_RESTS:
+                room.left_records -= RECORDS_BETWEEN_RESTS
                 if room.left_records < 0:
                     raise CorruptBatch("more records than one look-up looks at")
                 rest()
@@ -126,9 +120,3 @@ def _head(data: bytes, at: int) -> tuple[int, int, int]:
     if offset < 0x80:
         return end, time, (offset >> 1) ^ -(offset & 1)
     return end, time, read_varint(data, at)[0]
-
-
-def _padded(found: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """With as many zeros behind as the head of a record may have, so that the last one can be read like the others."""
-    yield from found
-    yield bytes(_HEAD_BYTES_MAX)

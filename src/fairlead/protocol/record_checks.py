@@ -1,7 +1,7 @@
 """Looking for records of a produced batch that a topic does not take: without a key, or of a time too far away.
 
-In: a batch of any client, perhaps a bomb. Always true: no more is decompressed than the caller allows, one piece of it
-is held at a time, values and headers are passed over unread. It is pure Python: a record takes about a microsecond.
+In: a batch of any client, perhaps a bomb. Always true: no more is decompressed than the caller allows. `record_heads.py`
+says how it is done; a record takes about a microsecond.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from typing import Final, NamedTuple
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol.batch import HEADER_BYTES, CheckedBatch
+from fairlead.protocol.record_heads import HEAD_BYTES_MAX, PIECE_BYTES, RECORDS_BETWEEN_RESTS, padded
 from fairlead.protocol.records import RECORD_BYTES_MIN, pieces, read_varint
 
-_PIECE_BYTES: Final = 64 * 1024
-_HEAD_BYTES_MAX: Final = 32
-"""Length, attributes, two deltas, first byte of the key's length: three varints of at most ten bytes, and two bytes."""
-_RECORDS_BETWEEN_RESTS: Final = 500
 _NULL: Final = 1
 """-1 as a varint: the length of a key that is null."""
 
@@ -37,11 +34,11 @@ def heads(batch: CheckedBatch, bytes_max: int, rest: Callable[[], None]) -> Iter
         CorruptBatch: the records do not hold together, or decompress to more than `bytes_max`.
     """
     header = batch.header
-    found = pieces(header.codec, memoryview(batch.data)[HEADER_BYTES:], bytes_max, _PIECE_BYTES)
+    found = pieces(header.codec, memoryview(batch.data)[HEADER_BYTES:], bytes_max, PIECE_BYTES)
     data, at, index = b"", 0, 0
-    for piece in _padded(found):
+    for piece in padded(found):
         data, at = (data[at:] + piece, 0) if at < len(data) else (bytes(piece), at - len(data))
-        while at < len(data) - _HEAD_BYTES_MAX and index < header.record_count:
+        while at < len(data) - HEAD_BYTES_MAX and index < header.record_count:
             length, begin = read_varint(data, at)
             if length < RECORD_BYTES_MIN - 1:
                 raise CorruptBatch("a record is cut")
@@ -49,14 +46,8 @@ def heads(batch: CheckedBatch, bytes_max: int, rest: Callable[[], None]) -> Iter
             offset, after = read_varint(data, after)
             yield Head(index, header.base_timestamp + time, offset, data[after] != _NULL)
             at, index = begin + length, index + 1
-            if not index % _RECORDS_BETWEEN_RESTS:
+            if not index % RECORDS_BETWEEN_RESTS:
                 rest()
         if index == header.record_count:
             return
     raise CorruptBatch(f"{header.record_count - index} records of a batch are missing")
-
-
-def _padded(found: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """With zeros behind, so that the head of the last record can be read like the others."""
-    yield from found
-    yield bytes(_HEAD_BYTES_MAX + 1)
