@@ -1,7 +1,7 @@
 """Looking for records of a produced batch that a topic does not take: without a key, or of a time too far away.
 
-In: a batch of any client, perhaps a bomb. Always true: no more is decompressed than the caller allows. `record_heads.py`
-says how it is done; a record takes about a microsecond.
+In: a batch of any client, perhaps a bomb. Always true: no more is decompressed than the caller allows.
+`record_heads.py` says how it is done; a record takes about a microsecond.
 """
 
 from __future__ import annotations
