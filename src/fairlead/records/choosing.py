@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from fairlead.records.client import RecordsClient
-from fairlead.records.task import Bounds, Choice
+from fairlead.records.task import Choice
+from fairlead.streamlog.objects.by_partition import Offsets, packed_keys
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.rows import Kind
 
@@ -29,8 +29,8 @@ class Chooser:
         self._pattern = None if choice.pattern is None else re.compile(choice.pattern)
         self._index: dict[int, int] = {}
         self._names: list[str] = []
-        self._low = _Bound(choice.low, 0)
-        self._high = _Bound(choice.high, _NO_LIMIT)
+        self._low = Offsets(choice.low, 0)
+        self._high = Offsets(choice.high, _NO_LIMIT)
         for number, name in (choice.topics or {}).items():
             self._learn_wanted(number, name)
 
@@ -50,7 +50,7 @@ class Chooser:
 
     def bounds(self, columns: Columns, places: Places) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The offsets [low, high) that are wanted from each row's partition."""
-        keys = partition_keys(columns.topic[places], columns.partition[places])
+        keys = packed_keys(columns.topic[places], columns.partition[places])
         return self._low.of(keys), self._high.of(keys)
 
     @property
@@ -90,29 +90,3 @@ class Chooser:
             return
         self._index[number] = len(self._names)
         self._names.append(name)
-
-
-class _Bound:
-    """Offsets by partition, as sorted arrays."""
-
-    def __init__(self, bounds: Bounds, otherwise: int) -> None:
-        ordered = sorted((number << 32 | partition, offset) for (number, partition), offset in bounds.items())
-        self._keys = np.array([key for key, _ in ordered], np.uint64)
-        self._offsets = np.array([offset for _, offset in ordered], np.int64)
-        self._otherwise = otherwise
-
-    def of(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        return look_up(self._keys, self._offsets, keys, self._otherwise)
-
-
-def partition_keys(topic: npt.NDArray[np.uint32], partition: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
-    """Topic number and partition as one number."""
-    return topic.astype(np.uint64) << np.uint64(32) | partition.astype(np.uint64)
-
-
-def look_up(keys: Any, values: Any, wanted: npt.NDArray[np.uint64], otherwise: int) -> npt.NDArray[np.int64]:
-    """`values` by sorted `keys`, `otherwise` where a key is not there."""
-    if not len(keys):
-        return np.full(len(wanted), otherwise, np.int64)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, values[place], otherwise).astype(np.int64)

@@ -18,11 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fairlead.model.errors import Missing
-from fairlead.records.choosing import Chooser, Places, look_up, partition_keys
+from fairlead.records.choosing import Chooser, Places
 from fairlead.records.client import RecordsClient
 from fairlead.records.decode import GROUP_BYTES, BatchesInBuffer, decode
 from fairlead.records.task import RecordsLost, Task
 from fairlead.storage.local import ReadOnlyLocalStorage
+from fairlead.streamlog.objects.by_partition import last_of_groups, look_up, packed_keys
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.objects.side_by_side import runs
@@ -196,7 +197,7 @@ class _Taken:
         self._ends = np.empty(0, np.int64)
 
     def add(self, columns: Columns, places: Places) -> None:
-        keys = partition_keys(columns.topic[places], columns.partition[places])
+        keys = packed_keys(columns.topic[places], columns.partition[places])
         self._parts.append((keys, columns.last_offset[places] + 1))
 
     def settle(self) -> None:
@@ -205,12 +206,12 @@ class _Taken:
         ends = np.concatenate([self._ends, *(ends for _, ends in self._parts)])
         self._parts.clear()
         order = np.lexsort((ends, keys))
-        last = np.flatnonzero(np.append(keys[order][1:] != keys[order][:-1], True)) if len(order) else order
-        self._keys, self._ends = keys[order][last], ends[order][last]
+        last = order[last_of_groups(keys[order])]
+        self._keys, self._ends = keys[last], ends[last]
 
     def without(self, columns: Columns, places: Places) -> Places:
         """The places that have not been taken."""
-        keys = partition_keys(columns.topic[places], columns.partition[places])
+        keys = packed_keys(columns.topic[places], columns.partition[places])
         return places[columns.base_offset[places] >= look_up(self._keys, self._ends, keys, 0)]
 
 

@@ -22,6 +22,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
+from fairlead.streamlog.objects.by_partition import Offsets, last_of_groups, packed_keys
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.payloads import DELETED_RECORDS, History, StartPayload
 from fairlead.streamlog.reading.located import LocatedRows, load
@@ -84,11 +85,8 @@ def _below(columns: Columns, offsets: Sequence[tuple[int, int, int]]) -> NDArray
     a batch of which some are left stays whole."""
     if not offsets:
         return np.zeros(len(columns), np.bool_)
-    known = np.array(sorted(offsets), np.int64)
-    keys = known[:, 0] << 32 | known[:, 1]
-    key = columns.topic.astype(np.int64) << 32 | columns.partition.astype(np.int64)
-    at = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-    found: NDArray[np.bool_] = (keys[at] == key) & (columns.last_offset < known[at, 2])
+    bounds = Offsets({(number, partition): offset for number, partition, offset in offsets}, -1)
+    found: NDArray[np.bool_] = columns.last_offset < bounds.of(packed_keys(columns.topic, columns.partition))
     return found
 
 
@@ -142,8 +140,7 @@ def _starts(
     order = np.lexsort((expired.row, expired.commit, expired.partition, expired.topic))
     expired, deleted = expired.take(order), deleted[order]
     deleted_to = {(number, partition): offset for number, partition, offset in job.deleted_to}
-    change = (np.diff(expired.topic.astype(np.int64)) != 0) | (np.diff(expired.partition) != 0)
-    lasts = np.concatenate((np.flatnonzero(change), [len(expired) - 1]))
+    lasts = np.flatnonzero(last_of_groups(expired.topic, expired.partition))
     firsts = np.concatenate(([0], lasts[:-1] + 1))
     found: list[Row] = []
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from typing_extensions import Buffer
 from fairlead.model.errors import Damaged
 from fairlead.protocol.batch import NO_PRODUCER, producer_ids
 from fairlead.storage.interface import Storage
+from fairlead.streamlog.objects.by_partition import last_of_groups
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, load, open_object, together
 from fairlead.streamlog.rows import Kind, Row
@@ -125,7 +126,7 @@ def _lasting(columns: Columns) -> NDArray[np.int64]:
     if len(batches):
         partition = (_stretches(columns) << 32 | columns.partition.astype(np.int64))[batches]
         in_order = np.argsort(partition, kind="stable")
-        last = _ends(partition[in_order])
+        last = last_of_groups(partition[in_order])
         epoch = columns.epoch[batches[in_order]]
         new_epoch = np.concatenate(([True], last[:-1] | (epoch[1:] != epoch[:-1])))
         keep[batches[in_order[last | new_epoch]]] = True
@@ -158,15 +159,8 @@ def _of_producers(producer: NDArray[np.int64], partition: NDArray[np.int64]) -> 
     known = np.flatnonzero(producer != NO_PRODUCER)
     producer, partition = producer[known], partition[known]
     in_order = np.lexsort((producer, partition))
-    ends = np.flatnonzero(_ends(partition[in_order], producer[in_order]))
+    ends = np.flatnonzero(last_of_groups(partition[in_order], producer[in_order]))
     place = np.arange(len(known))
     from_end = ends[np.searchsorted(ends, place)] - place
     found: NDArray[np.int64] = known[in_order[from_end < BATCHES_KEPT]]
-    return found
-
-
-def _ends(*keys: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which items are the last of their group, where groups lie together."""
-    found = np.ones(len(keys[0]), np.bool_)
-    found[:-1] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     return found

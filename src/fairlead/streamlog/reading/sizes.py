@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.storage.interface import Storage
+from fairlead.streamlog.objects.by_partition import packed_keys, unpacked_key
 from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.index import Entry
@@ -34,7 +35,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """One segment's sizes: keys (topic number << 32 | partition) in order, with bytes and rows of each."""
+    """One segment's sizes: packed keys in order, with bytes and rows of each."""
 
     keys: NDArray[np.uint64]
     bytes: NDArray[np.int64]
@@ -73,10 +74,9 @@ class Sizes:
 
     def _merged(self) -> Iterable[tuple[PartitionKey, tuple[int, int]]]:
         for counted in self._counted.values():
-            numbers, partitions = counted.keys >> np.uint64(32), counted.keys & np.uint64(0xFFFFFFFF)
-            columns = (numbers, partitions, counted.rows, counted.bytes)
-            for number, partition, rows, size_bytes in zip(*(column.tolist() for column in columns), strict=True):
-                yield (number, partition), (rows, size_bytes)
+            columns = (counted.keys, counted.rows, counted.bytes)
+            for key, rows, size_bytes in zip(*(column.tolist() for column in columns), strict=True):
+                yield unpacked_key(key), (rows, size_bytes)
 
 
 def _waiting(entries: Sequence[Entry], from_commit: int) -> tuple[int, int]:
@@ -87,7 +87,7 @@ def _waiting(entries: Sequence[Entry], from_commit: int) -> tuple[int, int]:
 def _count(storage: Storage, name: str) -> _Counted:
     columns = read_columns(storage, name)
     batches = columns.kind == Kind.BATCH
-    keys = columns.topic[batches].astype(np.uint64) << np.uint64(32) | columns.partition[batches].astype(np.uint64)
+    keys = packed_keys(columns.topic[batches], columns.partition[batches])
     known, place, rows = np.unique(keys, return_inverse=True, return_counts=True)
     sizes = np.bincount(place, weights=columns.size[batches], minlength=len(known)).astype(np.int64)
     return _Counted(known, sizes, rows)

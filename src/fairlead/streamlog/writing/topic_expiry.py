@@ -24,6 +24,7 @@ from fairlead.model.clock import Clock
 from fairlead.model.names import SLICES
 from fairlead.model.settings import Settings
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
+from fairlead.streamlog.objects.by_partition import last_of_groups, packed_key, packed_keys, unpacked_key
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.objects.manifest import SegmentEntry
@@ -90,8 +91,8 @@ NOTHING: Final = Dead((), frozenset())
 class Marks:
     """Batches of limited topics, a few stretches for each partition: by partition in the order of offsets."""
 
-    key: NDArray[np.int64]
-    """Topic number << 32 | partition."""
+    key: NDArray[np.uint64]
+    """Packed keys."""
     last_offset: NDArray[np.int64]
     newest_at: NDArray[np.int64]
     bytes: NDArray[np.int64]
@@ -171,7 +172,7 @@ class TopicExpiry:
             if limit is None:
                 continue
             cut_off_ms = expiry.cut_off_ms(limit)
-            key = number << 32 | partition
+            key = packed_key(number, partition)
             for entry in batches:
                 at = times.get(entry.commit)
                 if at is None or (limit.bytes is None and at >= cut_off_ms):
@@ -231,36 +232,27 @@ class _LimitColumns(NamedTuple):
 
 
 def _summary(columns: Columns, limits: _LimitColumns) -> _Summary:
-    highest = np.full(SLICES, -1, np.int64)
-    np.maximum.at(highest, slices_of_numbers(columns.topic), columns.topic.astype(np.int64))
     topic = columns.topic.astype(np.int64)
+    highest = np.full(SLICES, -1, np.int64)
+    np.maximum.at(highest, slices_of_numbers(columns.topic), topic)
     at = np.minimum(np.searchsorted(limits.numbers, topic), len(limits.numbers) - 1)
     mine = np.flatnonzero((columns.kind == Kind.BATCH) & (limits.numbers[at] == topic))
     at = at[mine]
-    key = topic[mine] << 32 | columns.partition[mine].astype(np.int64)
+    key = packed_keys(columns.topic[mine], columns.partition[mine])
     order = np.lexsort((columns.last_offset[mine], key))
     mine, at, key = mine[order], at[order], key[order]
     times, size = columns.appended_at[mine], columns.size[mine].astype(np.int64)
-    steps = [key, times // limits.span_ms[at], np.cumsum(size) // limits.span_bytes[at]]
-    ends = _ends(steps)
+    ends = np.flatnonzero(last_of_groups(key, times // limits.span_ms[at], np.cumsum(size) // limits.span_bytes[at]))
     first = np.concatenate(([0], ends[:-1] + 1)).astype(np.int64) if len(ends) else ends
     sums = np.add.reduceat(size, first) if len(first) else size
     last_offset = columns.last_offset[mine]
     return _Summary(Marks(key[ends], last_offset[ends], times[ends], sums, ends - first + 1), highest)
 
 
-def _ends(steps: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Places of the last items of stretches in which nothing changes."""
-    if not len(steps[0]):
-        return np.empty(0, np.int64)
-    changes = np.logical_or.reduce([np.diff(step) != 0 for step in steps])
-    return np.append(np.flatnonzero(changes), len(steps[0]) - 1)
-
-
 def _marks_of(batches: Iterable[tuple[int, int, int, int]]) -> Marks:
     """A mark for each of some batches, given as (key, last offset, time, bytes)."""
     table = np.array(list(batches), np.int64).reshape(-1, 4)
-    return Marks(table[:, 0], table[:, 1], table[:, 2], table[:, 3], np.ones(len(table), np.int64))
+    return Marks(table[:, 0].astype(np.uint64), table[:, 1], table[:, 2], table[:, 3], np.ones(len(table), np.int64))
 
 
 def _joined(marks: Sequence[Marks]) -> Marks:
@@ -275,7 +267,7 @@ def _joined(marks: Sequence[Marks]) -> Marks:
 class _Partitions(NamedTuple):
     """The partitions that marks speak of, in order of their keys."""
 
-    key: NDArray[np.int64]
+    key: NDArray[np.uint64]
     start: NDArray[np.int64]
     cut_off_ms: NDArray[np.int64]
     bytes_max: NDArray[np.int64]
@@ -285,9 +277,10 @@ class _Partitions(NamedTuple):
         keys = np.unique(marks.key)
         rows: list[tuple[int, int, int]] = []
         for key in keys.tolist():
-            limit = expiry.limits.get(key >> 32, NO_LIMIT)  # its marks outlive the limit, and the topic
+            number, partition = unpacked_key(key)
+            limit = expiry.limits.get(number, NO_LIMIT)  # its marks outlive the limit, and the topic
             cut_off_ms = expiry.cut_off_ms(limit)
-            start = log.state.partition(key >> 32, key & 0xFFFFFFFF).log_start
+            start = log.state.partition(number, partition).log_start
             rows.append((start, cut_off_ms, _ANY if limit.bytes is None else limit.bytes))
         table = np.array(rows, np.int64).reshape(-1, 3)
         return cls(keys, table[:, 0], table[:, 1], table[:, 2])
@@ -322,4 +315,4 @@ class _Partitions(NamedTuple):
 
 
 def _expired(key: int, offset: int) -> Expired:
-    return Expired(key >> 32, key & 0xFFFFFFFF, offset)
+    return Expired(*unpacked_key(key), offset)
