@@ -9,10 +9,10 @@
     context.py       what a handler is given
     topics.py        the names a listener shows ⇄ streams and topics; packed_topics.py all of them for Metadata
     partitions.py    the topic and epoch that a request means
-    record_rules.py  what a topic's settings demand of records; topic_settings.py the settings, configs.py as shown
     node.py          what a cluster shows itself as: one node, and an id
     errors.py        our errors → Kafka's codes, the only place
     handlers/        a file per API
+    settings/        Kafka's settings of topics and of the broker, and what they demand of records
     fetching/        what a Fetch reads, and what is remembered of it until the next
     groups/          the coordinator of consumer groups; group_log.py keeps what outlives the process
 

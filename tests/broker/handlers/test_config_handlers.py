@@ -4,8 +4,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, a_copy, asking, versions
 
-from fairlead.broker.setting_kinds import ConfigType
-from fairlead.broker.topic_settings import SETTINGS
+from fairlead.broker.settings.kinds import ConfigType
+from fairlead.broker.settings.topic_settings import SETTINGS
 
 DESCRIBE, INCREMENTAL, ALTER, ACLS = 32, 44, 33, 29
 TOPIC, BROKER = 2, 4

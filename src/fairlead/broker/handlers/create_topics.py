@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.configs import source_of
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace, in_turns
+from fairlead.broker.settings.configs import source_of
+from fairlead.broker.settings.topic_settings import check_together, chosen, in_force
 from fairlead.broker.topic_changes import Change, change_all
-from fairlead.broker.topic_settings import check_together, chosen, in_force
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX

@@ -6,12 +6,12 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.configs import Config, ResourceType, broker_configs, topic_configs
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.node import NODE_ID
 from fairlead.broker.pacing import Pace
+from fairlead.broker.settings.configs import Config, ResourceType, broker_configs, topic_configs
 from fairlead.model.errors import FairleadError
 from fairlead.model.limits import ANSWER_BYTES_MAX
 from fairlead.protocol import describe_configs as packed

@@ -9,13 +9,13 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.configs import ResourceType
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace
-from fairlead.broker.setting_kinds import ConfigType
-from fairlead.broker.topic_settings import SETTINGS, check, check_together
+from fairlead.broker.settings.configs import ResourceType
+from fairlead.broker.settings.kinds import ConfigType
+from fairlead.broker.settings.topic_settings import SETTINGS, check, check_together
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields
 from fairlead.streamlog.topic_policy import items_of

@@ -11,12 +11,12 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.configs import ResourceType
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.node import NODE_ID
 from fairlead.broker.pacing import Pace
 from fairlead.broker.pieces import Pieces
+from fairlead.broker.settings.configs import ResourceType
 from fairlead.model.limits import ANSWER_BYTES_MAX
 from fairlead.protocol.wire import array_length, no_tags, string
 

@@ -21,8 +21,8 @@ from fairlead.broker.dispatch import PRODUCE, Packed, PendingAnswer, Submitted
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.partitions import find_topic
-from fairlead.broker.record_rules import RecordRules, RecordsRefused, check_records, is_quick, rules_of
-from fairlead.broker.topic_settings import LOG_APPEND_TIME, message_bytes_max, timestamp_type
+from fairlead.broker.settings.record_rules import RecordRules, RecordsRefused, check_records, is_quick, rules_of
+from fairlead.broker.settings.topic_settings import LOG_APPEND_TIME, message_bytes_max, timestamp_type
 from fairlead.broker.topics import Found
 from fairlead.model.errors import BatchTooLarge, Closed, CorruptBatch, FairleadError, NotOwner, another
 from fairlead.protocol.batch import (

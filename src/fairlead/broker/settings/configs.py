@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from fairlead.broker.node import NODE_ID
-from fairlead.broker.setting_kinds import ConfigType
-from fairlead.broker.topic_settings import SETTINGS, in_force, timestamp_type
+from fairlead.broker.settings.kinds import ConfigType
+from fairlead.broker.settings.topic_settings import SETTINGS, in_force, timestamp_type
 from fairlead.cluster.stream import Stream
 from fairlead.model.settings import Settings
 from fairlead.streamlog.values import Topic

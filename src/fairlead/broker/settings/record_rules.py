@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.errors import RefusedRequest
-from fairlead.broker.topic_settings import CREATE_TIME, TIMESTAMP_AFTER, TIMESTAMP_BEFORE, timestamp_type
+from fairlead.broker.settings.topic_settings import CREATE_TIME, TIMESTAMP_AFTER, TIMESTAMP_BEFORE, timestamp_type
 from fairlead.cluster.stream import Stream
 from fairlead.protocol.batch import NO_TIMESTAMP, CheckedBatch
 from fairlead.protocol.record_checks import Head, heads

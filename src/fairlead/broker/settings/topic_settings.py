@@ -13,7 +13,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.errors import RefusedRequest
-from fairlead.broker.setting_kinds import INT_MAX, LONG_MAX, NO_EFFECT, ConfigType, Setting
+from fairlead.broker.settings.kinds import INT_MAX, LONG_MAX, NO_EFFECT, ConfigType, Setting
 from fairlead.cluster.stream import Stream
 from fairlead.model.settings import Settings
 from fairlead.streamlog.ranges import NAME_LENGTH_MAX
