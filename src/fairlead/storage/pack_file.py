@@ -48,6 +48,8 @@ _PLACE: Final = struct.Struct("<HHHHQIIQ")
 _RECORD_BYTES_MAX: Final = BLOCK + OBJECT_BYTES_MAX + BLOCK
 _WINDOW: Final = _RECORD_BYTES_MAX + BLOCK
 """The longest record and the head behind it."""
+_UNWRITTEN: Final = bytes(_WINDOW)
+"""What lies behind the last record: whoever reads a log looks there each time, so it is compared at once."""
 _STATE_AT: Final = 4
 _THERE, _DELETED = b"HERE", b"GONE"
 
@@ -181,7 +183,7 @@ def record_at(descriptor: int, pack: str, start: int) -> Record | None:
 def _behind(descriptor: int, pack: str, start: int) -> Record | None:
     """The first record behind a place at which none can be read, as far as one record reaches."""
     data = os.pread(descriptor, _WINDOW, start)
-    if not any(data):
+    if _UNWRITTEN.startswith(data):
         return None
     places = range(BLOCK, len(data), BLOCK)
     return next((record for at in places if (record := _record_in(data, pack, start + at, at)) is not None), None)
