@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.joining import join
-from fairlead.broker.groups.records import GroupRecord, GroupStore, Since
+from fairlead.broker.groups.records import GroupRecord, GroupStore, Since, nobody_waits
 from fairlead.broker.groups.values import (
     GroupDescription,
     GroupKey,
@@ -233,7 +233,7 @@ class Coordinator:
         return group
 
     def _create(self, key: GroupKey) -> Group:
-        group = Group(key, self._settings, asyncio.get_running_loop(), self._forget, self.held, self._keep)
+        group = Group(key, self._settings, asyncio.get_running_loop(), self._forget, self.held, keep=self._keep)
         self._groups[key] = group
         self._by_id.setdefault(key.group, []).append(group)
         return group
@@ -250,7 +250,7 @@ class Coordinator:
     def _keep_empty(self, key: GroupKey, record: GroupRecord) -> None:
         self._empty.pop(key, None)
         self._empty[key] = record
-        self._store.keep(key, record, _nothing)
+        self._store.keep(key, record, nobody_waits)
         if len(self._empty) > EMPTY_GROUPS_MAX:
             oldest = next(iter(self._empty))
             del self._empty[oldest]
@@ -279,10 +279,6 @@ def check_group_id(group_id: str) -> None:
 
 def _description(key: GroupKey, record: GroupRecord) -> GroupDescription:
     return GroupDescription(key.group, GroupState.EMPTY, record.protocol_type)
-
-
-def _nothing() -> None:
-    """Nobody waits for the record of an empty group."""
 
 
 def _resolve(future: asyncio.Future[T]) -> Callable[[T], None]:

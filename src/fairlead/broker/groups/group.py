@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.member import Member
 from fairlead.broker.groups.members import Members
-from fairlead.broker.groups.records import GroupRecord, Since
+from fairlead.broker.groups.records import GroupRecord, Since, nobody_waits
 from fairlead.broker.groups.values import (
     GroupDescription,
     GroupKey,
@@ -42,14 +42,6 @@ from fairlead.model.settings import Settings
 Keep = Callable[["Group", Callable[[], object]], None]
 
 
-def _keep_nothing(group: Group, done: Callable[[], object]) -> None:
-    done()
-
-
-def _nothing() -> None:
-    """Nobody waits for the record."""
-
-
 class Group:
     """One group of one listener; every method runs on the event loop and returns at once."""
 
@@ -60,7 +52,8 @@ class Group:
         scheduler: Scheduler,
         on_unused: Callable[[Group], None],
         held: Held | None = None,
-        keep: Keep = _keep_nothing,
+        *,
+        keep: Keep,
     ) -> None:
         """`keep` writes the group's record and calls back; also if it could not."""
         self.key = key
@@ -204,7 +197,7 @@ class Group:
         self.state = GroupState.EMPTY
         self.generation += 1
         self.protocol = None
-        self.keep(self, _nothing)
+        self.keep(self, nobody_waits)
         self.release_if_unused()
 
     def _begin_generation(self) -> None:

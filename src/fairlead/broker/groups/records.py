@@ -60,6 +60,10 @@ class GroupRecord:
 RECORD: Final = JsonForm(GroupRecord, unknown="forbid", whole=True)
 
 
+def nobody_waits() -> None:
+    """In place of a callback, for a record that nobody waits for."""
+
+
 class GroupStore(Protocol):
     """Where records are kept; one for each group, the newest."""
 
