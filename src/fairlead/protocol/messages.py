@@ -35,8 +35,8 @@ Pause = Callable[[], None]
 """Called before each item of an array, so that whoever reads or writes a long one on a thread can rest."""
 
 
-def _no_pause() -> None:
-    """What is short is read and written in one go."""
+def no_pause() -> None:
+    """What is short is done in one go."""
 
 
 def known_versions(api_key: int) -> range:
@@ -78,7 +78,7 @@ class _Items:
         self.pause = pause
 
 
-def read_request(api_key: int, version: int, body: memoryview | bytes, pause: Pause = _no_pause) -> Any:
+def read_request(api_key: int, version: int, body: memoryview | bytes, pause: Pause = no_pause) -> Any:
     """The request as kio's frozen dataclass of that version.
 
     Raises:
@@ -169,7 +169,7 @@ _PRIMITIVES: Mapping[str, Callable[[Reader], Any]] = {
 # Answers
 
 
-def write_response(api_key: int, version: int, answer: Fields, pause: Pause = _no_pause) -> bytes:
+def write_response(api_key: int, version: int, answer: Fields, pause: Pause = no_pause) -> bytes:
     """The body of an answer; see the module's docstring for `answer`.
 
     Raises:
@@ -192,7 +192,7 @@ def write_failure(api_key: int, version: int, error: ErrorCode) -> bytes | None:
         return None
 
 
-def build(schema: Any, values: Fields, pause: Pause = _no_pause) -> Any:
+def build(schema: Any, values: Fields, pause: Pause = no_pause) -> Any:
     """One of kio's messages, of class `schema`, from plain values. Its arrays are built when they are iterated.
 
     Raises:

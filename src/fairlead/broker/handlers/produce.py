@@ -9,7 +9,7 @@ elsewhere POLICY_VIOLATION with a message that names the owner, which is also lo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import PRODUCE, Packed, PendingAnswer, Submitted
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
-from fairlead.broker.pacing import Pace
+from fairlead.broker.pacing import Pace, Rests
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.settings.record_rules import RecordRules, RecordsRefused, check_records, is_quick, rules_of
 from fairlead.broker.settings.topic_settings import LOG_APPEND_TIME, message_bytes_max, timestamp_type
@@ -35,6 +35,7 @@ from fairlead.protocol.batch import (
     read_header,
     stamp_append_time,
 )
+from fairlead.protocol.messages import no_pause
 from fairlead.protocol.produce import (
     ACKS_NONE,
     PartitionProduceResponse,
@@ -160,7 +161,7 @@ async def _look_through(taking: _Taking) -> None:
     for item in taking.items:
         try:
             if item.unread is not None:
-                check = partial(_check_records, ctx, item.found, item.partition, item.batch, item.unread)
+                check = partial(_check_records, ctx, item.found, item.partition, item.batch, item.unread, Rests())
                 await loop.run_in_executor(ctx.packers, check)
         except Exception as error:
             taking.answers[item.topic_at].partitions[item.partition_at] = _refused(item.partition, error)
@@ -188,7 +189,7 @@ def _take(
             batch = _checked(found, asked, bytes_max)
             unread = rules
             if rules is not None and is_quick(batch):
-                _check_records(ctx, found, asked.partition, batch, rules)
+                _check_records(ctx, found, asked.partition, batch, rules, no_pause)
                 unread = None
         except Exception as error:
             answers.append(_refused(asked.partition, error))
@@ -205,9 +206,16 @@ def _check_request(request: ProduceRequest) -> None:
         raise RefusedRequest(ErrorCode.invalid_required_acks, f"acks={request.acks}: use 0, 1 or all")
 
 
-def _check_records(ctx: RequestContext, found: Found, partition: int, batch: CheckedBatch, rules: RecordRules) -> None:
+def _check_records(
+    ctx: RequestContext,
+    found: Found,
+    partition: int,
+    batch: CheckedBatch,
+    rules: RecordRules,
+    rest: Callable[[], None],
+) -> None:
     where = f"{ctx.listener.name_of(found.stream, found.topic.name)}-{partition}"
-    check_records(rules, batch, where, found.shard.now_ms, ctx.settings.message_bytes_max)
+    check_records(rules, batch, where, found.shard.now_ms, ctx.settings.message_bytes_max, rest)
 
 
 def _checked(found: Found, asked: ProducePartition, bytes_max: int) -> CheckedBatch:

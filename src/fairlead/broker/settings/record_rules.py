@@ -5,8 +5,7 @@ Only batches for topics with such settings are opened. Codes and messages are th
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -59,15 +58,18 @@ def is_quick(batch: CheckedBatch) -> bool:
     return len(batch.data) <= _AT_ONCE_BYTES and batch.header.record_count <= _AT_ONCE_RECORDS
 
 
-def check_records(rules: RecordRules, batch: CheckedBatch, where: str, now_ms: int, message_bytes_max: int) -> None:
-    """
+def check_records(
+    rules: RecordRules, batch: CheckedBatch, where: str, now_ms: int, message_bytes_max: int, rest: Callable[[], None]
+) -> None:
+    """Look at each record; `rest` is called now and then.
+
     Raises:
         RecordsRefused: INVALID_TIMESTAMP or INVALID_RECORD, naming the records. `where` is topic and partition.
         CorruptBatch: the records cannot be read, or are too many bytes once decompressed.
     """
     faults: list[tuple[int, str]] = []
     count, of_time = 0, False
-    for head in heads(batch, _DECOMPRESSED_TIMES * message_bytes_max, _rest):
+    for head in heads(batch, _DECOMPRESSED_TIMES * message_bytes_max, rest):
         keyless = rules.keyed and not head.has_key
         why = _no_key(where) if keyless else _time_fault(rules, head, now_ms)
         if why is not None:
@@ -104,8 +106,3 @@ def _time_fault(rules: RecordRules, head: Head, now_ms: int) -> str | None:
         f"Timestamp {head.timestamp} of message with offset {head.offset} is out of range. "
         f"The timestamp should be within [{least}, {most}]"
     )
-
-
-def _rest() -> None:
-    """Let the event loop have the interpreter."""
-    time.sleep(0)
