@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.interop.clients.base import Client
+from tests.interop.clients.base import Client, Member
 from tests.interop.clients.confluent_client import Confluent
 from tests.interop.clients.kafka_tools import KafkaTools, java
 from tests.interop.clients.process import run
@@ -17,12 +17,8 @@ from tests.support.waiting import wait_until
 def test_a_group_goes_on_after_a_restart(client: Client, tmp_path: Path) -> None:
     """What was committed is not read twice, what comes is read."""
     with run_broker(tmp_path) as broker:
-        site = Site(broker, STREAM)
-        site.make_topic("kept", 4)
-        fill(site, "kept", "a")
-        member = client.member(site, "kept", "g")
-        wait_until(lambda: len(member.values) == 40, "the member has read everything")
-        member.stop()
+        site = filled(broker)
+        read_by(client, site, "g").stop()
         member = client.member(site, "kept", "g")
         wait_until(lambda: member.assigned == frozenset(range(4)), "the member is back")
     try:
@@ -42,14 +38,9 @@ def test_tools_show_a_group_as_it_was_before_the_restart(
     """kafka-consumer-groups with --members and --state: the same member, its partitions, Stable, by the same leader's
     choice. A group that its members left keeps its type."""
     with run_broker(tmp_path) as broker:
-        site = Site(broker, STREAM)
-        site.make_topic("kept", 4)
-        fill(site, "kept", "a")
-        gone = confluent.member(site, "kept", "left")
-        wait_until(lambda: len(gone.values) == 40, "the member that will leave has read everything")
-        gone.stop()
-        member = confluent.member(site, "kept", "g")
-        wait_until(lambda: len(member.values) == 40, "the member has read everything")
+        site = filled(broker)
+        read_by(confluent, site, "left").stop()
+        member = read_by(confluent, site, "g")
 
         def shown(what: str) -> list[list[str]]:
             command = ("--bootstrap-server", site.main, "--describe", "--group", "g", what, "--verbose")
@@ -69,6 +60,21 @@ def test_tools_show_a_group_as_it_was_before_the_restart(
         member.stop()
     assert len(members) == 1
     assert "Stable" in state[0]
+
+
+def filled(broker: RunningBroker) -> Site:
+    """A site with a topic of four partitions and 40 records."""
+    site = Site(broker, STREAM)
+    site.make_topic("kept", 4)
+    fill(site, "kept", "a")
+    return site
+
+
+def read_by(client: Client, site: Site, group: str) -> Member:
+    """A member of a group, which has read the topic to its end."""
+    member = client.member(site, "kept", group)
+    wait_until(lambda: len(member.values) == 40, f"the member of {group} has read everything")
+    return member
 
 
 def listen_again(broker: RunningBroker, site: Site) -> None:
