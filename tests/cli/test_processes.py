@@ -158,7 +158,7 @@ def test_a_directory_of_an_unknown_version_is_refused(running: Site) -> None:
     running.stop()
     file = running.data / "cluster.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
-    assert "format version 99; this program knows version 2" in refused(server("sanfrancisco", running.data))
+    assert "format version 99; this program knows version 3" in refused(server("sanfrancisco", running.data))
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_is_made(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ async def test_storage_of_another_cluster_is_refused(open_cluster: Open) -> None
 async def test_an_unknown_format_version_is_refused(open_cluster: Open, storage: MemoryStorage) -> None:
     """The message names both versions."""
     storage.put_if_absent("cluster.json", b'{"version": 99, "name": "sanfrancisco", "id": "00"}')
-    with pytest.raises(BadRequest, match="version 99; this program knows version 2"):
+    with pytest.raises(BadRequest, match="version 99; this program knows version 3"):
         await open_cluster("sanfrancisco")
 
 

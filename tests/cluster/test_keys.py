@@ -15,7 +15,9 @@ from fairlead.cluster import keys
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import CopyPermission, LinkRecord, StreamSettings, UpstreamRecord
 from fairlead.model.errors import BadRequest
+from fairlead.model.limits import LEVEL_MAX, LEVEL_MIN
 from fairlead.model.names import StreamPath
+from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import put_entry
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +27,7 @@ LINK = b"l" * 16
 
 def listed() -> dict[str, set[str]]:
     """Fields of the value by the form of the key, as the page of formats has them."""
-    rows = re.findall(r"^\| `([a-z]+/[^`]+)` \|[^|]*\| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(level|[a-z]+/[^`]+)` \|[^|]*\| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     named = {re.sub("<[a-z]+ id>", "<id>", key): set(re.findall(r"`([a-z_]+)`", value)) for key, value in rows}
     first, second = (key for key in named if key.startswith("upstream/"))
     named[second] |= named[first]  # "the same"
@@ -37,8 +39,8 @@ def form_of(key: str) -> str:
     return re.sub(r"/mapr/[^#]*", "<source>", re.sub("[0-9a-f]{32}", "<id>", key))
 
 
-async def everything_written(cluster: Cluster) -> dict[str, Any]:
-    """Every entry that a stream's life makes, by its key."""
+async def everything_written(cluster: Cluster, *, keep: bool = False) -> dict[str, Any]:
+    """Every entry that a stream's life makes, by its key; the stream is deleted at the end unless `keep`."""
     stream = await cluster.create_stream("/ships", StreamSettings())
     await cluster.set_listener("/ships", 9192)
     await cluster.links.add(
@@ -48,6 +50,8 @@ async def everything_written(cluster: Cluster) -> dict[str, Any]:
     await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "london"), None, LINK))
     await cluster.links.allow_copy(CopyPermission(stream.id, StreamPath("/ships", "london"), 0))
     found = dict(cluster.meta.state.entries)
+    if keep:
+        return found
     await cluster.delete_stream("/ships")
     return found | dict(cluster.meta.state.entries)
 
@@ -63,7 +67,11 @@ def written_by() -> Iterator[tuple[str, ast.expr]]:
     """Where the code writes or deletes an entry, and the expression of its key."""
     for file in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"put_entry", "delete_entry"}:
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {
+                "put_entry",
+                "put_record",
+                "delete_entry",
+            }:
                 yield f"{file.name}:{node.lineno}", node.args[1]
 
 
@@ -82,6 +90,38 @@ async def test_an_entry_of_a_later_version_is_refused_by_its_key(open_cluster: O
     await cluster.meta.submit(lambda draft: put_entry(draft, key, {"v": 2, "path": "/ships"}))
     with pytest.raises(BadRequest, match=f"{key} has version 2; this program knows version 1"):
         await open_cluster("sanfrancisco")
+
+
+@pytest.mark.parametrize("level", [LEVEL_MAX + 1, LEVEL_MIN - 1, None])
+async def test_a_level_that_this_program_does_not_know_is_refused(open_cluster: Open, level: int | None) -> None:
+    """It could not write what the programs beside it and after it rely on. A new cluster gets the highest."""
+    cluster = await open_cluster("sanfrancisco")
+    assert cluster.meta.state.entries[keys.LEVEL] == {"v": 1, "level": LEVEL_MAX}
+    await cluster.meta.submit(lambda draft: put_entry(draft, keys.LEVEL, {"v": 1, "level": level}))
+    with pytest.raises(BadRequest, match=rf"written at level {level}; this program knows level.*or a newer one"):
+        await open_cluster("sanfrancisco")
+
+
+async def test_what_a_newer_program_says_in_an_entry_outlives_an_edit(open_cluster: Open) -> None:
+    """This program does not know what it means, and passes it on."""
+    cluster = await open_cluster("sanfrancisco")
+    await everything_written(cluster, keep=True)
+    entries = dict(cluster.meta.state.entries)
+
+    def later(draft: Draft) -> None:
+        for key, value in entries.items():
+            put_entry(draft, key, {**value, "later": [key]})
+
+    await cluster.meta.submit(later)
+    cluster = await open_cluster("sanfrancisco")
+    stream = cluster.stream("/ships")
+    await cluster.edit_stream("/ships", ttl_seconds=7)
+    await cluster.set_listener("/ships", 9193)
+    await cluster.links.edit(LINK, paused=True)
+    await cluster.links.bind_upstream(cluster.links.upstreams(stream.id)[0], b"b" * 16)
+    await cluster.links.allow_copy(CopyPermission(stream.id, StreamPath("/ships", "london"), 9))
+    assert [key for key, value in cluster.meta.state.entries.items() if value.get("later") != [key]] == []
+    assert cluster.meta.state.entries[keys.STREAM.key(stream.id)]["ttl_seconds"] == 7
 
 
 async def test_a_kind_of_entry_that_is_not_known_is_left_alone(open_cluster: Open) -> None:

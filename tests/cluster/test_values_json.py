@@ -58,7 +58,7 @@ UPSTREAMS = [
         '"peer": "partner", "origins": ["' + "ab" * 16 + '"]}',
     ),
 ]
-CLUSTER = '{"version":2,"name":"sanfrancisco","id":"' + "ab" * 16 + '","checksum":"b61fd08a"}'
+CLUSTER = '{"version":3,"name":"sanfrancisco","id":"' + "ab" * 16 + '","checksum":"32f972cf"}'
 
 
 def test_a_stream_is_this_entry() -> None:
@@ -168,7 +168,7 @@ def test_a_description_that_is_missing_beside_a_cluster_is_damage() -> None:
 
 def test_another_version_or_cluster_is_refused() -> None:
     """Naming both. The version comes first: what an older or newer one says besides is not judged."""
-    with pytest.raises(BadRequest, match=r"has format version 1; this program knows version 2\. .*start with a new"):
+    with pytest.raises(BadRequest, match=r"has format version 1; this program knows version 3\. .*start with a new"):
         _identity('{"version": 1, "name": "sanfrancisco", "id": "' + "ab" * 16 + '"}')
     storage = MemoryStorage()
     storage.put_if_absent("cluster.json", CLUSTER.encode())

@@ -33,6 +33,15 @@ def test_segments_and_checkpoints_are_known(stream: bytes, random: bytes, shard:
     assert not names.is_segment(names.checkpoint(prefix, random))
 
 
+@given(NUMBERS, NUMBERS)
+def test_what_lies_below_a_reserved_name_is_of_no_log(epoch: int, number: int) -> None:
+    """A later program may keep whole logs there; this one leaves them alone."""
+    for reserved in names.RESERVED:
+        assert names.prefix_of(names.commit(f"{reserved}/x", epoch, number)) is None
+        assert names.prefix_of(names.manifest(reserved, epoch, number)) is None
+        assert names.prefix_of(names.epoch(f"{reserved}d", epoch)) == f"{reserved}d"
+
+
 @given(PREFIXES, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 def test_the_order_of_names_is_that_of_numbers(prefix: str, e1: int, n1: int, e2: int, n2: int) -> None:
     """So the newest manifest is the last name."""

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import structlog
 
-from fairlead.cluster.keys import GONE, LISTENER, STREAM, VERSION, check_versions
+from fairlead.cluster.keys import GONE, LEVEL, LISTENER, STREAM, VERSION, check_level, check_versions
 from fairlead.cluster.links import Links
 from fairlead.cluster.partition_room import PartitionRoom
+from fairlead.cluster.records import put_record
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamRecord, StreamSettings, stream_from_json, stream_json
 from fairlead.model.clock import Clock, Randomness
@@ -30,6 +31,7 @@ from fairlead.model.errors import (
     UnknownStream,
     another,
 )
+from fairlead.model.limits import LEVEL_MAX
 from fairlead.model.names import StreamPath, check_cluster_name, parse_stream_path
 from fairlead.model.settings import Settings
 from fairlead.storage import identity, names
@@ -38,6 +40,7 @@ from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog.objects import manifest as manifests
 from fairlead.streamlog.reading.read_ahead import read_ahead_bytes
 from fairlead.streamlog.reading.recent import RecentBatches
+from fairlead.streamlog.values import Opener
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
 from fairlead.streamlog.writing.shard import Shard
@@ -57,6 +60,8 @@ def identify(storage: Storage, name: str, randomness: Randomness) -> bytes:
         Damaged: the description is damaged or another's, or is missing although there is a cluster; or the cluster's
             own log is missing.
     """
+    if storage.size(names.CLUSTER) is not None:
+        identity.decode(storage.get(names.CLUSTER))  # first: its version says more than a manifest that is not read
     own_log = manifests.newest(storage, names.META)
     held = None if own_log is None else own_log.log
     if storage.size(names.CLUSTER) is None:
@@ -105,6 +110,7 @@ class Cluster:
         executor: Executor,
         meta: Shard,
         recent: RecentBatches,
+        opener: Opener,
     ) -> None:
         self.name = name
         self.id = id
@@ -121,6 +127,7 @@ class Cluster:
         self.meta = meta
         self.recent = recent
         """The newest batches of all its logs."""
+        self._opener = opener
         self.links = Links(meta)
         self.links.listen(self._note_upstreams)
         self._streams: dict[str, Stream] = {}
@@ -153,6 +160,7 @@ class Cluster:
         loop = asyncio.get_running_loop()
         cluster_id = await loop.run_in_executor(executor, identify, storage, name, randomness)
         recent = RecentBatches(settings)
+        opener = Opener(run=randomness.id16())
         meta = await Shard.open(
             storage,
             names.META,
@@ -162,11 +170,13 @@ class Cluster:
             executor=executor,
             settings=settings,
             recent=recent,
+            opener=opener,
         )
         try:
             if meta.stopped is not None:
                 raise another(meta.stopped)
             check_versions(meta.state.entries)
+            check_level(meta.state.entries)
         except FairleadError:
             await meta.close()
             raise
@@ -180,7 +190,10 @@ class Cluster:
             executor=executor,
             meta=meta,
             recent=recent,
+            opener=opener,
         )
+        if LEVEL not in meta.state.entries:
+            await meta.submit(lambda draft: put_record(draft, LEVEL, {"v": VERSION, "level": LEVEL_MAX}))
         await cluster._open_streams()
         return cluster
 
@@ -329,7 +342,7 @@ class Cluster:
             if port is None:
                 delete_entry(draft, key)
             else:
-                put_entry(draft, key, {"v": VERSION, "port": port})
+                put_record(draft, key, {"v": VERSION, "port": port})
 
         await self.meta.submit(request)
 
@@ -390,6 +403,7 @@ class Cluster:
             executor=self.executor,
             settings=self.settings,
             recent=self.recent,
+            opener=self._opener,
         )
         shard.links_passed = 0  # until the gateway has taken its links over, which may be long after
         return shard
@@ -411,7 +425,7 @@ class Cluster:
             listener()
 
     async def _put_stream(self, record: StreamRecord) -> None:
-        await self.meta.submit(lambda draft: put_entry(draft, STREAM.key(record.id), stream_json(record)))
+        await self.meta.submit(lambda draft: put_record(draft, STREAM.key(record.id), stream_json(record)))
 
     def _remove_objects(self, stream_id: bytes) -> None:
         task = asyncio.get_running_loop().create_task(self._remove(stream_id))

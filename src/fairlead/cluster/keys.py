@@ -7,6 +7,7 @@
     upstream/<stream id>/<source>              a source that a replica stream accepts, by its global path
     upstream/<stream id>/<source>#<link id>    the same for one link alone, until its copy ends
     allowed/<stream id>/<source>               a source that may copy into the stream once
+    level                                      at which level this cluster writes
 
 Ids are hex. Each value has the version of its kind as `v`.
 """
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead.model.errors import BadRequest
+from fairlead.model.limits import LEVEL_MAX, LEVEL_MIN
 from fairlead.model.names import StreamPath
 
 VERSION: Final = 1
@@ -50,7 +52,8 @@ LISTENER: Final = KeyedById("listener")
 LINK: Final = KeyedById("link")
 UPSTREAM: Final = "upstream"
 ALLOWED: Final = "allowed"
-KINDS: Final = frozenset({STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM, ALLOWED})
+LEVEL: Final = "level"
+KINDS: Final = frozenset({STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM, ALLOWED, LEVEL})
 
 
 def upstream_key(stream: bytes, source: StreamPath, once_link: bytes | None) -> str:
@@ -95,6 +98,21 @@ def check_versions(entries: Entries) -> None:
     for key, value in entries.items():
         if key.partition("/")[0] in KINDS:
             _check_version(key, value)
+
+
+def check_level(entries: Entries) -> None:
+    """Refuse a cluster that is written at a level at which this program cannot write. One without a level is new.
+
+    Raises:
+        BadRequest: the message names the level and those of this program.
+    """
+    level = entries.get(LEVEL, {}).get("level", LEVEL_MAX)
+    if not isinstance(level, int) or not LEVEL_MIN <= level <= LEVEL_MAX:
+        known = f"level {LEVEL_MIN}" if LEVEL_MIN == LEVEL_MAX else f"levels {LEVEL_MIN} to {LEVEL_MAX}"
+        raise BadRequest(
+            f"meta/: this cluster is written at level {level}; this program knows {known}. Start it with the program "
+            "that wrote it, or a newer one"
+        )
 
 
 def _check_version(key: str, value: Any) -> None:

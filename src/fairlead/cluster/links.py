@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from fairlead.cluster.keys import LINK, UPSTREAM, allowed, allowed_key, upstream_key, upstreams
+from fairlead.cluster.records import put_record
 from fairlead.cluster.values import (
     CopyPermission,
     LinkRecord,
@@ -27,7 +28,7 @@ from fairlead.model.errors import AlreadyExists, InvalidValue, NotAgreed, NotFou
 from fairlead.model.limits import REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
-from fairlead.streamlog.writing.entries import delete_entry, put_entry
+from fairlead.streamlog.writing.entries import delete_entry
 from fairlead.streamlog.writing.shard import Shard
 
 R = TypeVar("R")
@@ -99,7 +100,7 @@ class Links:
                 raise AlreadyExists(f"{link.replica_path} is a replica of {link.source_path} already")
             if len(others) >= REPLICAS_PER_STREAM_MAX:
                 raise InvalidValue(f"{link.source_path} has {len(others)} replicas, and no more are allowed")
-            await self._submit(lambda draft: put_entry(draft, LINK.key(link.id), link_json(link)))
+            await self._submit(lambda draft: put_record(draft, LINK.key(link.id), link_json(link)))
         return link
 
     async def edit(self, link: bytes, **changes: Any) -> LinkRecord:
@@ -159,13 +160,13 @@ class Links:
                 raise AlreadyExists(f"{upstream.path} is an upstream already")
             if len(others) >= UPSTREAMS_PER_STREAM_MAX:
                 raise InvalidValue(f"the stream has {len(others)} upstreams, and no more are allowed")
-            await self._submit(lambda draft: put_entry(draft, _upstream_key(upstream), upstream_json(upstream)))
+            await self._submit(lambda draft: put_record(draft, _upstream_key(upstream), upstream_json(upstream)))
         return upstream
 
     async def bind_upstream(self, upstream: UpstreamRecord, source_stream: bytes) -> UpstreamRecord:
         """Record the id of the source stream, learned at first contact."""
         bound = replace(upstream, source_stream=source_stream)
-        await self._submit(lambda draft: put_entry(draft, _upstream_key(bound), upstream_json(bound)))
+        await self._submit(lambda draft: put_record(draft, _upstream_key(bound), upstream_json(bound)))
         return bound
 
     async def edit_upstream(self, stream: bytes, path: StreamPath, **changes: Any) -> UpstreamRecord:
@@ -211,7 +212,7 @@ class Links:
             others = [each for each in self.copy_permissions(permission.stream) if each.path != permission.path]
             if len(others) >= UPSTREAMS_PER_STREAM_MAX:
                 raise InvalidValue(f"the stream allows {len(others)} copies, and no more are possible; remove one")
-            put_entry(draft, key, permission_json(permission))
+            put_record(draft, key, permission_json(permission))
 
         await self._submit(request)
 
@@ -246,7 +247,7 @@ class Links:
                 raise NotAgreed(f"no copy of {upstream.path} is allowed")
             delete_entry(draft, key)
             accepted = replace(upstream, peer=permission_from_json(upstream.stream, entry).peer)
-            put_entry(draft, _upstream_key(accepted), upstream_json(accepted))
+            put_record(draft, _upstream_key(accepted), upstream_json(accepted))
 
         await self._submit(request)
 
@@ -270,7 +271,7 @@ class Links:
             if entry is None:
                 raise NotFound(missing)
             record = changed(entry)
-            put_entry(draft, key, value(record))
+            put_record(draft, key, value(record))
             return record
 
         return await self._submit(request)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Version of the data directory; an unknown one is refused with a message that names both."""
+LEVEL_MIN = 3
+LEVEL_MAX = 3
+"""A cluster's log says at which level it is written; this program opens clusters of the levels from LEVEL_MIN to
+LEVEL_MAX, and makes new ones at LEVEL_MAX."""
 
 REPLICAS_PER_STREAM_MAX = 64
 UPSTREAMS_PER_STREAM_MAX = 64

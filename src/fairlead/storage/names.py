@@ -10,6 +10,7 @@
         manifest/<e>/<k>                           the highest (e, k) rules
         checkpoint/<random hex>                    a shortcut past the replay of the log
     set-aside/<name with _ for />                  a damaged object that its log goes on without
+    nodes/… packs/… lake/…                         reserved: nothing below them is of a log, and nothing is made there
 
 Numbers have 20 digits, so that the order of the names is the order of the numbers.
 """
@@ -23,6 +24,8 @@ CLUSTER = "cluster.json"
 META = "meta"
 STREAMS = "streams"
 SET_ASIDE = "set-aside"
+RESERVED = ("nodes", "packs", "lake")
+"""What later programs put there is no log of this one: it is neither opened, checked nor deleted."""
 
 _NUMBER = r"(\d{20})"
 _EPOCH = re.compile(rf"(.+)/epoch/{_NUMBER}\Z")
@@ -132,8 +135,15 @@ def is_segment(name: str) -> bool:
     return _SEGMENT.match(name) is not None
 
 
+def is_below(prefix: str, name: str) -> bool:
+    """Whether the name is of an object of the log of that prefix, and so may be deleted with it."""
+    return name.startswith(prefix + "/")
+
+
 def prefix_of(name: str) -> str | None:
     """The shard's prefix of any object of a log; None if it belongs to no log."""
+    if name.partition("/")[0] in RESERVED:
+        return None
     for pattern in (_COMMIT, _SEGMENT, _MANIFEST, _EPOCH, _CHECKPOINT):
         found = pattern.match(name)
         if found:

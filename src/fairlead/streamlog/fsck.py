@@ -80,6 +80,8 @@ def _check_log(storage: Storage, prefix: str, checked: Checked) -> Iterator[Prob
     checked.left_over += len(unreferenced(storage, manifest))
     yield from _check_claims(storage, manifest)
     for segment in manifest.segments:
+        if segment.kind not in manifests.READABLE:
+            continue  # has been named
         yield from _check_rows(storage, segment.name, checked, partial(_other_than, segment))
     for number in _commits(storage, manifest):
         epoch_id = manifest.epoch_id(number)

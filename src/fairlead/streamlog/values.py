@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairlead.model.errors import UnknownPartition, UnknownTopic
 from fairlead.protocol.batch import crc_of
@@ -107,6 +107,19 @@ class WriterEpoch:
 
     number: int
     id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Who opens a shard, as its claim says."""
+
+    node: int = 1
+    """Number of the server; each cluster has one so far, with the number that Kafka clients are told."""
+    run: bytes = bytes(16)
+    """Random, of one start of the server; zeros where nobody serves."""
+
+
+NOBODY: Final = Opener()
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def segment(
 ) -> SegmentEntry:
     counts = tuple(SliceCount(1 if slice == 3 else 0, 10, 1) for slice in range(17))
     name = names.segment("meta", f"{kind:>7}{first:>9}".encode())
-    made = SegmentEntry(name, kind, first, end, 5, size, at, at, 0, 0, counts)
+    made = SegmentEntry(name, kind, first, end, 5, size, at, at, 0, 0, -1, -1, counts)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 

@@ -28,7 +28,7 @@ COUNTS = tuple(SliceCount(n, n * 10, n * 100) for n in range(17))
 
 
 def segment(first: int, end: int, kind: SegmentKind = "data", random: bytes = b"r" * 16) -> SegmentEntry:
-    return SegmentEntry(names.segment("meta", random), kind, first, end, 5, 1000, 1, 2, 3, 4, COUNTS)
+    return SegmentEntry(names.segment("meta", random), kind, first, end, 5, 1000, 1, 2, 3, 4, 5, 6, COUNTS)
 
 
 def example() -> Manifest:
@@ -45,6 +45,27 @@ def test_a_manifest_is_read_as_it_was_written(k: int, numbers: int, at: int) -> 
     segments = tuple(replace(s, rows=numbers, newest_at=at) for s in manifest.segments)
     manifest = replace(manifest, segments=segments)
     assert manifests.decode(manifests.encode(manifest), manifest.name) == manifest
+
+
+def test_what_a_later_program_adds_is_in_every_manifest_that_follows() -> None:
+    """Of this epoch and of the next; a program that knows it reads it as it was, in its order."""
+    ext = {"b": "[1, 2.50]", "a": "\u00f6"}
+    manifest = replace(example(), ext=ext)
+    assert list(manifests.decode(manifests.encode(manifest), manifest.name).ext.items()) == list(ext.items())
+    later = replace(manifest.with_epoch(6, b"6" * 16, 12), k=3)
+    assert b',"ext":{"b":"[1, 2.50]","a":"\\u00f6"}' in manifests.encode(later)
+
+
+def test_a_segment_may_lie_below_another_prefix() -> None:
+    """Then the manifest says its whole name. None of its own segments has two names."""
+    other = names.segment(names.shard_prefix(b"s" * 16, 3), b"r" * 16)
+    for name in (other, "lake/cold/0001.arrow"):
+        manifest = replace(example(), segments=(replace(segment(0, 8), name=name),))
+        assert manifests.decode(manifests.encode(manifest), manifest.name) == manifest
+    whole = manifests.encode(replace(example(), segments=(segment(0, 8),)))
+    text = whole[: -len(b',"checksum":"00000000"}')].replace(b'"segment/', b'"meta/segment/')
+    with pytest.raises(Damaged, match="not in its exact form"):
+        manifests.decode(text + b',"checksum":"%08x"}' % crc32c.crc32c(text), "")
 
 
 def test_objects_are_the_segments_and_then_the_commits() -> None:
@@ -113,7 +134,7 @@ def _encoded(**changes: object) -> bytes:
 
 def test_another_version_is_refused_naming_both() -> None:
     """Before anything else is looked at."""
-    with pytest.raises(Damaged, match="manifest of version 7; this program reads version 2"):
+    with pytest.raises(Damaged, match="manifest of version 7; this program reads version 3"):
         manifests.decode(_encoded(version=7), "x")
 
 

@@ -26,27 +26,33 @@ from fairlead.streamlog.values import EpochRange
 COUNTS = (SliceCount(2**63, 20, 1), *(SliceCount(0, 0, 0),) * 16)
 FIRST = first_manifest("meta", 1, b"\xab" * 16)
 TEXT_FIRST = (
-    '{"version":2,"epoch":1,"k":0,"begin":0,"epochs":[[1,"' + "ab" * 16 + '",0,null]],'
-    '"segments":[],"checkpoint":null,"prefix":"meta","log":"' + "00" * 16 + '"'
+    '{"version":3,"epoch":1,"k":0,"begin":0,"epochs":[[1,"' + "ab" * 16 + '",0,null]],'
+    '"segments":[],"checkpoint":null,"prefix":"meta","log":"' + "00" * 16 + '","ext":{}'
 )
 FULL = Manifest(
     "streams/fl\u00f6te",
     5,
     2**70,
     (EpochRange(1, b"1" * 16, 0, 10), EpochRange(5, b"5" * 16, 10, None)),
-    (SegmentEntry("streams/fl\u00f6te/segment/a.arrow", "control", 3, 8, 5, 1000, -1, 2, 0, 2**70, COUNTS),),
+    (
+        SegmentEntry("lake/b.arrow", "keyed", 3, 8, 5, 1000, -1, 2, 0, 0, 6, 7, COUNTS),
+        SegmentEntry("streams/fl\u00f6te/segment/a.arrow", "control", 3, 8, 5, 1000, -1, 2, 0, 2**70, -1, -1, COUNTS),
+    ),
     3,
     CheckpointEntry("streams/fl\u00f6te/checkpoint/c", 8),
     b"i" * 16,
+    {"z": "1.50", "a": "\u00f6\n{}"},
 )
 TEXT_FULL = (
-    '{"version":2,"epoch":5,"k":1180591620717411303424,"begin":3,'
+    '{"version":3,"epoch":5,"k":1180591620717411303424,"begin":3,'
     '"epochs":[[1,"' + "31" * 16 + '",0,10],[5,"' + "35" * 16 + '",10,null]],'
-    '"segments":[["segment/a.arrow","control",3,8,5,1000,-1,2,0,1180591620717411303424,[[9223372036854775808,20,1]'
+    '"segments":[["lake/b.arrow","keyed",3,8,5,1000,-1,2,0,0,6,7,[[9223372036854775808,20,1]'
+    + ",[0,0,0]" * 16
+    + ']],["segment/a.arrow","control",3,8,5,1000,-1,2,0,1180591620717411303424,-1,-1,[[9223372036854775808,20,1]'
     + ",[0,0,0]" * 16
     + ']]],"checkpoint":["streams/fl\\u00f6te/checkpoint/c",8],"prefix":"streams/fl\\u00f6te","log":"'
     + "69" * 16
-    + '"'
+    + '","ext":{"z":"1.50","a":"\\u00f6\\n{}"}'
 )
 MANIFESTS = [(FIRST, TEXT_FIRST), (FULL, TEXT_FULL)]
 
@@ -80,7 +86,7 @@ def test_a_value_of_another_kind_is_damage() -> None:
 
 def test_a_number_below_0_is_damage() -> None:
     """Where it counts something; times may be."""
-    times = tuple(f"segments.0.{place} = " for place in (4, 5, 6, 7, 8, 9))
+    times = tuple(f"segments.{at}.{place} = " for at in (0, 1) for place in range(4, 12))
     for said, wrong in negative(TEXT_FULL + "}").items():
         if not said.startswith(times):
             with pytest.raises(Damaged):
@@ -116,8 +122,8 @@ def test_what_this_program_would_not_write_is_damage(data: bytes) -> None:
 
 def test_another_version_is_refused_naming_both_whatever_else_is_there() -> None:
     """Its fields are another matter, and its checksum too."""
-    for data in (b'{"version":1}', _sealed(TEXT_FULL.replace('"version":2', '"version":1'))):
-        with pytest.raises(Damaged, match="manifest of version 1; this program reads version 2"):
+    for data in (b'{"version":1}', _sealed(TEXT_FULL.replace('"version":3', '"version":1'))):
+        with pytest.raises(Damaged, match="manifest of version 1; this program reads version 3"):
             manifests.decode(data, "")
 
 
@@ -146,9 +152,9 @@ def test_what_is_no_object_is_damage(data: bytes) -> None:
         {"checkpoint": ["c"]},
         {"segments": [[]]},
         {"segments": [["a", "other", *json.loads(TEXT_FULL + "}")["segments"][0][2:]]]},
-        {"segments": [[*json.loads(TEXT_FULL + "}")["segments"][0][:10], [[0, 0, 0]] * 16]]},
-        {"segments": [[*json.loads(TEXT_FULL + "}")["segments"][0][:10], [[0, 0]] * 17]]},
-        {"segments": [[*json.loads(TEXT_FULL + "}")["segments"][0][:10], [[0, 0, 0, 0]] * 17]]},
+        {"segments": [[*json.loads(TEXT_FULL + "}")["segments"][0][:12], [[0, 0, 0]] * 16]]},
+        {"segments": [[*json.loads(TEXT_FULL + "}")["segments"][0][:12], [[0, 0]] * 17]]},
+        {"segments": [[*json.loads(TEXT_FULL + "}")["segments"][0][:12], [[0, 0, 0, 0]] * 17]]},
     ],
 )
 def test_a_list_of_another_length_is_damage(changes: dict[str, Any]) -> None:

@@ -18,7 +18,8 @@ from fairlead.storage import names
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.objects import checkpoint
 from fairlead.streamlog.objects import claim as claims
-from fairlead.streamlog.objects.opening import claim
+from fairlead.streamlog.objects.opening import claim, last_claim
+from fairlead.streamlog.values import Opener
 
 HEADER = (
     '{"version": 2, "name": "x", "commit": 7, "meta": {"configs": [[16, {"a": "\\u00fc"}]], "entries": {"k": null}}, '
@@ -37,14 +38,29 @@ class Fixed:
 def test_a_claim_is_these_bytes() -> None:
     """A newer writer only looks at its name."""
     storage = MemoryStorage()
-    claim(storage, "meta", b"l" * 16, Fixed())
-    text = b'{"v":2,"prefix":"meta","epoch":1,"id":"' + b"ab" * 16 + b'","log":"' + b"6c" * 16 + b'"'
+    claim(storage, "meta", b"l" * 16, Fixed(), Opener(7, b"r" * 16), 1234)
+    text = b'{"v":3,"prefix":"meta","epoch":1,"id":"' + b"ab" * 16 + b'","log":"' + b"6c" * 16 + b'"'
+    text += b',"node":7,"run":"' + b"72" * 16 + b'","moves":0,"at":1234'
     assert storage.get(names.epoch("meta", 1)) == text + b',"checksum":"%08x"}' % crc32c.crc32c(text)
+
+
+def test_a_claim_says_how_often_the_log_went_to_another_server() -> None:
+    """Counted from the newest claim that can be read: what is lost of it stops nobody."""
+    storage = MemoryStorage()
+    for number, node in enumerate((1, 1, 2, 2, 1), start=1):
+        assert claim(storage, "x", b"l" * 16, Fixed(), Opener(node), 0).number == number
+    found = [claims.decode(storage.get(names.epoch("x", number)), names.epoch("x", number)) for number in range(1, 6)]
+    assert [each.moves for each in found] == [0, 0, 1, 1, 2]
+    storage.replace({**storage.snapshot(), names.epoch("x", 5): b""})
+    claim(storage, "x", b"l" * 16, Fixed(), Opener(2), 0)
+    newest = last_claim(storage, "x")
+    assert newest is not None
+    assert (newest.epoch, newest.moves) == (6, 1)
 
 
 def test_a_change_of_any_byte_of_a_claim_is_found() -> None:
     """And its copy under another name, and another version."""
-    made = claims.Claim("meta", 3, b"i" * 16, b"l" * 16)
+    made = claims.Claim("meta", 3, b"i" * 16, b"l" * 16, 1, b"r" * 16, 0, 1234)
     whole = claims.encode(made)
     assert claims.decode(whole, made.name) == made
     for place in range(len(whole)):
@@ -54,7 +70,7 @@ def test_a_change_of_any_byte_of_a_claim_is_found() -> None:
             claims.decode(whole[:place], made.name)
     with pytest.raises(Damaged, match="is the claim meta/epoch/00000000000000000003"):
         claims.decode(whole, names.epoch("meta", 4))
-    with pytest.raises(Damaged, match="claim of version 1; this program reads version 2"):
+    with pytest.raises(Damaged, match="claim of version 1; this program reads version 3"):
         claims.decode(b'{"v": 1}', made.name)
 
 

@@ -26,8 +26,8 @@ class Replaced(NamedTuple):
 
 
 def replaced_by(before: Manifest, after: Manifest, result: MergeResult) -> Replaced:
-    """Objects that `after` no longer needs."""
-    found = [*result.removed, before.name]
+    """Objects that `after` no longer needs. A segment that lies below another prefix may be needed there."""
+    found = [*(name for name in result.removed if names.is_below(before.prefix, name)), before.name]
     if before.checkpoint is not None and before.checkpoint != after.checkpoint:
         found.append(before.checkpoint.name)
     return Replaced(tuple(found), before.commit_ranges(before.merged_end, after.merged_end))

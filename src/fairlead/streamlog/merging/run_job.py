@@ -140,20 +140,9 @@ class _Merge:
     def _write(self, name: str, kind: SegmentKind, columns: Columns, buffers: Sequence[Buffer]) -> SegmentEntry:
         job = self.job
         size = self._put(name, buffers)
-        times = columns.appended_at if len(columns) else np.zeros(1, np.int64)
-        return SegmentEntry(
-            name,
-            kind,
-            job.first,
-            job.end,
-            len(columns),
-            size,
-            int(times.min()),
-            int(times.max()),
-            job.planned_at - 1,  # a topic deleted in this very millisecond was not looked at
-            job.cut_off_ms or 0,
-            count_slices(columns),
-        )
+        # A topic that was deleted in the very millisecond of the plan was not looked at.
+        times = {"cleaned_at": job.planned_at - 1, "expired_to": job.cut_off_ms or 0}
+        return segment_entry(name, kind, columns, size, first=job.first, end=job.end, **times)
 
     def _put(self, name: str, buffers: Sequence[Buffer]) -> int:
         outcome = self.storage.put_if_absent(name, buffers)
@@ -202,6 +191,37 @@ def _view(source: Columns, position: int, size: int) -> memoryview:
 
 def _joined(pieces: Sequence[memoryview]) -> Buffer:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def segment_entry(
+    name: str,
+    kind: SegmentKind,
+    columns: Columns,
+    size: int,
+    *,
+    first: int,
+    end: int,
+    cleaned_at: int = 0,
+    expired_to: int = 0,
+) -> SegmentEntry:
+    """What a manifest says of a segment with these rows and this length, which stands for commits [first, end)."""
+    times = columns.appended_at if len(columns) else np.zeros(1, np.int64)
+    stamps = columns.max_timestamp[columns.max_timestamp >= 0]
+    return SegmentEntry(
+        name,
+        kind,
+        first,
+        end,
+        len(columns),
+        size,
+        int(times.min()),
+        int(times.max()),
+        cleaned_at,
+        expired_to,
+        int(stamps.min()) if len(stamps) else -1,
+        int(stamps.max()) if len(stamps) else -1,
+        count_slices(columns),
+    )
 
 
 def count_slices(columns: Columns) -> tuple[SliceCount, ...]:

@@ -13,7 +13,7 @@ from fairlead.model.strict_json import Id, JsonForm, Natural, OtherVersion
 from fairlead.storage import names
 from fairlead.storage.sealed_json import check_seal, sealed
 
-CLAIM_VERSION: Final = 2
+CLAIM_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,14 @@ class Claim:
     """Random, so that two epochs of one number are told apart: one of them is of a copy of the directory."""
     log: Id
     """Id of the stream; of `meta/` that of the cluster."""
+    node: Natural
+    """Number of the server that claims the log."""
+    run: Id
+    """Random id of the server's start."""
+    moves: Natural
+    """How often the log went from one server to another."""
+    at: int
+    """When, milliseconds since 1970 by the server's clock."""
 
     @property
     def name(self) -> str:

@@ -8,8 +8,8 @@ control rows. Stored as JSON, read strictly, with a checksum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal, NamedTuple
 
 from fairlead.model.errors import Damaged
@@ -20,8 +20,11 @@ from fairlead.storage.interface import Storage
 from fairlead.storage.sealed_json import check_seal, sealed
 from fairlead.streamlog.values import EpochRange, LogObject, epoch_of
 
-MANIFEST_VERSION: Final = 2
-SegmentKind = Literal["data", "control"]
+MANIFEST_VERSION: Final = 3
+SegmentKind = Literal["data", "control", "keyed"]
+READABLE: Final[frozenset[SegmentKind]] = frozenset({"data", "control"})
+"""Kinds of segments that this program reads. `keyed` is reserved: a manifest that names one is read, but the log is not
+opened (`opening`), since what is in such a segment is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class SegmentEntry:
     """One segment. `data` holds record batches, `control` all other rows."""
 
     name: str
+    """Whole name; of an object below another prefix too, which this log reads and never deletes."""
     kind: SegmentKind
     first: int
     end: int
@@ -52,6 +56,9 @@ class SegmentEntry:
     """Topics deleted up to this `appended_at` have been looked for: their rows are gone, or too few to matter."""
     expired_to: int
     """The cut-off of expiry when the segment was made: rows in it that were appended before are exempt from expiry."""
+    oldest_timestamp: int
+    """Smallest `max_timestamp` of its batches, milliseconds; -1: no batch has one."""
+    newest_timestamp: int
     slices: tuple[Annotated[SliceCount, AS_ARRAY], ...]
     """16 slices, then the rows that are never sent."""
 
@@ -98,6 +105,8 @@ class Manifest:
     checkpoint: CheckpointEntry | None = None
     log: bytes = bytes(16)
     """Id of the stream; of `meta/` that of the cluster."""
+    ext: Mapping[str, str] = field(default_factory=dict)
+    """What later programs add. It means nothing here, and stays as it is in every manifest that follows this one."""
 
     @property
     def name(self) -> str:
@@ -161,29 +170,42 @@ class _Body:
     begin: Natural
     epochs: tuple[tuple[Natural, Id, Natural, Natural | None], ...]
     segments: tuple[Annotated[SegmentEntry, AS_ARRAY], ...]
-    """Stored as arrays, since there may be thousands, and without the prefix with which all their names begin."""
+    """Stored as arrays, since there may be thousands, and with names as `_stored_name` gives them."""
     checkpoint: Annotated[CheckpointEntry, AS_ARRAY] | None
     prefix: str
     log: Id
+    ext: Mapping[str, str]
+    """Texts, so that each has one form and is kept byte for byte, in its order."""
 
 
 _BODY: Final = JsonForm(_Body, head={"version": MANIFEST_VERSION})
+_SEGMENTS: Final = "segment/"
 
 
 def encode(manifest: Manifest) -> bytes:
     """The object's bytes: JSON with a checksum over everything before it."""
-    below = manifest.prefix + "/"
     body = _Body(
         manifest.epoch,
         manifest.k,
         manifest.begin,
         tuple((e.number, e.id, e.first, e.end) for e in manifest.epochs),
-        tuple(replace(s, name=s.name.removeprefix(below)) for s in manifest.segments),
+        tuple(replace(s, name=_stored_name(manifest.prefix, s.name)) for s in manifest.segments),
         manifest.checkpoint,
         manifest.prefix,
         manifest.log,
+        manifest.ext,
     )
     return sealed(_BODY.write(body))
+
+
+def _stored_name(prefix: str, name: str) -> str:
+    """A segment's name as the object says it: from `segment/` on if it lies below the log's own prefix, else whole."""
+    own = names.segments_of(prefix)
+    return _SEGMENTS + name.removeprefix(own) if name.startswith(own) else name
+
+
+def _whole_name(prefix: str, stored: str) -> str:
+    return names.segments_of(prefix) + stored.removeprefix(_SEGMENTS) if stored.startswith(_SEGMENTS) else stored
 
 
 def decode(data: bytes, name: str) -> Manifest:
@@ -208,16 +230,16 @@ def decode(data: bytes, name: str) -> Manifest:
 
 
 def _manifest(body: _Body) -> Manifest:
-    below = body.prefix + "/"
     return Manifest(
         body.prefix,
         body.epoch,
         body.k,
         tuple(EpochRange(*epoch) for epoch in body.epochs),
-        tuple(replace(s, name=below + s.name) for s in body.segments),
+        tuple(replace(s, name=_whole_name(body.prefix, s.name)) for s in body.segments),
         body.begin,
         body.checkpoint,
         body.log,
+        body.ext,
     )
 
 

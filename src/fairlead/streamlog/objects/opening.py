@@ -25,7 +25,7 @@ from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects import claim as claims
 from fairlead.streamlog.objects import manifest as manifests
 from fairlead.streamlog.objects.manifest import Manifest
-from fairlead.streamlog.values import WriterEpoch
+from fairlead.streamlog.values import Opener, WriterEpoch
 
 PUT_ATTEMPTS = 5
 """How often the same bytes are put while the outcome stays unknown; then the shard stops."""
@@ -58,7 +58,9 @@ def put_known(storage: Storage, name: str, data: Buffer | Sequence[Buffer]) -> P
     )
 
 
-def claim(storage: Storage, prefix: str, log: bytes, randomness: Randomness) -> WriterEpoch:
+def claim(
+    storage: Storage, prefix: str, log: bytes, randomness: Randomness, opener: Opener, now_ms: int
+) -> WriterEpoch:
     """Put the next `epoch/<e>` of the log with that id; from now on nothing of an older writer is acknowledged.
 
     Raises:
@@ -68,10 +70,26 @@ def claim(storage: Storage, prefix: str, log: bytes, randomness: Randomness) -> 
     for _ in range(CLAIM_ATTEMPTS):
         number = newest_epoch(storage, prefix) + 1
         id = randomness.id16()
-        made = claims.Claim(prefix, number, id, log)
+        moves = _moves(last_claim(storage, prefix), opener)
+        made = claims.Claim(prefix, number, id, log, opener.node, opener.run, moves, now_ms)
         if put_known(storage, made.name, claims.encode(made)) is not Put.ANOTHER:
             return WriterEpoch(number, id)
     raise Fenced(f"{prefix}: other servers keep opening it; stop all but one")
+
+
+def _moves(before: claims.Claim | None, opener: Opener) -> int:
+    return 0 if before is None else before.moves + (before.node != opener.node)
+
+
+def last_claim(storage: Storage, prefix: str) -> claims.Claim | None:
+    """The newest claim that can be read; None if there is none."""
+    found = [name for name in storage.list(names.epochs_of(prefix)) if names.parse_epoch(name) is not None]
+    for name in reversed(found):
+        try:
+            return claims.decode(storage.get(name), name)
+        except Damaged:
+            continue
+    return None
 
 
 def newest_epoch(storage: Storage, prefix: str) -> int:
@@ -113,12 +131,13 @@ def next_manifest(storage: Storage, prefix: str, log: bytes, epoch: WriterEpoch,
         return manifests.first_manifest(prefix, epoch.number, epoch.id, log)
     if ruling.log != log:
         raise Damaged(ruling.name, f"is of the log {ruling.log.hex()}, and is opened as that of {log.hex()}")
+    for doubt in _unreadable(ruling):
+        raise doubt
     commits = commits_there(storage, prefix)
     end = end_of(ruling, commits, damages)
     for doubt in _newer(storage, ruling, end, commits):
         raise doubt
-    there = set(storage.list(names.segments_of(prefix)))
-    damages += [Missing(segment.name) for segment in ruling.segments if segment.name not in there]
+    damages += _missing(storage, ruling)
     return ruling.with_epoch(epoch.number, epoch.id, end)
 
 
@@ -127,11 +146,28 @@ def doubts(storage: Storage, prefix: str, ruling: Manifest | None) -> Iterator[D
     if ruling is None:
         yield from _orphans(storage, prefix)
         return
+    yield from _unreadable(ruling)
     damages: list[Damaged] = []
     commits = commits_there(storage, prefix)
     end = end_of(ruling, commits, damages)
     yield from damages
     yield from _newer(storage, ruling, end, commits)
+
+
+def _unreadable(ruling: Manifest) -> Iterator[Damaged]:
+    """Segments of a kind that a newer program makes; a log without their rows would be another one."""
+    for segment in ruling.segments:
+        if segment.kind not in manifests.READABLE:
+            why = f"is a {segment.kind} segment, which this program cannot read; open the log with a newer program"
+            yield Damaged(segment.name, why)
+
+
+def _missing(storage: Storage, ruling: Manifest) -> Iterator[Damaged]:
+    there = set(storage.list(names.segments_of(ruling.prefix)))
+    for segment in ruling.segments:
+        elsewhere = not names.is_below(ruling.prefix, segment.name)
+        if storage.size(segment.name) is None if elsewhere else segment.name not in there:
+            yield Missing(segment.name)
 
 
 def commits_there(storage: Storage, prefix: str) -> Sequence[Numbered]:

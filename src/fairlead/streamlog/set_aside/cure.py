@@ -18,7 +18,7 @@ from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog import marks
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeJob
-from fairlead.streamlog.merging.run_job import count_slices
+from fairlead.streamlog.merging.run_job import segment_entry
 from fairlead.streamlog.merging.survivors import control_order, segment_order
 from fairlead.streamlog.objects import checkpoint, claim, format, opening
 from fairlead.streamlog.objects import manifest as manifests
@@ -40,6 +40,7 @@ from fairlead.streamlog.set_aside.stand_ins import (
 )
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import Opener
 from fairlead.streamlog.writing import recovery
 
 
@@ -84,7 +85,7 @@ class _Log:
         if ruling is None:
             raise Damaged(names.manifests_of(prefix), "no manifest is there; restore it from a copy")
         storage.sync(prefix + "/")
-        epoch = opening.claim(storage, prefix, ruling.log, self._randomness)
+        epoch = opening.claim(storage, prefix, ruling.log, self._randomness, self._opener(), self._now_ms)
         damages: list[Damaged] = []
         manifest = opening.next_manifest(storage, prefix, ruling.log, epoch, damages)
         state, _ = recovery.recover(storage, manifest, ruling.log, Tail(), damages)
@@ -121,7 +122,14 @@ class _Log:
         number = names.parse_epoch(name)
         if number is not None:
             id = next((epoch.id for epoch in manifest.epochs if epoch.number == number), self._randomness.id16())
-            self._put(name, claim.encode(claim.Claim(self._prefix, number, id, manifest.log)))
+            own = opening.last_claim(self._storage, self._prefix)
+            assert own is not None, "ours is there"
+            self._put(name, claim.encode(replace(own, epoch=number, id=id)))
+
+    def _opener(self) -> Opener:
+        """The log stays with the server that had it."""
+        last = opening.last_claim(self._storage, self._prefix)
+        return Opener() if last is None else Opener(last.node)
 
     # What is lost
 
@@ -265,11 +273,8 @@ class _Log:
         name = names.segment(self._prefix, self._randomness.id16())
         buffers = format.encode_columns(columns, columns.runs(), name=name, object_kind="segment", first=first, end=end)
         opening.put_known(self._storage, name, buffers)
-        times = columns.appended_at if len(columns) else np.zeros(1, np.int64)
         size = sum(memoryview(buffer).nbytes for buffer in buffers)
-        oldest, newest = int(times.min()), int(times.max())
-        counts = count_slices(columns)
-        return SegmentEntry(name, kind, first, end, len(columns), size, oldest, newest, 0, 0, counts)
+        return segment_entry(name, kind, columns, size, first=first, end=end)
 
     def _topics(self, found: Evidence, state: ShardState, log: bytes) -> tuple[list[Row], list[str]]:
         """Rows that make topics of which rows are left and the making is lost."""

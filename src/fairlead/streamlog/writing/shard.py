@@ -19,6 +19,7 @@ from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging.runners import Merger, merger_of
 from fairlead.streamlog.reading.recent import RecentBatches
+from fairlead.streamlog.values import NOBODY, Opener
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.gathering import Gathering
 from fairlead.streamlog.writing.retention import Hold
@@ -100,6 +101,7 @@ class Shard:
         executor: Executor,
         settings: Settings | None = None,
         recent: RecentBatches | None = None,
+        opener: Opener = NOBODY,
         on_stop: Callable[[FairleadError], None] | None = None,
     ) -> Shard:
         """Open the log on a thread. Raises what `ShardLog.open` raises."""
@@ -113,6 +115,7 @@ class Shard:
                 randomness=randomness,
                 settings=settings,
                 recent=recent,
+                opener=opener,
             )
 
         log = await asyncio.get_running_loop().run_in_executor(executor, opened)

@@ -31,7 +31,7 @@ from fairlead.streamlog.reading.sizes import Sizes
 from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
 from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import NotLoaded, RowKey, WriterEpoch
+from fairlead.streamlog.values import NOBODY, NotLoaded, Opener, RowKey, WriterEpoch
 from fairlead.streamlog.writing import recovery
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
@@ -89,6 +89,7 @@ class ShardLog:
         randomness: Randomness,
         settings: Settings | None = None,
         recent: RecentBatches | None = None,
+        opener: Opener = NOBODY,
     ) -> ShardLog:
         """Claim the shard, find its end and rebuild its state. Blocking. `recent` is shared by all logs of a process.
 
@@ -102,7 +103,7 @@ class ShardLog:
         """
         settings = settings or Settings()
         storage.sync(prefix + "/")
-        epoch = opening.claim(storage, prefix, stream_id, randomness)
+        epoch = opening.claim(storage, prefix, stream_id, randomness, opener, clock.wall_ms())
         damages: list[Damaged] = []
         manifest = opening.next_manifest(storage, prefix, stream_id, epoch, damages)
         tail = Tail()
