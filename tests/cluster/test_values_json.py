@@ -168,8 +168,8 @@ def test_a_description_that_is_missing_beside_a_cluster_is_damage() -> None:
 
 def test_another_version_or_cluster_is_refused() -> None:
     """Naming both. The version comes first: what an older or newer one says besides is not judged."""
-    with pytest.raises(BadRequest, match=r"has format version 1; this program knows version 3\. .*start with a new"):
-        _identity('{"version": 1, "name": "sanfrancisco", "id": "' + "ab" * 16 + '"}')
+    with pytest.raises(BadRequest, match=r"has format version 2; this program knows version 3\. .*start with a new"):
+        _identity('{"version": 2, "name": "sanfrancisco", "id": "' + "ab" * 16 + '"}')
     storage = MemoryStorage()
     storage.put_if_absent("cluster.json", CLUSTER.encode())
     with pytest.raises(BadRequest, match="belongs to cluster sanfrancisco, not newyork"):

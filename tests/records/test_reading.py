@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.rows import said_of
 
 from fairlead.model.errors import CorruptBatch, InvalidValue, UnknownTopic
 from fairlead.protocol.batch import build_batch
@@ -22,7 +23,7 @@ from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.format import encode
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.payloads import encode as encode_payload
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, Kind, Row
 from fairlead.streamlog.values import EpochRange, LogObject
 
 STREAM = b"s" * 16
@@ -35,12 +36,14 @@ def row(commit: int, number: int, base: int, count: int = 2, partition: int = 0,
     values = [f"{NAMES[number]}/{partition}/{base + i}".encode().ljust(size) for i in range(count)]
     batch = build_batch([(None, value) for value in values], base_offset=base, timestamp_ms=1000 + commit)
     end = base + count
-    return Row(1, number, partition, base, end - 1, 0, base, 0, STREAM, None, 1, 1000 + commit, commit, 0, batch)
+    fixed = (base, end - 1, 0, base, 0, STREAM, None, NO_COMMIT)
+    return Row(1, number, partition, *fixed, 1, 1000 + commit, *said_of(batch), commit, 0, batch)
 
 
 def start_row(commit: int, number: int, offset: int, reason: str) -> Row:
     payload = encode_payload(StartPayload(reason, offset, ((0, 0),)))
-    return Row(Kind.START, number, 0, offset, offset - 1, 0, 0, 0, STREAM, None, 1, 0, commit, 1, payload)
+    fixed = (offset, offset - 1, 0, 0, 0, STREAM, None, NO_COMMIT)
+    return Row(Kind.START, number, 0, *fixed, 1, 0, 0, 0, 0, commit, 1, payload)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 from fairlead.model.settings import Settings
 from fairlead.server.memory import WORTH_BYTES, let_go
 from fairlead.streamlog.reading.recent import RecentBatches
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, Kind, Row
 
 
 def filled(size_bytes: int, count: int = 20) -> RecentBatches:
@@ -18,7 +18,8 @@ def filled(size_bytes: int, count: int = 20) -> RecentBatches:
     log = shared.of_log()
     batch = size_bytes // count
     for offset in range(count):
-        row = Row(Kind.BATCH, 1, 0, offset, offset, 0, offset, 0, None, None, 0, 0, offset, 0, b"x" * batch)
+        fixed = (offset, offset, 0, offset, 0, None, None, NO_COMMIT)
+        row = Row(Kind.BATCH, 1, 0, *fixed, 0, 0, 1, 0, 0, offset, 0, b"x" * batch)
         log.add(offset, [row])
     return shared
 

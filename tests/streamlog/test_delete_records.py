@@ -40,7 +40,7 @@ from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, Kind, Row
 from fairlead.streamlog.set_aside.cure import set_aside
 from fairlead.streamlog.values import PartitionState, Topic
 from fairlead.streamlog.writing.deletion import TO_THE_END, delete_records
@@ -273,8 +273,12 @@ def with_start(found: Frame, base_offset: int, payload: StartPayload) -> Frame:
         0,
         None,
         None,
+        NO_COMMIT,
         row.appended_at,
         -1,
+        0,
+        0,
+        0,
         row.commit,
         row.row,
         payloads.encode(payload),

@@ -17,8 +17,8 @@ def test_a_payload_of_another_version_is_refused_naming_both() -> None:
     """Its writer knew something that this program does not."""
     data = payloads.encode(EntryPayload("key", 1))
     assert payloads.decode_entry(data) == EntryPayload("key", 1)
-    newer = json.dumps({**json.loads(data), "v": 3}).encode()
-    with pytest.raises(CorruptBatch, match="ENTRY row of version 3; this program knows version 2"):
+    newer = json.dumps({**json.loads(data), "v": 4}).encode()
+    with pytest.raises(CorruptBatch, match="ENTRY row of version 4; this program knows version 3"):
         payloads.decode_entry(newer)
 
 

@@ -27,66 +27,75 @@ TEXT_LINK, TEXT_OWNER = '"link":"' + "ab" * 16 + '"', '"owner":"' + "73" * 16 + 
 TEXT_EPOCH, TEXT_TOPIC = '"epoch_id":"' + "65" * 16 + '"', '"incarnation":"' + "00" * 16 + '"'
 NAME = 'flöte 船 \U0001f6a2 "\\/\n\x01'
 TEXT_NAME = '"flöte 船 \U0001f6a2 \\"\\\\/\\n\\u0001"'
-CREATE = p.TopicPayload("t", TOPIC, 3, OWNER, 0, 1, {"cleanup.policy": "compact"})
+SINCE = ((2**62 - 1, ((0, 0), (3, 2**61))), (0, ()))
+TEXT_SINCE = "[[4611686018427387903,[[0,0],[3,2305843009213693952]]],[0,[]]]"
+CREATE = p.TopicPayload("t", TOPIC, 3, OWNER, 0, 1, {"cleanup.policy": "compact"}, "h", "/mapr/flöte/ships", SINCE)
 TEXT_CREATE = (
     f'{{"name":"t",{TEXT_TOPIC},"partitions":3,{TEXT_OWNER},"epoch":0,"version":1,'
-    '"configs":{"cleanup.policy":"compact"}}'
+    f'"configs":{{"cleanup.policy":"compact"}},"home":"h","owner_at":"/mapr/flöte/ships","since":{TEXT_SINCE}}}'
 )
 
 PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     (
         p.decode_start,
-        p.StartPayload("ttl", 2**62 - 1, ((0, 0), (3, 2**61)), 7, 2**62 - 1),
+        p.StartPayload("ttl", 2**62 - 1, ((0, 0), (3, 2**61)), 7, 2**62 - 1, 2**30 - 1),
         (
-            '{"v":2,"reason":"ttl","log_end":4611686018427387903,"history":[[0,0],[3,2305843009213693952]],"gap_from":7,'
-            '"deleted_to":4611686018427387903}'
+            '{"v":3,"reason":"ttl","log_end":4611686018427387903,"history":[[0,0],[3,2305843009213693952]],"gap_from":7,'
+            '"deleted_to":4611686018427387903,"epoch":1073741823}'
         ),
     ),
     (
         p.decode_start,
         p.StartPayload("", 0, ()),
-        '{"v":2,"reason":"","log_end":0,"history":[],"gap_from":null,"deleted_to":0}',
+        '{"v":3,"reason":"","log_end":0,"history":[],"gap_from":null,"deleted_to":0,"epoch":0}',
     ),
     (
         p.decode_topic,
         p.TopicPayload(NAME, TOPIC, 1, OWNER, 2**30 - 1, 2**31 - 1),
-        f'{{"v":2,"name":{TEXT_NAME},{TEXT_TOPIC},"partitions":1,{TEXT_OWNER},"epoch":1073741823,"version":2147483647,"configs":{{}}}}',
+        (
+            f'{{"v":3,"name":{TEXT_NAME},{TEXT_TOPIC},"partitions":1,{TEXT_OWNER},"epoch":1073741823,'
+            '"version":2147483647,"configs":{},"home":"","owner_at":"","since":[]}'
+        ),
     ),
-    (p.decode_topic, CREATE, '{"v":2,' + TEXT_CREATE[1:]),
+    (p.decode_topic, CREATE, '{"v":3,' + TEXT_CREATE[1:]),
     (
         p.decode_topic_deleted,
-        p.TopicDeletedPayload("t", TOPIC, True),
-        f'{{"v":2,"name":"t",{TEXT_TOPIC},"yielded":true}}',
+        p.TopicDeletedPayload("t", TOPIC, True, 7),
+        f'{{"v":3,"name":"t",{TEXT_TOPIC},"yielded":true,"epoch":7}}',
     ),
-    (p.decode_topic_deleted, p.TopicDeletedPayload("t", TOPIC), f'{{"v":2,"name":"t",{TEXT_TOPIC},"yielded":false}}'),
+    (
+        p.decode_topic_deleted,
+        p.TopicDeletedPayload("t", TOPIC),
+        f'{{"v":3,"name":"t",{TEXT_TOPIC},"yielded":false,"epoch":0}}',
+    ),
     (
         p.decode_cursor,
         p.CursorPayload(NAME, 2**63 - 1, -1, "", 1_700_000_000_000, 1),
         (
-            f'{{"v":2,"group":{TEXT_NAME},"offset":9223372036854775807,"leader_epoch":-1,"metadata":"",'
+            f'{{"v":3,"group":{TEXT_NAME},"offset":9223372036854775807,"leader_epoch":-1,"metadata":"",'
             '"committed_at":1700000000000,"version":1}'
         ),
     ),
     (
         p.decode_cursor,
         p.CursorPayload("g", None, 0, "m", 0, 2),
-        '{"v":2,"group":"g","offset":null,"leader_epoch":0,"metadata":"m","committed_at":0,"version":2}',
+        '{"v":3,"group":"g","offset":null,"leader_epoch":0,"metadata":"m","committed_at":0,"version":2}',
     ),
     (
         p.decode_position,
         p.PositionPayload(LINK, 0, 15, 12, EPOCH, 3, 4),
-        f'{{"v":2,{TEXT_LINK},"shard":0,"slice":15,"commit":12,{TEXT_EPOCH},"run_epoch":3,"run_counter":4}}',
+        f'{{"v":3,{TEXT_LINK},"shard":0,"slice":15,"commit":12,{TEXT_EPOCH},"run_epoch":3,"run_counter":4}}',
     ),
     (
         p.decode_position,
         p.PositionPayload(LINK, 0, 0, None, EPOCH, 0, 0),
-        f'{{"v":2,{TEXT_LINK},"shard":0,"slice":0,"commit":null,{TEXT_EPOCH},"run_epoch":0,"run_counter":0}}',
+        f'{{"v":3,{TEXT_LINK},"shard":0,"slice":0,"commit":null,{TEXT_EPOCH},"run_epoch":0,"run_counter":0}}',
     ),
     (
         p.decode_behind,
         p.BehindPayload(LINK, "t", TOPIC, 2, 7, "conflict: …", 1_700, (3, 4), CREATE),
         (
-            f'{{"v":2,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":"conflict: …",'
+            f'{{"v":3,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":"conflict: …",'
             f'"noted_at":1700,"refused_in":[3,4],"create":{TEXT_CREATE}}}'
         ),
     ),
@@ -94,20 +103,26 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
         p.decode_behind,
         p.BehindPayload(LINK, "t", TOPIC, 2, 7, None, 1_700),
         (
-            f'{{"v":2,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":null,"noted_at":1700,'
+            f'{{"v":3,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":null,"noted_at":1700,'
             '"refused_in":null,"create":null}'
         ),
     ),
     (
         p.decode_entry,
         p.EntryPayload("stream/ü", {"b": [1, True, None, "ü", 0.5, {}], "a": 2**70}),
-        '{"v":2,"key":"stream/ü","value":{"b":[1,true,null,"ü",0.5,{}],"a":1180591620717411303424}}',
+        '{"v":3,"key":"stream/ü","value":{"b":[1,true,null,"ü",0.5,{}],"a":1180591620717411303424}}',
     ),
-    (p.decode_entry, p.EntryPayload("", None), '{"v":2,"key":"","value":null}'),
-    (p.decode_expired, p.ExpiredPayload(), '{"v":2,"reason":"ttl"}'),
+    (p.decode_entry, p.EntryPayload("", None), '{"v":3,"key":"","value":null}'),
+    (p.decode_expired, p.ExpiredPayload(), '{"v":3,"reason":"ttl"}'),
+    (
+        p.decode_truncate,
+        p.TruncatePayload("owner", 2**30 - 1, TOPIC),
+        '{"v":3,"reason":"owner","by_epoch":1073741823,"keep":"' + "00" * 16 + '"}',
+    ),
+    (p.decode_truncate, p.TruncatePayload("", 0, None), '{"v":3,"reason":"","by_epoch":0,"keep":null}'),
 ]
 NAMES = [type(payload).__name__ for _, payload, _ in PAYLOADS]
-MAY_BE_NULL = ("offset", "commit", "reason", "refused_in", "create", "gap_from")
+MAY_BE_NULL = ("offset", "commit", "reason", "refused_in", "create", "gap_from", "keep")
 
 
 @pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
@@ -149,27 +164,14 @@ def test_another_version_is_refused_naming_both_whatever_else_is_there(
     decode: Decode, payload: p.Payload, text: str
 ) -> None:
     """Its fields are another matter."""
-    with pytest.raises(CorruptBatch, match="row of version 3; this program knows version 2"):
-        decode(b'{"v":3}')
-    with pytest.raises(CorruptBatch, match="row of version 0; this program knows version 2"):
-        decode(json.dumps({**json.loads(text), "v": 0}).encode())
+    with pytest.raises(CorruptBatch, match="row of version 4; this program knows version 3"):
+        decode(b'{"v":4}')
+    with pytest.raises(CorruptBatch, match="row of version 2; this program knows version 3"):
+        decode(json.dumps({**json.loads(text), "v": 2}).encode())
     versions: tuple[Any, ...] = (None, "1", [1], {})
     for version in versions:
         with pytest.raises(CorruptBatch, match="row"):
             decode(json.dumps({**json.loads(text), "v": version}).encode())
-
-
-@pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
-def test_the_version_before_is_read(decode: Decode, payload: p.Payload, text: str) -> None:
-    """A directory of it need not begin anew. Its START rows had no `deleted_to`: nothing was deleted then."""
-    fields = {**json.loads(text), "v": 1}
-    if isinstance(payload, p.StartPayload):
-        del fields["deleted_to"]
-        payload = replace(payload, deleted_to=0)
-    assert decode(json.dumps(fields).encode()) == payload
-    del fields[[*fields][1]]
-    with pytest.raises(CorruptBatch, match="row cannot be read: field"):
-        decode(json.dumps(fields).encode())
 
 
 def test_a_row_deletes_no_records_beyond_the_end() -> None:
@@ -202,6 +204,10 @@ def test_what_is_no_object_is_refused(decode: Decode, data: bytes) -> None:
         (p.decode_behind, {"partition": 4096}),
         (p.decode_behind, {"end": 2**62}),
         (p.decode_topic_deleted, {"name": "x" * 1001}),
+        (p.decode_topic, {"owner_at": "x" * 1201}),
+        (p.decode_topic, {"since": [[0]]}),
+        (p.decode_topic, {"since": [[0, [[0]]]]}),
+        (p.decode_start, {"epoch": 2**30}),
     ],
 )
 def test_a_list_of_another_length_is_refused(decode: Decode, changes: dict[str, Any]) -> None:
@@ -242,7 +248,22 @@ def test_what_a_note_holds_is_whole(changes: dict[str, Any]) -> None:
         p.decode_behind(json.dumps({**json.loads(text), **changes}).encode())
 
 
+@pytest.mark.parametrize(
+    ("partitions", "since", "why"),
+    [
+        (1, ((0, ()), (0, ())), "2 partitions of a topic with 1"),
+        (1, ((5, ((0, 0), (1, 6))),), "epoch 1 from offset 6 does not continue a history that ends at 5"),
+        (1, ((5, ((1, 0), (1, 5))),), "epoch 1 from offset 5 does not continue"),
+    ],
+)
+def test_an_epoch_that_begins_nowhere_is_refused(partitions: int, since: p.Since, why: str) -> None:
+    """Its history ends where it begins, and only partitions that the topic has can begin."""
+    payload = replace(CREATE, partitions=partitions, since=since)
+    with pytest.raises(CorruptBatch, match=why):
+        p.decode_topic(p.encode(payload))
+
+
 def test_what_is_too_deep_is_refused() -> None:
     """As any other row that cannot be read."""
     with pytest.raises(CorruptBatch, match="ENTRY row cannot be read: not JSON"):
-        p.decode_entry(b'{"v":2,"key":"k","value":' + b"[" * 100_000)
+        p.decode_entry(b'{"v":3,"key":"k","value":' + b"[" * 100_000)

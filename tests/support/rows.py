@@ -7,14 +7,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fairlead.protocol.batch import build_batch
+from fairlead.protocol.batch import build_batch, read_header
 from fairlead.streamlog import payloads
 from fairlead.streamlog.payloads import EntryPayload
-from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
 
 IDS = st.binary(min_size=16, max_size=16)
 I32 = st.integers(-(2**31), 2**31 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
+U32 = st.integers(0, 2**32 - 1)
 COMMITS = st.integers(0, 2**40)
 
 
@@ -34,10 +35,20 @@ def any_row() -> st.SearchStrategy[Row]:
         st.none() | IDS,
         I64,
         I64,
+        I64,
+        I32,
+        U32,
+        U32,
         COMMITS,
         I32,
         st.binary(max_size=300),
     )
+
+
+def said_of(batch: bytes) -> tuple[int, int, int]:
+    """What a row says of its batch: `records`, `bits` and `crc`."""
+    header = read_header(batch)
+    return header.record_count, header.attributes, header.crc
 
 
 def batch_row(
@@ -63,8 +74,10 @@ def batch_row(
         0,
         None,
         None,
+        NO_COMMIT,
         1000 + commit,
         -1,
+        *said_of(batch),
         commit,
         row,
         batch,
@@ -93,8 +106,12 @@ def control_row(
         NO_EPOCH,
         None,
         None,
+        NO_COMMIT,
         1000 + commit,
         -1,
+        0,
+        0,
+        0,
         commit,
         row,
         batch,

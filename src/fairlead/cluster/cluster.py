@@ -387,7 +387,7 @@ class Cluster:
             if isinstance(error, BaseException):
                 await asyncio.gather(*(shard.close() for shard in shards))
                 raise error
-        stream = Stream(record, shards, self._room)
+        stream = Stream(record, shards, self._room, self.name)
         self._streams[record.path] = stream
         self._apply(stream, record)
         self._note_upstreams()

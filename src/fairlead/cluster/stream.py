@@ -15,7 +15,7 @@ from hashlib import sha1
 from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
 from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic, another
-from fairlead.model.names import shard_of
+from fairlead.model.names import StreamPath, shard_of
 from fairlead.streamlog.values import Cursor, Topic
 from fairlead.streamlog.writing import cursors, topics
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
@@ -41,8 +41,10 @@ class CommittedOffset:
 class Stream:
     """A stream of this cluster; made by `Cluster`, one object for the whole life of the stream in this process."""
 
-    def __init__(self, record: StreamRecord, shards: Sequence[Shard], room: PartitionRoom) -> None:
+    def __init__(self, record: StreamRecord, shards: Sequence[Shard], room: PartitionRoom, cluster: str) -> None:
         self.record = record
+        self.cluster = cluster
+        """Name of the cluster that it is in."""
         self.shards = tuple(shards)
         self._room = room
         self.has_upstreams = False
@@ -57,6 +59,11 @@ class Stream:
     @property
     def path(self) -> str:
         return self.record.path
+
+    @property
+    def global_path(self) -> str:
+        """By which other clusters name it."""
+        return str(StreamPath(self.path, self.cluster))
 
     @property
     def settings(self) -> StreamSettings:
@@ -150,7 +157,14 @@ class Stream:
         """What makes a topic owned by this stream; for `change_topics`."""
         count = self.settings.default_partitions if partitions is None else partitions
         most = self._partitions_max(name)
-        return partial(topics.create_topic, name=name, partitions=count, configs=configs, partitions_max=most)
+        return partial(
+            topics.create_topic,
+            name=name,
+            partitions=count,
+            configs=configs,
+            owner_at=self.global_path,
+            partitions_max=most,
+        )
 
     def growth(self, name: str, partitions: int) -> DraftRequest[Topic]:
         """What gives a topic more partitions; for `change_topics`."""

@@ -14,12 +14,14 @@ from typing import Annotated, Any, TypeVar
 from annotated_types import MaxLen
 
 from fairlead.model.errors import CorruptBatch
+from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.strict_json import WHOLE, Id, JsonForm, OtherVersion, Unreadable
 from fairlead.streamlog.ranges import (
     CONFIGS_MAX,
     Commit,
     Counter,
     Epoch,
+    GlobalPath,
     Name,
     Offset,
     Partition,
@@ -28,18 +30,19 @@ from fairlead.streamlog.ranges import (
     Slice,
     Version,
     check_history,
+    check_since,
 )
 from fairlead.streamlog.rows import Kind
 
-PAYLOAD_VERSION = 2
-OLDER_VERSION = 1
-"""Still read: START rows had no `deleted_to` then, all others were as they are."""
+PAYLOAD_VERSION = 3
 DELETED_RECORDS = "deleted-records"
 """Reason of START rows that say nothing but that records were deleted."""
 T = TypeVar("T")
 
 History = tuple[tuple[Epoch, Offset], ...]
 """(topic epoch, first offset of it), in order."""
+Since = tuple[tuple[Offset, History], ...]
+"""For each partition where the topic's epoch begins, and the epoch history below that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class StartPayload:
     """None: everything below S is gone here. A number: only [gap_from, S) never came; records below it may exist."""
     deleted_to: Offset = 0
     """The topic's owner has deleted all records below this offset; 0: it never did."""
+    epoch: Epoch = 0
+    """Topic epoch when the row was first written; of a row that merging makes, that of the last batch that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,12 @@ class TopicPayload:
     epoch: Epoch
     version: Version
     configs: Annotated[Mapping[Name, Name], MaxLen(CONFIGS_MAX)] = field(default_factory=dict)
+    home: Name = ""
+    """Its name when it was created. `name` is the one that it has at the sender."""
+    owner_at: GlobalPath = ""
+    """Where the owner is: /mapr/<cluster>/<path>."""
+    since: Annotated[Since, MaxLen(PARTITIONS_PER_TOPIC_MAX)] = ()
+    """From where the owner gives offsets in this epoch; empty at epoch 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,20 @@ class TopicDeletedPayload:
     yielded: bool = False
     """Nobody deleted the topic: it was empty and made room here for another incarnation of its name. No tombstone is
     left, and a replica passes the row over and decides by itself."""
+    epoch: Epoch = 0
+    """Topic epoch when the row was first written."""
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatePayload:
+    """Payload of a TRUNCATE row; topic, partition and offset are in the row. What stood there from the offset on before
+    the row is no part of the partition's history any more."""
+
+    reason: Name
+    by_epoch: Epoch
+    """Topic epoch of the owner whose history goes on there."""
+    keep: Id | None
+    """Incarnation of the topic into which the dead batches are still to be copied; None: none are, or all were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +175,12 @@ Payload = (
     | BehindPayload
     | EntryPayload
     | ExpiredPayload
+    | TruncatePayload
 )
 
 
-def _form(kind: type[T], version: int = PAYLOAD_VERSION, *, whole: bool = True) -> JsonForm[T]:
-    return JsonForm(kind, head={"v": version}, whole=whole, ascii=False)
+def _form(kind: type[T]) -> JsonForm[T]:
+    return JsonForm(kind, head={"v": PAYLOAD_VERSION}, whole=True, ascii=False)
 
 
 _START = _form(StartPayload)
@@ -165,11 +191,10 @@ _POSITION = _form(PositionPayload)
 _BEHIND = _form(BehindPayload)
 _ENTRY = _form(EntryPayload)
 _EXPIRED = _form(ExpiredPayload)
+_TRUNCATE = _form(TruncatePayload)
 _FORMS: Mapping[type[Any], JsonForm[Any]] = {
-    form.kind: form for form in (_START, _TOPIC, _TOPIC_DELETED, _CURSOR, _POSITION, _BEHIND, _ENTRY, _EXPIRED)
-}
-_OLDER_FORMS: Mapping[type[Any], JsonForm[Any]] = {
-    kind: _form(kind, OLDER_VERSION, whole=kind is not StartPayload) for kind in _FORMS
+    form.kind: form
+    for form in (_START, _TOPIC, _TOPIC_DELETED, _CURSOR, _POSITION, _BEHIND, _ENTRY, _EXPIRED, _TRUNCATE)
 }
 
 
@@ -193,7 +218,9 @@ def decode_start(data: bytes | memoryview) -> StartPayload:
 
 def decode_topic(data: bytes | memoryview) -> TopicPayload:
     """Payload of a TOPIC row. Raises: CorruptBatch."""
-    return _decode(data, Kind.TOPIC, _TOPIC)
+    found = _decode(data, Kind.TOPIC, _TOPIC)
+    check_since(found.since, found.partitions)
+    return found
 
 
 def decode_topic_deleted(data: bytes | memoryview) -> TopicDeletedPayload:
@@ -224,6 +251,11 @@ def decode_entry(data: bytes | memoryview) -> EntryPayload:
 def decode_expired(data: bytes | memoryview) -> ExpiredPayload:
     """Payload of an EXPIRED row. Raises: CorruptBatch."""
     return _decode(data, Kind.EXPIRED, _EXPIRED)
+
+
+def decode_truncate(data: bytes | memoryview) -> TruncatePayload:
+    """Payload of a TRUNCATE row. Raises: CorruptBatch."""
+    return _decode(data, Kind.TRUNCATE, _TRUNCATE)
 
 
 def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview) -> tuple[Any, ...]:
@@ -258,13 +290,7 @@ def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview)
 
 def _decode(data: bytes | memoryview, kind: Kind, form: JsonForm[T]) -> T:
     try:
-        try:
-            return form.read(bytes(data))
-        except OtherVersion as error:
-            if error.version != OLDER_VERSION:
-                raise
-            older: JsonForm[T] = _OLDER_FORMS[form.kind]
-            return older.read(bytes(data))
+        return form.read(bytes(data))
     except OtherVersion as error:
         why = f"of version {error.version}; this program knows version {PAYLOAD_VERSION}"
         raise CorruptBatch(f"{kind.name} row {why}") from error

@@ -28,6 +28,8 @@ DELTA_MAX: Final = 2**31 - 1
 """A batch has at most one offset more than this: its header has 31 bits for it."""
 NAME_LENGTH_MAX: Final = 1000
 """Characters of a name in a row or a frame, legal here or not."""
+GLOBAL_PATH_LENGTH_MAX: Final = 1200
+"""Characters of a stream's path with the name of its cluster."""
 CONFIGS_MAX: Final = 100
 """Settings of one topic."""
 
@@ -45,6 +47,7 @@ Counter = Annotated[int, Ge(0), Le(2**63 - 1)]
 Millis = Annotated[int, Ge(0), Le(2**62 - 1)]
 """Milliseconds since 1970."""
 Name = Annotated[str, MaxLen(NAME_LENGTH_MAX)]
+GlobalPath = Annotated[str, MaxLen(GLOBAL_PATH_LENGTH_MAX)]
 
 
 def are_offsets(base: int, last: int) -> bool:
@@ -62,6 +65,17 @@ def check_history(history: Sequence[tuple[int, int]], end: int) -> None:
         if not (newest < epoch <= EPOCH_MAX and highest <= first <= end):
             raise CorruptBatch(f"epoch {epoch} from offset {first} does not continue a history that ends at {end}")
         newest, highest = epoch, first
+
+
+def check_since(since: Sequence[tuple[int, Sequence[tuple[int, int]]]], partitions: int) -> None:
+    """
+    Raises:
+        CorruptBatch: a topic with so many partitions cannot have got its epoch so.
+    """
+    if len(since) > partitions:
+        raise CorruptBatch(f"{len(since)} partitions of a topic with {partitions} say where its epoch begins")
+    for start, history in since:
+        check_history(history, start)
 
 
 def check_partition(start: int, end: int, history: Sequence[tuple[int, int]]) -> None:

@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 NO_OFFSET = -1
 NO_EPOCH = -1
+NO_COMMIT = -1
+"""`via_commit` of rows that came by no link."""
 NO_TOPIC = 0xFFFFFFFF
 """Topic number of rows that are about no topic: positions and settings."""
 
@@ -39,16 +41,49 @@ class Kind(IntEnum):
     """Local: a partition that a link must bring again or that is set aside, or the end of that state."""
     ENTRY = 8
     """Local: a key and its value in `meta/`: streams, settings, links, upstreams; or its deletion."""
-
+    TRUNCATE = 9
+    """Local: what stood from `base_offset` on before this row is no part of the partition's history any more."""
+    COMMITTED = 10
+    """Local, reserved: a cursor as a group committed it here."""
+    TXN = 11
+    """Reserved: how a transaction ended."""
+    COMPACTED = 12
+    """Reserved: how far a partition was compacted."""
+    STATE = 13
+    """Local: a key and its value that belong to a topic and go with it; or its deletion."""
     EXPIRED = 14
     """Local: records of this partition below `base_offset` have outlived what the topic's own settings allow."""
 
 
-LOCAL_KINDS = frozenset({Kind.POSITION, Kind.BEHIND, Kind.ENTRY, Kind.EXPIRED})
+OPAQUE_LOCAL = range(64, 96)
+OPAQUE_SENT = range(96, 128)
+"""Kinds that later versions may bring, with an envelope that this one can keep and pass on."""
+
+LOCAL_KINDS = frozenset(
+    {
+        Kind.POSITION,
+        Kind.BEHIND,
+        Kind.ENTRY,
+        Kind.TRUNCATE,
+        Kind.COMMITTED,
+        Kind.STATE,
+        Kind.EXPIRED,
+        *OPAQUE_LOCAL,
+    }
+)
 """Kinds that are never sent over a link; a commit with no other rows wakes no link."""
 
 NOT_YET_SENT_KINDS = frozenset({Kind.CURSOR})
 """Kinds that a later version will replicate."""
+
+ATTRIBUTES_MASK = 0xFFFF
+"""The part of `bits` that is the batch's own attributes."""
+REWRITTEN = 1 << 16
+"""In `bits`: the batch is not as its owner first wrote it, only `crc` still says what that was."""
+HOLE = 1 << 17
+"""In `bits`: offsets before the batch were compacted away."""
+ABORT = 1 << 18
+"""In `bits`: a control batch that ends a transaction by aborting it."""
 
 ROW_SCHEMA = pa.schema(
     [
@@ -62,8 +97,12 @@ ROW_SCHEMA = pa.schema(
         pa.field("previous_epoch", pa.int32(), nullable=False),
         pa.field("origin", pa.binary(16)),
         pa.field("via", pa.binary(16)),
+        pa.field("via_commit", pa.int64(), nullable=False),
         pa.field("appended_at", pa.int64(), nullable=False),
         pa.field("max_timestamp", pa.int64(), nullable=False),
+        pa.field("records", pa.int32(), nullable=False),
+        pa.field("bits", pa.uint32(), nullable=False),
+        pa.field("crc", pa.uint32(), nullable=False),
         pa.field("commit", pa.int64(), nullable=False),
         pa.field("row", pa.int32(), nullable=False),
         pa.field("size", pa.uint32(), nullable=False),
@@ -74,7 +113,8 @@ ROW_SCHEMA = pa.schema(
 
 `size` is the length of `batch` in bytes, so that a reader finds a batch in the file without reading that column.
 `via` is the id of the stream that this copy came from, null for our own; `origin` the stream where it was first
-written. Both are null in local rows.
+written. Both are null in local rows. `via_commit` is the commit of the sender's log in which the row stood there.
+`records`, `bits` and `crc` are 0 in control rows.
 """
 
 
@@ -94,8 +134,12 @@ class Row(NamedTuple):
     previous_epoch: int
     origin: bytes | None
     via: bytes | None
+    via_commit: int
     appended_at: int
     max_timestamp: int
+    records: int
+    bits: int
+    crc: int
     commit: int
     row: int
     batch: bytes | memoryview

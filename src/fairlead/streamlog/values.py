@@ -10,6 +10,9 @@ from fairlead.model.errors import UnknownPartition, UnknownTopic
 from fairlead.protocol.batch import crc_of
 from fairlead.streamlog.rows import Row
 
+Since = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+"""For each partition (first offset of the topic's epoch, epoch history below it)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:
@@ -28,6 +31,13 @@ class Topic:
     """Kafka's topic settings that were set on the topic itself; a stranger's row may hold any."""
     version: int = 0
     """Grows by one with each TOPIC row of this incarnation; a lower or equal one that arrives changes nothing."""
+    home: str = ""
+    """Its name when it was created."""
+    owner_at: str = ""
+    """Where the owner is: /mapr/<cluster>/<path>; empty if that is not known."""
+    since: Since = ()
+    """For each partition the offset from which the owner gives them in this epoch; empty at epoch 0. Partitions that
+    are missing began in this epoch."""
 
     def check_partition(self, partition: int) -> None:
         """

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.gateway.rig import Site
 from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply, packed
+from tests.support.rows import said_of
 from tests.support.waiting import WAIT_SECONDS, until
 
 from fairlead.cluster.stream import Stream
@@ -21,7 +22,7 @@ from fairlead.protocol.batch import build_batch
 from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import TopicPayload, encode
-from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, Kind, Row
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing import reserve
 from fairlead.wire.messages import (
@@ -63,15 +64,16 @@ async def ny(tmp_path: Path) -> AsyncIterator[Site]:
 def topic_row(commit: int) -> Row:
     """Makes topic `a` with one partition, owned by the source."""
     payload = encode(TopicPayload("a", TOPIC.incarnation, 1, SOURCE.stream, 0, 1))
-    fixed = (NO_OFFSET, NO_OFFSET, NO_EPOCH, NO_OFFSET, NO_EPOCH, SOURCE.stream, None)
-    return Row(Kind.TOPIC, NUMBER, -1, *fixed, 1, -1, commit, 0, payload)
+    fixed = (NO_OFFSET, NO_OFFSET, NO_EPOCH, NO_OFFSET, NO_EPOCH, SOURCE.stream, None, NO_COMMIT)
+    return Row(Kind.TOPIC, NUMBER, -1, *fixed, 1, -1, 0, 0, 0, commit, 0, payload)
 
 
 def batch_row(commit: int, offset: int) -> Row:
     """One record at `offset`."""
     batch = build_batch([(None, b"x")], base_offset=offset)
     before = -1 if offset == 0 else 0
-    return Row(Kind.BATCH, NUMBER, 0, offset, offset, 0, offset, before, SOURCE.stream, None, 1, 0, commit, 0, batch)
+    fixed = (offset, offset, 0, offset, before, SOURCE.stream, None, NO_COMMIT)
+    return Row(Kind.BATCH, NUMBER, 0, *fixed, 1, 0, *said_of(batch), commit, 0, batch)
 
 
 def frame(from_commit: int, to_commit: int, *rows: Row, run: GrantRun = FIRST_RUN) -> Frame:

@@ -25,7 +25,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects import format
-from fairlead.streamlog.rows import NO_TOPIC, Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, NO_TOPIC, Kind, Row
 from fairlead.streamlog.values import EpochRange, LogObject
 from fairlead.wire.messages import (
     Announce,
@@ -53,7 +53,8 @@ PREFIX = names.shard_prefix(SOURCE, 0)
 
 def row(commit: int, topic: int, offset: int, data: bytes = b"batch", **changes: Any) -> Row:
     """A record batch of one record."""
-    plain = Row(Kind.BATCH, topic, 0, offset, offset, 0, offset, 0, SOURCE, None, 1, 1, commit, 0, data)
+    fixed = (offset, offset, 0, offset, 0, SOURCE, None, NO_COMMIT)
+    plain = Row(Kind.BATCH, topic, 0, *fixed, 1, 1, 1, 0, 0, commit, 0, data)
     return plain._replace(**changes)
 
 

@@ -24,6 +24,7 @@ from tests.streamlog.world import (
     values_at,
 )
 from tests.support.batches import changed
+from tests.support.rows import said_of
 
 from fairlead.model.errors import CorruptBatch, InvalidValue, NotAllowed
 from fairlead.model.names import slice_of
@@ -71,8 +72,9 @@ def test_a_replica_takes_what_no_producer_may_send_here() -> None:
     for base, batch in zip((0, 3, 6), batches, strict=True):
         with pytest.raises(CorruptBatch):
             check_produced(batch)
+        said = dict(zip(("records", "bits", "crc"), said_of(batch), strict=True))
         put = partial(Draft.add_batch, batch=set_offset(batch, base, 0), origin=A, via=None, max_timestamp=0)
-        committed(a, partial(put, number=number, partition=0, base_offset=base, last_offset=base + 2, epoch=0))
+        committed(a, partial(put, **said, number=number, partition=0, base_offset=base, last_offset=base + 2, epoch=0))
     replicated(a, b)
     copy = b.announced.state.by_name("ships")
     assert copy is not None

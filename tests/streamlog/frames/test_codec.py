@@ -112,7 +112,7 @@ def _with_header(**changes: object) -> bytes:
         {"topics": [[5, "00", "ships"]]},
         {"repair": [1, 2, 3, 4, 5]},
         {"epoch_id": 7},
-        {"v": 2},
+        {"v": 3},
         {"shard": True},
     ],
 )
@@ -127,8 +127,8 @@ def test_wrong_values_in_the_header_are_refused(changes: dict[str, object]) -> N
 
 def test_another_version_is_refused_naming_both() -> None:
     """So that an operator knows which side to renew."""
-    with pytest.raises(CorruptBatch, match="frame of version 2; this program knows version 1"):
-        decode_frame(_with_header(v=2))
+    with pytest.raises(CorruptBatch, match="frame of version 3; this program knows version 2"):
+        decode_frame(_with_header(v=3))
 
 
 def test_a_lone_small_record_makes_a_small_frame() -> None:

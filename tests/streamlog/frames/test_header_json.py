@@ -27,7 +27,7 @@ from fairlead.streamlog.values import GrantRun
 
 BARE = Frame(b"\xab" * 16, GrantRun(0, 2**63 - 1), b"s" * 16, 0, 15, 10, 2**53, b"e" * 16, {}, [])
 TEXT_BARE = (
-    '{"v":1,"link":"' + "ab" * 16 + '","run":[0,9223372036854775807],"source":"' + "73" * 16 + '",'
+    '{"v":2,"link":"' + "ab" * 16 + '","run":[0,9223372036854775807],"source":"' + "73" * 16 + '",'
     '"shard":0,"slice":15,"from":10,"to":9007199254740992,"epoch_id":"' + "65" * 16 + '",'
     '"topics":[],"repair":null,"created_at":null,"rows":0,"batch_bytes":0}'
 )
@@ -83,8 +83,8 @@ def test_an_unknown_field_is_passed_over() -> None:
 
 def test_another_version_is_refused_naming_both_whatever_else_is_there() -> None:
     """Its fields are another matter."""
-    with pytest.raises(CorruptBatch, match="frame of version 2; this program knows version 1"):
-        decode_frame(_sealed('{"v":2}'))
+    with pytest.raises(CorruptBatch, match="frame of version 3; this program knows version 2"):
+        decode_frame(_sealed('{"v":3}'))
     for version in (None, "1", 0, [1]):
         with pytest.raises(CorruptBatch, match="frame"):
             decode_frame(_sealed(json.dumps({**json.loads(TEXT_BARE), "v": version})))

@@ -138,7 +138,7 @@ def tables(log: ShardLog) -> Any:
     plain = {name: table.tolist() if isinstance(table, np.ndarray) else list(table) for name, table in found.items()}
     for names, width in (
         (("cursor", "cursor.partition"), 2),
-        (("tombstone.incarnation", "tombstone.name", "tombstone.via", "tombstone"), 2),
+        (("tombstone.incarnation", "tombstone.name", "tombstone.via", "tombstone"), 3),
     ):
         *lists, numbers = (plain.pop(name) for name in names)
         pairs = [numbers[place : place + width] for place in range(0, len(numbers), width)]

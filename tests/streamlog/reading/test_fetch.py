@@ -166,8 +166,8 @@ def test_ends_of_epochs_are_those_of_kafka() -> None:
     number = made(log).number
     committed(
         log,
-        lambda d: d.add_batch(number, 0, 0, 4, 0, A, None, 0, batch_of(b"x")),
-        lambda d: d.add_batch(number, 0, 5, 9, 2, A, None, 0, batch_of(b"x")),
+        lambda d: d.add_batch(number, 0, 0, 4, 0, A, None, 0, batch_of(b"x"), records=5, bits=0, crc=0),
+        lambda d: d.add_batch(number, 0, 5, 9, 2, A, None, 0, batch_of(b"x"), records=5, bits=0, crc=0),
     )
     state = log.announced.state.partition(number, 0)
     assert [state.end_of_epoch(0, asked) for asked in (2, 1, 3)] == [(2, 10), (0, 5), (-1, -1)]

@@ -14,7 +14,7 @@ from fairlead.model.errors import OffsetOutOfRange
 from fairlead.model.settings import Settings
 from fairlead.streamlog.reading import recent
 from fairlead.streamlog.reading.recent import ROW_BYTES, LogBatches, RecentBatches
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, Kind, Row
 
 BATCH_BYTES = 100
 
@@ -25,7 +25,8 @@ def held(limit_batches: int) -> RecentBatches:
 
 
 def row(commit: int, offset: int, topic: int = 1, kind: Kind = Kind.BATCH) -> Row:
-    return Row(kind, topic, 0, offset, offset, 0, offset, 0, None, None, 0, 0, commit, 0, b"x" * BATCH_BYTES)
+    fixed = (offset, offset, 0, offset, 0, None, None, NO_COMMIT)
+    return Row(kind, topic, 0, *fixed, 0, 0, 1, 0, 0, commit, 0, b"x" * BATCH_BYTES)
 
 
 def offsets(log: LogBatches, topic: int = 1) -> list[int]:

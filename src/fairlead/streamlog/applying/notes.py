@@ -8,7 +8,7 @@ from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import BehindPayload, TopicPayload
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.state.effects import Note
+from fairlead.streamlog.state.effects import Note, payload_of
 from fairlead.streamlog.values import Behind, Topic
 from fairlead.streamlog.writing.draft import Draft
 
@@ -44,8 +44,7 @@ class LinkNotes:
     def set_aside(self, topic: Topic, why: str) -> None:
         """Set the topic aside on this link, with all its partitions."""
         self.conflicts += 1
-        payload = TopicPayload(topic.name, topic.incarnation, topic.partitions, topic.owner, topic.epoch, topic.version)
-        self.note_all(payload, range(topic.partitions), f"conflict: {why}", None)
+        self.note_all(payload_of(topic), range(topic.partitions), f"conflict: {why}", None)
 
     def note_all(
         self, topic: TopicPayload, partitions: Iterable[int], reason: str, create: TopicPayload | None

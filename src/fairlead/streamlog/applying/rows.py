@@ -23,7 +23,7 @@ from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import ATTRIBUTES_MASK, REWRITTEN, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
 from fairlead.streamlog.writing.deletion import put_deletion
@@ -146,6 +146,10 @@ class FrameRows:
             self._frame.source,
             row.max_timestamp,
             row.batch,
+            records=row.records,
+            bits=row.bits,
+            crc=row.crc,
+            via_commit=row.commit,
         )
         self.appended += row.last_offset - row.base_offset + 1
 
@@ -178,7 +182,7 @@ class FrameRows:
         state = self._draft.state.partition(topic.number, row.partition)
         deleted_to = self._deleted_to(topic, payload)
         if row.base_offset <= state.end:
-            self._delete_records(topic, row, state, deleted_to)
+            self._delete_records(topic, row, state, payload)
         elif payload.gap_from is not None and payload.gap_from > state.end:
             self.notes.note_behind(named, row.partition, state.end, "gap")
         elif not state.end and not self._after_link_began(row):
@@ -188,7 +192,7 @@ class FrameRows:
         elif row.base_offset <= deleted_to:
             self._put_start(topic, row, payload, state, None)
         else:
-            self._delete_records(topic, row, state, deleted_to)
+            self._delete_records(topic, row, state, payload)
             self._put_start(topic, row, payload, state, state.end)
 
     def _deleted_to(self, topic: Topic, payload: StartPayload) -> int:
@@ -196,9 +200,10 @@ class FrameRows:
         would be a hostile row, or one that comes back."""
         return 0 if topic.owner == self._draft.stream_id else payload.deleted_to
 
-    def _delete_records(self, topic: Topic, row: Row, state: PartitionState, deleted_to: int) -> None:
+    def _delete_records(self, topic: Topic, row: Row, state: PartitionState, payload: StartPayload) -> None:
         """Raise the offset below which the owner has deleted all records. It says nothing of where batches begin, so it
         holds whatever of them is here."""
+        deleted_to = self._deleted_to(topic, payload)
         if deleted_to > state.deleted_to:
             put_deletion(
                 self._draft,
@@ -207,6 +212,8 @@ class FrameRows:
                 deleted_to,
                 origin=row.origin or self._frame.source,
                 via=self._frame.source,
+                epoch=payload.epoch,
+                via_commit=row.commit,
             )
 
     def _start_payload(self, named: FrameTopic, topic: Topic, row: Row) -> StartPayload | None:
@@ -232,12 +239,13 @@ class FrameRows:
         log_end = max(payload.log_end, row.base_offset, deleted_to)
         self._draft.add_control(
             Kind.START,
-            StartPayload(payload.reason, log_end, history, gap_from, deleted_to),
+            StartPayload(payload.reason, log_end, history, gap_from, deleted_to, payload.epoch),
             number=topic.number,
             partition=row.partition,
             base_offset=row.base_offset,
             origin=row.origin or self._frame.source,
             via=self._frame.source,
+            via_commit=row.commit,
         )
 
     def finish_repair(self, repair: Repair, recorded: int) -> None:
@@ -264,7 +272,10 @@ def _holds_together(row: Row) -> bool:
         header = check_stored(row.batch, row.base_offset, row.last_offset)
     except CorruptBatch:
         return False
-    return (header.leader_epoch, header.max_timestamp) == (row.epoch, row.max_timestamp)
+    said = (row.epoch, row.max_timestamp, row.records, row.bits & ATTRIBUTES_MASK)
+    is_first = bool(row.bits & REWRITTEN) or header.crc == row.crc
+    attributes = header.attributes & ATTRIBUTES_MASK
+    return is_first and (header.leader_epoch, header.max_timestamp, header.record_count, attributes) == said
 
 
 def _epoch_before(payload: StartPayload, offset: int) -> int:

@@ -21,7 +21,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
-from fairlead.streamlog.payloads import TopicPayload
+from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import topic_of
 from fairlead.streamlog.values import DELETED_HERE, Topic
@@ -95,7 +95,7 @@ class TopicRows:
         elif payload.version > known.version and payload.partitions >= known.partitions:
             self._admission.check_topics(self._draft.state, 0, payload.partitions - known.partitions)
             newer = replace(topic_of(known.number, payload), name=known.name)
-            put_topic(self._draft, newer, self._origin(row), self._frame.source)
+            put_topic(self._draft, newer, self._origin(row), self._frame.source, row.commit)
             self._set_aside_new_partitions(known, payload)
 
     def _set_aside_new_partitions(self, known: Topic, payload: TopicPayload) -> None:
@@ -109,7 +109,7 @@ class TopicRows:
         if holder is not None:
             bury(self._draft, holder, self._draft.stream_id, None, yielded=True)
         topic = topic_of(self._draft.state.next_number(payload.name), payload)
-        put_topic(self._draft, topic, self._origin(row), self._frame.source)
+        put_topic(self._draft, topic, self._origin(row), self._frame.source, row.commit)
 
     def _wait(self, payload: TopicPayload, reason: str) -> None:
         """Set aside an incarnation that cannot be made here, and remember its create row."""
@@ -136,7 +136,12 @@ class TopicRows:
 
     def topic_deleted(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC_DELETED row, which speaks of `named`."""
-        if self._yielded(named, row):
+        payload = self._deleted_payload(named, row)
+        if payload is None:
+            return
+        if payload.yielded:
+            # A topic that made room never held a record there, so on this link none of it waits or is missing any more.
+            self._clear_notes(named)
             return
         if self._draft.state.tombstone(named.incarnation) is not None:
             self._clear_notes(named)
@@ -152,22 +157,22 @@ class TopicRows:
         if known is None:
             # It is remembered though it was never here: another path may still bring its create row.
             number = self._draft.state.next_number(named.name)
-            bury(self._draft, _unknown(number, named), self._origin(row), self._frame.source)
+            known = Topic(number, named.name, named.incarnation, 0, b"")
+            self._bury(known, payload, row)
             return
-        bury(self._draft, known, self._origin(row), self._frame.source)
+        self._bury(known, payload, row)
         release_waiting(self._draft, known.name)
 
-    def _yielded(self, named: FrameTopic, row: Row) -> bool:
-        """Whether the row deletes nothing here: the topic made room only at its sender, or the row cannot be read. A
-        topic that made room never held a record there, so on this link none of it waits or is missing any more."""
+    def _bury(self, topic: Topic, payload: TopicDeletedPayload, row: Row) -> None:
+        deleted = replace(topic, epoch=payload.epoch)
+        bury(self._draft, deleted, self._origin(row), self._frame.source, row.commit)
+
+    def _deleted_payload(self, named: FrameTopic, row: Row) -> TopicDeletedPayload | None:
         try:
-            payload = payloads.decode_topic_deleted(row.batch)
+            return payloads.decode_topic_deleted(row.batch)
         except CorruptBatch:
             self._notes.note_behind(named, 0, 0, "crc")
-            return True
-        if payload.yielded:
-            self._clear_notes(named)
-        return payload.yielded
+            return None
 
     def _clear_notes(self, named: FrameTopic) -> None:
         for (_, incarnation, _), note in self._draft.state.notes(self._frame.link).items():
@@ -184,7 +189,3 @@ def _nameable(name: str) -> bool:
     except InvalidName:
         return False
     return True
-
-
-def _unknown(number: int, named: FrameTopic) -> Topic:
-    return Topic(number, named.name, named.incarnation, 0, b"")

@@ -28,7 +28,7 @@ from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.ranges import Commit, Counter, Millis, Name, Number, ShardNumber, Slice
 from fairlead.streamlog.values import GrantRun
 
-FRAME_VERSION: Final = 1
+FRAME_VERSION: Final = 2
 _START: Final = struct.Struct("<II")
 
 

@@ -157,7 +157,7 @@ def _start(expired: Columns, last: int, reason: str, history: History, deleted_t
     topic, partition = int(expired.topic[last]), int(expired.partition[last])
     offset, epoch = int(expired.last_offset[last]) + 1, int(expired.epoch[last])
     before = tuple(entry for entry in history if entry[1] < offset)
-    payload = StartPayload(reason, max(offset, deleted_to), before, deleted_to=deleted_to)
+    payload = StartPayload(reason, max(offset, deleted_to), before, deleted_to=deleted_to, epoch=epoch)
     return Row(
         Kind.START,
         topic,
@@ -169,8 +169,12 @@ def _start(expired: Columns, last: int, reason: str, history: History, deleted_t
         epoch,
         bytes(expired.origin[last]) if expired.origin_set[last] else None,
         bytes(expired.via[last]) if expired.via_set[last] else None,
+        int(expired.via_commit[last]),
         int(expired.appended_at[last]),
         -1,
+        0,
+        0,
+        0,
         int(expired.commit[last]),
         int(expired.row[last]),
         payloads.encode(payload),

@@ -33,8 +33,12 @@ class Columns:
     origin: NDArray[np.void]
     """16 bytes each; meaningless where `origin_set` is False."""
     via: NDArray[np.void]
+    via_commit: NDArray[np.int64]
     appended_at: NDArray[np.int64]
     max_timestamp: NDArray[np.int64]
+    records: NDArray[np.int32]
+    bits: NDArray[np.uint32]
+    crc: NDArray[np.uint32]
     commit: NDArray[np.int64]
     row: NDArray[np.int32]
     size: NDArray[np.uint32]

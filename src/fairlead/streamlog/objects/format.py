@@ -98,7 +98,8 @@ def _around(region: bytearray, places: layout.Plan, nulls: Sequence[int], meta: 
 
 def columns_of_rows(rows: Sequence[Row]) -> tuple[bytearray, layout.Plan, tuple[int, ...]]:
     """The columns' bytes of these rows, where each lies, and the null counts."""
-    values: dict[str, Any] = dict(zip(Row._fields, zip(*rows, strict=True) if rows else [()] * 15, strict=True))
+    fields = zip(*rows, strict=True) if rows else [()] * len(Row._fields)
+    values: dict[str, Any] = dict(zip(Row._fields, fields, strict=True))
     batches = values.pop("batch")
     values["size"] = [len(batch) for batch in batches]
     is_set = {}

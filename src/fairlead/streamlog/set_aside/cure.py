@@ -35,10 +35,10 @@ from fairlead.streamlog.set_aside.stand_ins import (
     deletion_rows,
     gap_rows,
     mark_rows,
-    payload_of,
     told,
 )
 from fairlead.streamlog.state import effects, snapshot
+from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Opener
 from fairlead.streamlog.writing import recovery

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fairlead.streamlog import marks, payloads
-from fairlead.streamlog.payloads import DELETED_RECORDS, EntryPayload, StartPayload, TopicPayload
-from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
+from fairlead.streamlog.payloads import DELETED_RECORDS, EntryPayload, StartPayload
+from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
 from fairlead.streamlog.set_aside.evidence import LAST_ROW, Gap, Lost
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import Topic
 
 REASON: Final = "set-aside"
 """In the rows that declare a gap."""
@@ -29,7 +28,14 @@ def gap_rows(gaps: Iterable[Gap], lost: Sequence[Lost], state: ShardState) -> It
         row = control_row(
             Kind.START,
             *at,
-            StartPayload(REASON, max(gap.end, known.deleted_to), known.history, gap.start, known.deleted_to),
+            StartPayload(
+                REASON,
+                max(gap.end, known.deleted_to),
+                known.history,
+                gap.start,
+                known.deleted_to,
+                max(known.epoch_before(gap.end), 0),
+            ),
             topic=gap.topic,
             partition=gap.partition,
         )
@@ -74,17 +80,30 @@ def told(state: ShardState, gaps: Sequence[Gap], unknown: dict[int, list[int]]) 
     return said
 
 
-def payload_of(topic: Topic) -> TopicPayload:
-    """The payload of a row that makes this topic."""
-    return TopicPayload(
-        topic.name, topic.incarnation, topic.partitions, topic.owner, topic.epoch, topic.version, dict(topic.configs)
-    )
-
-
 def control_row(
     kind: Kind, commit: int, row: int, payload: payloads.Payload, *, topic: int = NO_TOPIC, partition: int = -1
 ) -> Row:
     """A control row that nobody wrote; its time is before all others, and it is nobody's."""
     data = payloads.encode(payload)
     end, epoch = NO_OFFSET, NO_EPOCH
-    return Row(kind, topic, partition, NO_OFFSET, NO_OFFSET, epoch, end, epoch, None, None, 0, -1, commit, row, data)
+    return Row(
+        kind,
+        topic,
+        partition,
+        NO_OFFSET,
+        NO_OFFSET,
+        epoch,
+        end,
+        epoch,
+        None,
+        None,
+        NO_COMMIT,
+        0,
+        -1,
+        0,
+        0,
+        0,
+        commit,
+        row,
+        data,
+    )

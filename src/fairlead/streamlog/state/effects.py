@@ -44,6 +44,8 @@ class Tombstone(NamedTuple):
     deleted_at_ms: int
     via: bytes | None = None
     """Id of the stream that brought the deletion; None: it was deleted here."""
+    epoch: int = 0
+    """Topic epoch in which it was deleted."""
 
 
 class Target(Protocol):
@@ -180,13 +182,32 @@ def topic_of(number: int, payload: payloads.TopicPayload) -> Topic:
         payload.epoch,
         payload.configs,
         payload.version,
+        payload.home,
+        payload.owner_at,
+        payload.since,
+    )
+
+
+def payload_of(topic: Topic) -> payloads.TopicPayload:
+    """The payload of the row that makes the topic what it is."""
+    return payloads.TopicPayload(
+        topic.name,
+        topic.incarnation,
+        topic.partitions,
+        topic.owner,
+        topic.epoch,
+        topic.version,
+        dict(topic.configs),
+        topic.home,
+        topic.owner_at,
+        topic.since,
     )
 
 
 def _topic_deleted(target: Target, row: Row) -> None:
     payload = payloads.decode_topic_deleted(row.batch)
     check_topic_number(row.topic)
-    tombstone = Tombstone(row.topic, payload.name, row.appended_at, row.via)
+    tombstone = Tombstone(row.topic, payload.name, row.appended_at, row.via, payload.epoch)
     target.remove_topic(payload.incarnation, tombstone, remember=not payload.yielded)
 
 

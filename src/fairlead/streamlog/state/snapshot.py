@@ -17,11 +17,12 @@ from fairlead.streamlog.payloads import BehindPayload, CursorPayload, PositionPa
 from fairlead.streamlog.state.effects import Note, Tombstone
 from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, Topic
+from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, Since, Topic
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 Tables = dict[str, Any]
 """Arrays, and lists of texts or of bytes, by name."""
+_TOPIC_COLUMNS = ("number", "count", "epoch", "version", "owner", "owner_at")
 _PARTITION_COLUMNS = ("start", "end", "epoch", "epoch_first")
 
 
@@ -45,6 +46,8 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
         "appended_at": state.appended_at_last,
         "counters": list(state.next_counter),
         "configs": sorted(configs.items()),
+        "homes": sorted(state.topic_table.homes.items()),
+        "since": sorted(state.topic_table.since.items()),
         "older": older,
         "gaps": [[*key, [[g.topic, g.start, g.end, g.reason] for g in gaps]] for key, gaps in state.gap_items()],
         "deleted_to": [[*key, offset] for key, offset in sorted(state.deleted_to().items())],
@@ -95,21 +98,41 @@ def _dump_topics(state: ShardState, numbers: NDArray[np.int64], tables: Tables) 
     tables["topic.incarnation"] = [table.incarnations[n] for n in live]
     tables["topic.owner"] = np.array([owners[table.owners[n]] for n in live], np.int32)
     tables["owners"] = list(owners)
+    places = {place: number for number, place in enumerate(dict.fromkeys(table.owner_places[n] for n in live))}
+    tables["topic.owner_at"] = np.array([places[table.owner_places[n]] for n in live], np.int32)
+    tables["owner_places"] = list(places)
 
 
 def _load_topics(state: ShardState, tables: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
     numbers, counts = tables["topic.number"], tables["topic.count"]
-    owners = tables["owners"]
-    columns = (tables[f"topic.{name}"].tolist() for name in ("number", "count", "epoch", "version", "owner"))
+    owners, places = tables["owners"], tables["owner_places"]
+    columns = (tables[f"topic.{name}"].tolist() for name in _TOPIC_COLUMNS)
     state.topic_table.reserve(int(numbers[-1]) + 1 if len(numbers) else 0)
     slots = (np.cumsum(counts) - counts).tolist()
     ids = zip(tables["topic.name"], tables["topic.incarnation"], strict=True)
-    configs = dict(meta["configs"])
-    for slot, (number, count, epoch, version, owner), (name, incarnation) in zip(
+    configs, homes = dict(meta["configs"]), dict(meta["homes"])
+    since = {number: _since(found) for number, found in meta["since"]}
+    for slot, (number, count, epoch, version, owner, place), (name, incarnation) in zip(
         slots, zip(*columns, strict=True), ids, strict=True
     ):
-        topic = Topic(number, name, incarnation, count, owners[owner], epoch, configs.get(number, {}), version)
+        topic = Topic(
+            number,
+            name,
+            incarnation,
+            count,
+            owners[owner],
+            epoch,
+            configs.get(number, {}),
+            version,
+            homes.get(number, name),
+            places[place],
+            since.get(number, ()),
+        )
         state.load_topic(topic, slot)
+
+
+def _since(found: Sequence[Any]) -> Since:
+    return tuple((start, tuple((epoch, first) for epoch, first in history)) for start, history in found)
 
 
 def _slots(state: ShardState, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -163,15 +186,15 @@ def _dump_tombstones(state: ShardState, tables: Tables) -> None:
     tables["tombstone.incarnation"] = list(found)
     tables["tombstone.name"] = [tombstone.name for tombstone in found.values()]
     tables["tombstone.via"] = [tombstone.via or b"" for tombstone in found.values()]
-    numbers = [(tombstone.number, tombstone.deleted_at_ms) for tombstone in found.values()]
+    numbers = [(tombstone.number, tombstone.deleted_at_ms, tombstone.epoch) for tombstone in found.values()]
     tables["tombstone"] = np.array(numbers, np.int64).reshape(-1)
 
 
 def _load_tombstones(state: ShardState, tables: Mapping[str, Any]) -> None:
-    numbers = tables["tombstone"].reshape(-1, 2).tolist()
+    numbers = tables["tombstone"].reshape(-1, 3).tolist()
     ids = zip(tables["tombstone.incarnation"], tables["tombstone.via"], strict=True)
-    for (incarnation, via), name, (number, at) in zip(ids, tables["tombstone.name"], numbers, strict=True):
-        state.remove_topic(incarnation, Tombstone(number, name, at, via or None), remember=True)
+    for (incarnation, via), name, (number, at, epoch) in zip(ids, tables["tombstone.name"], numbers, strict=True):
+        state.remove_topic(incarnation, Tombstone(number, name, at, via or None, epoch), remember=True)
 
 
 def _dump_cursors(state: ShardState, tables: Tables) -> None:

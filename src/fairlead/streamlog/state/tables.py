@@ -10,12 +10,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 from fairlead.streamlog.topic_policy import Life, life_of
-from fairlead.streamlog.values import EMPTY_PARTITION, PartitionState, Topic
+from fairlead.streamlog.values import EMPTY_PARTITION, PartitionState, Since, Topic
 
 _NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
 _NO_SLOT = -1
+V = TypeVar("V")
 
 
 class PartitionTable:
@@ -86,12 +88,18 @@ class TopicTable:
         self.names: list[str | None] = []
         self.incarnations: list[bytes | None] = []
         self.owners: list[bytes] = []
+        self.owner_places: list[str] = []
         self.configs: dict[int, Mapping[str, str]] = {}
+        self.homes: dict[int, str] = {}
+        """Of the topics that do not have the name of their creation."""
+        self.since: dict[int, Since] = {}
+        """Of the topics whose owner has changed."""
         self.lives: dict[int, Life] = {}
         """Of the topics whose own settings say how long records live."""
         self.partitions_total = 0
         """Partitions of all topics."""
         self._owner_ids: dict[bytes, bytes] = {}
+        self._places: dict[str, str] = {}
         self.owned: dict[bytes, tuple[int, int]] = {}
         """How many topics, with how many partitions, each stream owns."""
 
@@ -130,6 +138,9 @@ class TopicTable:
             self.epoch[number],
             self.configs.get(number, _NO_CONFIGS),
             self.version[number],
+            self.homes.get(number, name),
+            self.owner_places[number],
+            self.since.get(number, ()),
         )
 
     def put(self, topic: Topic) -> None:
@@ -143,15 +154,11 @@ class TopicTable:
         self.names[number] = topic.name
         self.incarnations[number] = topic.incarnation
         self.owners[number] = self._owner_ids.setdefault(topic.owner, topic.owner)
-        if topic.configs:
-            self.configs[number] = dict(topic.configs)
-        else:
-            self.configs.pop(number, None)
-        life = life_of(topic.configs)
-        if life is not None:
-            self.lives[number] = life
-        else:
-            self.lives.pop(number, None)
+        self.owner_places[number] = self._places.setdefault(topic.owner_at, topic.owner_at)
+        _set(self.configs, number, dict(topic.configs))
+        _set(self.lives, number, life_of(topic.configs))
+        _set(self.homes, number, topic.home if topic.home != topic.name else None)
+        _set(self.since, number, topic.since)
         self._count_owned(number, 1)
 
     def _count_owned(self, number: int, by: int) -> None:
@@ -170,8 +177,9 @@ class TopicTable:
         self.slot[number] = _NO_SLOT
         self.names[number] = None
         self.incarnations[number] = None
-        self.configs.pop(number, None)
-        self.lives.pop(number, None)
+        few: tuple[dict[int, Any], ...] = (self.configs, self.lives, self.homes, self.since)
+        for column in few:
+            column.pop(number, None)
 
     def slot_of(self, number: int, partition: int) -> int:
         """Slot of a partition; -1 if there is no such topic or partition."""
@@ -198,6 +206,7 @@ class TopicTable:
         self.names.extend([None] * missing)
         self.incarnations.extend([None] * missing)
         self.owners.extend([b""] * missing)
+        self.owner_places.extend([""] * missing)
 
     def _give_slots(self, number: int, partitions: int) -> None:
         had = self.count[number] if self.slot[number] != _NO_SLOT else 0
@@ -212,3 +221,11 @@ class TopicTable:
                 self._partitions.move(self.slot[number], first, had)
             self.slot[number], self._room[number] = first, room
         self.count[number] = partitions
+
+
+def _set(column: dict[int, V], number: int, value: V | None) -> None:
+    """Remember the value of a topic; a topic without one has no entry."""
+    if value:
+        column[number] = value
+    else:
+        column.pop(number, None)

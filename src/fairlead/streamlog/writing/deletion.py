@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead.model.errors import NotAllowed, NotOwner, OffsetOutOfRange
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload
-from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.rows import NO_COMMIT, Kind
 from fairlead.streamlog.topic_policy import DELETE, cleanup_policies
 from fairlead.streamlog.values import topic_with
 from fairlead.streamlog.writing.draft import Draft
@@ -43,16 +43,25 @@ def delete_records(draft: Draft, number: int, partition: int, offset: int) -> in
         raise OffsetOutOfRange(offset, state.log_start, state.end)
     if to <= state.log_start:
         return state.log_start
-    put_deletion(draft, number, partition, to, origin=draft.stream_id, via=None)
+    put_deletion(draft, number, partition, to, origin=draft.stream_id, via=None, epoch=topic.epoch)
     return to
 
 
 def put_deletion(
-    draft: Draft, number: int, partition: int, deleted_to: int, *, origin: bytes | None, via: bytes | None
+    draft: Draft,
+    number: int,
+    partition: int,
+    deleted_to: int,
+    *,
+    origin: bytes | None,
+    via: bytes | None,
+    epoch: int,
+    via_commit: int = NO_COMMIT,
 ) -> None:
-    """Write the row that deletes all records below an offset."""
+    """Write the row that deletes all records below an offset, by the owner that the topic had in `epoch`."""
     state = draft.state.partition(number, partition)
-    payload = StartPayload(DELETED_RECORDS, max(state.end, deleted_to), state.history, deleted_to=deleted_to)
+    log_end = max(state.end, deleted_to)
+    payload = StartPayload(DELETED_RECORDS, log_end, state.history, deleted_to=deleted_to, epoch=epoch)
     draft.add_control(
         Kind.START,
         payload,
@@ -61,4 +70,5 @@ def put_deletion(
         base_offset=_BEGINNING,
         origin=origin,
         via=via,
+        via_commit=via_commit,
     )

@@ -14,7 +14,7 @@ from fairlead.model.clock import Randomness, SystemRandomness
 from fairlead.model.errors import InvalidValue, StorageFull, another
 from fairlead.model.limits import CONTROL_ROW_BYTES_MAX
 from fairlead.streamlog import payloads
-from fairlead.streamlog.rows import NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
 from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.overlay import Overlay
 from fairlead.streamlog.state.shard_state import ShardState
@@ -101,8 +101,14 @@ class Draft:
         via: bytes | None,
         max_timestamp: int,
         batch: bytes | memoryview,
+        *,
+        records: int,
+        bits: int,
+        crc: int,
+        via_commit: int = NO_COMMIT,
     ) -> Row:
         """Append a batch at the partition's end (or beyond it: the offsets between are a gap of the source).
+        `via_commit` is the commit of the log that it came `via`.
 
         Raises:
             StorageFull: the disk's reserve is reached.
@@ -121,8 +127,12 @@ class Draft:
             before.epoch,
             origin,
             via,
+            via_commit,
             self.now_ms,
             max_timestamp,
+            records,
+            bits,
+            crc,
             self.commit,
             len(self.rows),
             batch,
@@ -140,6 +150,7 @@ class Draft:
         base_offset: int = NO_OFFSET,
         origin: bytes | None = None,
         via: bytes | None = None,
+        via_commit: int = NO_COMMIT,
     ) -> Row:
         """Append a control row.
 
@@ -165,8 +176,12 @@ class Draft:
             epoch,
             origin,
             via,
+            via_commit,
             self.now_ms,
             -1,
+            0,
+            0,
+            0,
             self.commit,
             len(self.rows),
             data,

@@ -14,6 +14,7 @@ from fairlead.model.errors import InvalidValue, NotOwner, OutOfOrderSequence, St
 from fairlead.protocol.batch import BatchHeader, CheckedBatch, set_offset
 from fairlead.streamlog.marks import check_unmarked
 from fairlead.streamlog.ranges import OFFSET_MAX
+from fairlead.streamlog.rows import ATTRIBUTES_MASK
 from fairlead.streamlog.state.effects import last_sequence
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.values import topic_with
@@ -61,7 +62,20 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
     if last >= OFFSET_MAX:
         raise InvalidValue(f"topic {number}, partition {partition}: its offsets are used up; produce to another topic")
     data = set_offset(batch.data, base, epoch)
-    draft.add_batch(number, partition, base, last, epoch, draft.stream_id, None, header.max_timestamp, data)
+    draft.add_batch(
+        number,
+        partition,
+        base,
+        last,
+        epoch,
+        draft.stream_id,
+        None,
+        header.max_timestamp,
+        data,
+        records=header.record_count,
+        bits=header.attributes & ATTRIBUTES_MASK,
+        crc=header.crc,
+    )
     return ProduceResult(base, state.log_start, draft.now_ms, False)
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotAllowed, NotOwner, UnknownTopic
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import check_topic_name
-from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload, TopicPayload
-from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.state.effects import Note, NoteKey, topic_of
+from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload
+from fairlead.streamlog.rows import NO_COMMIT, Kind
+from fairlead.streamlog.state.effects import Note, NoteKey, payload_of, topic_of
 from fairlead.streamlog.values import DELETED_HERE, Topic
 from fairlead.streamlog.writing.draft import Draft
 
@@ -24,11 +24,12 @@ def create_topic(
     partitions: int = 1,
     configs: Mapping[str, str] | None = None,
     *,
+    owner_at: str = "",
     incarnation: bytes | None = None,
     partitions_max: Callable[[int], int] | None = None,
 ) -> Topic:
-    """Make a topic that this stream owns. `incarnation` is 16 random bytes, made by the draft if not given;
-    `partitions_max` says how many partitions this log may have after a commit.
+    """Make a topic that this stream owns, which stands at the global path `owner_at`. `incarnation` is 16 random bytes,
+    made by the draft if not given; `partitions_max` says how many partitions this log may have after a commit.
 
     Raises:
         NotAllowed: it would have more.
@@ -48,23 +49,16 @@ def create_topic(
         partitions,
         draft.stream_id,
         configs=dict(configs or {}),
+        home=name,
+        owner_at=owner_at,
     )
     put_topic(draft, topic, draft.stream_id, None)
     return topic
 
 
-def put_topic(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None) -> None:
+def put_topic(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None, via_commit: int = NO_COMMIT) -> None:
     """Write the TOPIC row that makes `topic` what it is."""
-    payload = TopicPayload(
-        topic.name,
-        topic.incarnation,
-        topic.partitions,
-        topic.owner,
-        topic.epoch,
-        topic.version,
-        dict(topic.configs),
-    )
-    draft.add_control(Kind.TOPIC, payload, number=topic.number, origin=origin, via=via)
+    draft.add_control(Kind.TOPIC, payload_of(topic), number=topic.number, origin=origin, via=via, via_commit=via_commit)
 
 
 def delete_topic(draft: Draft, name: str) -> Topic:
@@ -80,10 +74,18 @@ def delete_topic(draft: Draft, name: str) -> Topic:
     return topic
 
 
-def bury(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None, *, yielded: bool = False) -> None:
+def bury(
+    draft: Draft,
+    topic: Topic,
+    origin: bytes | None,
+    via: bytes | None,
+    via_commit: int = NO_COMMIT,
+    *,
+    yielded: bool = False,
+) -> None:
     """Write the tombstone of a topic, or that it made room for another one."""
-    payload = TopicDeletedPayload(topic.name, topic.incarnation, yielded)
-    draft.add_control(Kind.TOPIC_DELETED, payload, number=topic.number, origin=origin, via=via)
+    payload = TopicDeletedPayload(topic.name, topic.incarnation, yielded, topic.epoch)
+    draft.add_control(Kind.TOPIC_DELETED, payload, number=topic.number, origin=origin, via=via, via_commit=via_commit)
 
 
 def release_waiting(draft: Draft, name: str) -> None:
