@@ -347,21 +347,22 @@ def test_a_full_disk_refuses_batches_and_not_deletions(tmp_path: Path) -> None:
 
 
 def test_a_topic_owned_elsewhere_is_read_only(running_broker: RunningBroker) -> None:
-    """POLICY_VIOLATION with the owner in the message and in the log."""
+    """POLICY_VIOLATION with the owner in the message and in the log, by its path though it is no neighbour."""
     from fairlead.streamlog.values import Topic
     from fairlead.streamlog.writing.topics import put_topic
 
     shard = running_broker.cluster.stream("/default").shards[0]
 
     def request(draft: Draft) -> None:
-        topic = Topic(draft.state.next_number("copy"), "copy", bytes(16), 1, b"o" * 16)
+        number = draft.state.next_number("copy")
+        topic = Topic(number, "copy", bytes(16), 1, b"o" * 16, home="copy", owner_at="/mapr/sydney/cargo")
         put_topic(draft, topic, b"o" * 16, b"o" * 16)
 
     running_broker.submit(shard, request)
     with WireClient(running_broker.address) as client, capture_logs() as logs:
         partition = partition_of(client.exchange(PRODUCE, V_PRODUCE, produce_body("copy", one_record())))
         assert partition.error_code == 44
-        assert (b"o" * 16).hex() in partition.error_message
+        assert "owned by /mapr/sydney/cargo" in partition.error_message
         (result,) = client.call(20, 1, topic_names=["copy"], timeout=TIMEOUT).responses
         assert result.error_code == 44
         (result,) = client.call(
@@ -369,6 +370,7 @@ def test_a_topic_owned_elsewhere_is_read_only(running_broker: RunningBroker) -> 
         ).results
         assert result.error_code == 44
     assert [line["event"] for line in logs] == ["produce refused"]
+    assert "/mapr/sydney/cargo" in str(logs)
 
 
 def test_closing_the_server_ends_every_connection(tmp_path: Path) -> None:

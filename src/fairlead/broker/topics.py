@@ -135,14 +135,5 @@ class ListenerView:
         return "" if stream.path == self._home_path else f"{stream.path}:"
 
     def not_owner(self, stream: Stream, topic: Topic) -> NotOwner:
-        """The refusal of what only the owner may do, naming it by its path where that is known."""
-        return NotOwner(self.name_of(stream, topic.name), self._owner_name(stream, topic.owner))
-
-    def _owner_name(self, stream: Stream, owner: bytes) -> str:
-        here = self.cluster.stream_by_id(owner)
-        if here is not None:
-            return str(self.cluster.global_path(here.path))
-        for upstream in self.cluster.links.upstreams(stream.id):
-            if upstream.source_stream == owner:
-                return str(upstream.path)
-        return f"the stream with id {owner.hex()}"
+        """The refusal of what only the owner may do, naming it by its path."""
+        return NotOwner(self.name_of(stream, topic.name), stream.owner_path(topic))

@@ -133,7 +133,7 @@ _TOPIC_COMMANDS = (
         _TOPIC_NOUN,
         "list",
         "List the topics of a stream.",
-        (_PATH,),
+        (_PATH, Param("owner", "text", "only topics that this cluster, or the stream at this path, owns (ours)")),
         columns=("topic", "partitions", "consumers", "maxlag", "owner"),
     ),
     Command(

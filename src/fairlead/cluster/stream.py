@@ -65,6 +65,12 @@ class Stream:
         """By which other clusters name it."""
         return str(StreamPath(self.path, self.cluster))
 
+    def owner_path(self, topic: Topic) -> str:
+        """Global path of the stream that gives offsets to a topic of this one, as the topic's newest row says it."""
+        if topic.owner == self.id:
+            return self.global_path
+        return topic.owner_at or f"the stream with id {topic.owner.hex()}"
+
     @property
     def settings(self) -> StreamSettings:
         return self.record.settings

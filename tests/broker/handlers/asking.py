@@ -117,7 +117,8 @@ def versions(api_key: int) -> range:
 async def a_copy(asker: Asker, path: str, name: str, owner: str) -> None:
     """A topic of the stream at `path` whose offsets the stream at `owner` gives, as a link brings it."""
     stream = asker.cluster.stream(path)
-    payload = TopicPayload(name, b"i" * 16, 1, asker.cluster.stream(owner).id, 0, 0)
+    at = asker.cluster.stream(owner)
+    payload = TopicPayload(name, b"i" * 16, 1, at.id, 0, 0, home=name, owner_at=at.global_path)
 
     def copy(draft: Any) -> None:
         draft.add_control(Kind.TOPIC, payload, number=draft.state.next_number(name))

@@ -12,6 +12,9 @@ from tests.gateway.desk import WRITTEN_MS, Desk, desks
 from fairlead.client.catalog import BY_PATH
 from fairlead.cluster.stream import CommittedOffset
 from fairlead.model import errors
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.topics import put_topic
 
 
 @pytest.fixture
@@ -102,6 +105,32 @@ async def test_a_topic_is_made_shown_widened_and_deleted(desk: Desk) -> None:
     assert {(row["owner"], row["timestamptype"]) for row in rows} == {("/mapr/sanfrancisco/s", "logappendtime")}
     await desk.post("stream/topic/delete", path="/s", topic="t")
     assert await desk.get("stream/topic/list", path="/s") == []
+
+
+async def test_topics_are_listed_by_their_owner_however_far_it_is(desk: Desk) -> None:
+    """By its cluster or its path, which the topic's row says: no neighbour need know it. What only an owner may do is
+    refused with that path, or with the id of a stream that nobody has named."""
+    await desk.post("stream/create", path="/s")
+    await desk.post("stream/topic/create", path="/s", topic="ours")
+    shard = desk.cluster.stream("/s").shards[0]
+
+    def request(draft: Draft) -> None:
+        for name, at in (("far", "/mapr/sydney/cargo"), ("further", "/mapr/sydney-2/cargo"), ("unnamed", "")):
+            number = draft.state.next_number(name)
+            topic = Topic(number, name, name.encode().ljust(16), 1, b"o" * 16, home=name, owner_at=at)
+            put_topic(draft, topic, b"o" * 16, b"v" * 16)
+
+    await shard.submit(request)
+
+    async def owned_by(owner: str) -> list[str]:
+        return [row["topic"] for row in await desk.get("stream/topic/list", path="/s", owner=owner)]
+
+    assert await owned_by("sydney") == await owned_by("/mapr/sydney/cargo") == ["far"]
+    assert await owned_by("sanfrancisco") == await owned_by("/mapr/sanfrancisco/s") == ["ours"]
+    assert await owned_by("ny") == []
+    for name, said in (("far", "/mapr/sydney/cargo"), ("unnamed", (b"o" * 16).hex())):
+        with pytest.raises(errors.NotAllowed, match=said):
+            await desk.post("stream/topic/delete", path="/s", topic=name)
 
 
 async def test_sizes_and_the_oldest_record_not_read_are_shown(desk: Desk) -> None:

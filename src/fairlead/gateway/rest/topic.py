@@ -32,7 +32,7 @@ async def create(context: RestContext, given: Given) -> Rows:
 async def edit(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
     name = given["topic"]
-    _check_owner(context, stream, name)
+    _check_owner(stream, name)
     configs = _configs(given)
     if given["partitions"] is not None:
         await stream.set_partitions(name, given["partitions"])
@@ -54,14 +54,20 @@ async def info(context: RestContext, given: Given) -> Rows:
 
 
 async def list_topics(context: RestContext, given: Given) -> Rows:
-    stream = context.stream(given)
+    stream, owner = context.stream(given), given["owner"]
     lags = await _lags(stream)
     sizes = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, _sizes, stream)
     rows = [
-        _row(context, stream, topic, lags.get(topic.name, {}), sizes.get((stream.shard_for(topic.name), topic.number)))
+        _row(stream, topic, lags.get(topic.name, {}), sizes.get((stream.shard_for(topic.name), topic.number)))
         async for topic in in_turns(stream.topics())
+        if owner is None or _is_of(stream.owner_path(topic), owner)
     ]
     return sorted(rows, key=itemgetter("topic"))
+
+
+def _is_of(owner: str, wanted: str) -> bool:
+    """Whether an owner is the stream at that path, or a stream of that cluster."""
+    return wanted == owner or owner.startswith(f"/mapr/{wanted}/")
 
 
 def _sizes(stream: Stream) -> dict[tuple[Shard, int], Size]:
@@ -73,9 +79,7 @@ def _sizes(stream: Stream) -> dict[tuple[Shard, int], Size]:
     return found
 
 
-def _row(
-    context: RestContext, stream: Stream, topic: Topic, lags: Mapping[str, int], size: Size | None
-) -> dict[str, Any]:
+def _row(stream: Stream, topic: Topic, lags: Mapping[str, int], size: Size | None) -> dict[str, Any]:
     size = size or Size()
     return {
         "topic": topic.name,
@@ -84,13 +88,13 @@ def _row(
         "physicalsize": size.physical_bytes,
         "logicalsize": size.logical_bytes,
         "maxlag": max(lags.values(), default=0),
-        "owner": owner_of(context, stream, topic),
+        "owner": stream.owner_path(topic),
     }
 
 
 async def delete(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
-    _check_owner(context, stream, given["topic"])
+    _check_owner(stream, given["topic"])
     await stream.delete_topic(given["topic"])
     return []
 
@@ -100,26 +104,15 @@ async def resolve(context: RestContext, given: Given) -> Rows:
     return []
 
 
-def _check_owner(context: RestContext, stream: Stream, name: str) -> None:
-    """Refuse what only the owner of a topic may do, naming it by its path where that is known.
+def _check_owner(stream: Stream, name: str) -> None:
+    """Refuse what only the owner of a topic may do, naming it by its path.
 
     Raises:
         UnknownTopic, NotOwner.
     """
     _, topic = stream.topic(name)
     if topic.owner != stream.id:
-        raise NotOwner(name, owner_of(context, stream, topic))
-
-
-def owner_of(context: RestContext, stream: Stream, topic: Topic) -> str:
-    """The global path of the stream that gives offsets to a topic, as far as it is known here; else its id."""
-    found = context.cluster.stream_by_id(topic.owner)
-    if found is not None:
-        return str(context.cluster.global_path(found.path))
-    for upstream in context.cluster.links.upstreams(stream.id):
-        if upstream.source_stream == topic.owner:
-            return str(upstream.path)
-    return topic.owner.hex()
+        raise NotOwner(name, stream.owner_path(topic))
 
 
 def timestamp_type(stream: Stream, topic: Topic) -> str:
@@ -155,7 +148,7 @@ def _partition(
         "maxoffset": state.end - 1,
         "minoffsetacrossconsumers": lowest_committed,
         "topicepoch": topic.epoch,
-        "owner": owner_of(context, stream, topic),
+        "owner": stream.owner_path(topic),
         "timestamptype": timestamp_type(stream, topic),
         "incarnation": topic.incarnation.hex(),
         "master": context.listeners.main_address,
