@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.spoiled import (
     NO_OBJECTS,
     of_bad_hex,
@@ -34,6 +36,14 @@ TEXT_CREATE = (
     f'{{"name":"t",{TEXT_TOPIC},"partitions":3,{TEXT_OWNER},"epoch":0,"version":1,'
     f'"configs":{{"cleanup.policy":"compact"}},"home":"h","owner_at":"/mapr/flöte/ships","since":{TEXT_SINCE}}}'
 )
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+WAITING = replace(CREATE, ext={"later": [1, None]})
+TEXT_WAITING = TEXT_CREATE[:-1] + ',"ext":{"later":[1,null]}}'
 
 PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     (
@@ -93,10 +103,10 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     ),
     (
         p.decode_behind,
-        p.BehindPayload(LINK, "t", TOPIC, 2, 7, "conflict: …", 1_700, (3, 4), CREATE),
+        p.BehindPayload(LINK, "t", TOPIC, 2, 7, "conflict: …", 1_700, (3, 4), WAITING),
         (
             f'{{"v":3,{TEXT_LINK},"topic":"t",{TEXT_TOPIC},"partition":2,"end":7,"reason":"conflict: …",'
-            f'"noted_at":1700,"refused_in":[3,4],"create":{TEXT_CREATE}}}'
+            f'"noted_at":1700,"refused_in":[3,4],"create":{TEXT_WAITING}}}'
         ),
     ),
     (
@@ -139,7 +149,7 @@ def test_a_value_of_another_kind_is_refused(decode: Decode, payload: p.Payload, 
     nullable = MAY_BE_NULL if not isinstance(payload, p.StartPayload) else ("gap_from",)
     spoiled = of_other_kinds(text, *nullable) | of_bad_hex(text) | of_short_ids(text)
     for said, wrong in spoiled.items():
-        if said.startswith(("value", "v = ")):
+        if said.startswith(("value", "v = ", "create.ext.")):
             continue
         with pytest.raises(CorruptBatch, match="row cannot be read"):
             raise AssertionError(f"{said} was read as {decode(wrong.encode())}")
@@ -155,8 +165,32 @@ def test_a_missing_field_is_refused(decode: Decode, payload: p.Payload, text: st
 
 @pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
 def test_an_unknown_field_is_passed_over(decode: Decode, payload: p.Payload, text: str) -> None:
-    """A field that changes the meaning comes with another version."""
-    assert decode(with_more(text).encode()) == payload
+    """A field that changes the meaning comes with another version. What others will read is kept."""
+    found = decode(with_more(text).encode())
+    if isinstance(found, p.StartPayload | p.TopicPayload | p.TopicDeletedPayload):
+        assert found.ext == {"more": 1}
+        assert p.encode(found) == text[:-1].encode() + b',"more":1}'
+        found = replace(found, ext={})
+    assert found == payload
+
+
+@given(st.dictionaries(st.text(max_size=8), JSON, max_size=3), st.sampled_from(range(6)))
+def test_what_another_program_says_in_a_row_is_passed_on(more: dict[str, Any], place: int) -> None:
+    """Unless this one knows a field of that name: any JSON, and the row says all else as before."""
+    decode, _, text = PAYLOADS[place]
+    known = json.loads(text)
+    more = {name: value for name, value in more.items() if name not in known}
+    found = decode(json.dumps({**known, **more}).encode())
+    assert isinstance(found, p.StartPayload | p.TopicPayload | p.TopicDeletedPayload)
+    assert found.ext == more
+    assert json.loads(p.encode(found)) == {**known, **more}
+    assert decode(p.encode(found)) == found
+
+
+def test_what_is_no_json_in_an_unknown_field_is_refused() -> None:
+    """It would be written again."""
+    with pytest.raises(CorruptBatch, match="TOPIC row cannot be read: not JSON"):
+        p.decode_topic(b'{"v":3,' + TEXT_CREATE[1:-1].encode() + b',"more":NaN}')
 
 
 @pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
@@ -195,7 +229,7 @@ def test_what_is_no_object_is_refused(decode: Decode, data: bytes) -> None:
         (p.decode_start, {"history": [[0, 1, 2]]}),
         (p.decode_start, {"history": [0, 1]}),
         (p.decode_behind, {"create": {}}),
-        (p.decode_behind, {"create": {**json.loads(TEXT_CREATE), "owner": "00"}}),
+        (p.decode_behind, {"create": {**json.loads(TEXT_WAITING), "owner": "00"}}),
         (p.decode_topic, {"configs": {"a": 1}}),
         (p.decode_position, {"shard": 256}),
         (p.decode_position, {"slice": 16}),
@@ -237,7 +271,7 @@ def test_of_a_field_that_stands_twice_the_last_counts() -> None:
         {"refused_in": []},
         {"refused_in": [1]},
         {"refused_in": [1, 2, 3]},
-        {"create": {n: v for n, v in json.loads(TEXT_CREATE).items() if n != "configs"}},
+        {"create": {n: v for n, v in json.loads(TEXT_WAITING).items() if n != "configs"}},
     ],
 )
 def test_what_a_note_holds_is_whole(changes: dict[str, Any]) -> None:

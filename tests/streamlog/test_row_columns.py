@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from tests.streamlog.world import (
@@ -18,12 +19,13 @@ from tests.streamlog.world import (
 )
 
 from fairlead.protocol.batch import check_produced, read_header
+from fairlead.streamlog import payloads
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_COMMIT, Kind, Row
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.produce import produce
-from fairlead.streamlog.writing.topics import create_topic, delete_topic, put_topic
+from fairlead.streamlog.writing.topics import bury, create_topic, delete_topic, put_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))
@@ -118,3 +120,38 @@ def test_a_tombstone_says_in_which_epoch_it_was_written() -> None:
     for log in (a, b, opened(b.announced.storage, B)):
         loaded = snapshot.load(log.announced.state.stream_id, *snapshot.dump(log.announced.state))
         assert [known.epoch for known in loaded.tombstones.values()] == [7]
+
+
+def test_what_a_middle_site_does_not_know_reaches_the_third() -> None:
+    """A field that a later program writes into the row of a topic, of its beginning or of its end: the middle site is
+    older, was started again from its checkpoint, and even learnt of the topic while another held its name."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    topic = replace(made(a), version=1, ext={"later": {"x": [1, None]}})
+    committed(a, lambda d: put_topic(d, topic, A, None))
+    started = replace(payloads.StartPayload("ttl", 5, ((0, 0),)), ext={"begins": "5"})
+    committed(a, lambda d: d.add_control(Kind.START, started, number=topic.number, partition=0, base_offset=5))
+    replicated(a, b)
+    committed(a, lambda d: bury(d, topic, A, None, ext={"ends": True}))
+    loaded = snapshot.load(B, *snapshot.dump(b.announced.state)).by_name("ships")
+    assert loaded is not None
+    assert loaded.ext == topic.ext
+    replicated(a, b)
+    replicated(b, c)
+    said = [json.loads(bytes(row.batch)) for row in of_link(c)]
+    assert [each.get("later") for each in said if "home" in each][-1] == {"x": [1, None]}
+    assert [each["begins"] for each in said if "history" in each] == ["5"]
+    assert [each["ends"] for each in said if "yielded" in each] == [True]
+
+
+def test_a_topic_that_waited_for_its_name_keeps_what_its_row_said() -> None:
+    """The row waits in a note."""
+    a, b = fresh(A), fresh(B)
+    held = with_records(b)
+    topic = replace(with_records(a), ext={"later": 7})
+    committed(a, lambda d: put_topic(d, replace(topic, version=1), A, None))
+    replicated(a, b)
+    assert [note.create.ext for note in b.announced.state.notes(b"l" * 16).values() if note.create] == [{"later": 7}]
+    committed(b, lambda d: delete_topic(d, held.name))
+    taken = b.announced.state.by_name("ships")
+    assert taken is not None
+    assert (taken.incarnation, taken.ext) == (topic.incarnation, {"later": 7})

@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar, get_type_hints
@@ -73,6 +73,8 @@ class JsonForm(Generic[T]):
             kind with a head has no `__post_init__`, since that would be given them.
         unknown: a field that the kind does not have is passed over (`ignore`) or refused (`forbid`), however deep.
         whole: fields of the kind that have a default must be there too.
+        rest: field of the kind, a mapping, that takes what `ignore` passes over of the outermost object; when the value
+            is written it stands there again, behind the other fields.
         ascii: characters outside ASCII are written as escapes.
     """
 
@@ -83,12 +85,14 @@ class JsonForm(Generic[T]):
         head: Mapping[str, str | int] | None = None,
         unknown: Literal["ignore", "forbid"] = "ignore",
         whole: bool = False,
+        rest: str = "",
         ascii: bool = True,
     ) -> None:
         self.kind = kind
         self._head = head or {}
         self._unknown: Literal["ignore", "forbid"] = unknown
         self._whole = whole
+        self._rest = rest
         self._ascii = ascii
         self._start = json.dumps(self._head, separators=(",", ":"))[:-1].encode() + b"," if head else b""
 
@@ -99,7 +103,7 @@ class JsonForm(Generic[T]):
         config = ConfigDict(val_json_bytes="hex", ser_json_bytes="hex", alias_generator=_field_name)
         if not is_dataclass(self.kind):
             return TypeAdapter(self.kind, config=config)
-        kind: Any = Annotated[with_config(config)(self.kind), _Object(self._head, self._whole)]
+        kind: Any = Annotated[with_config(config)(self.kind), _Object(self._head, self._whole, self._rest)]
         return TypeAdapter(kind)
 
     def prepare(self) -> None:
@@ -109,6 +113,9 @@ class JsonForm(Generic[T]):
     def write(self, value: T) -> bytes:
         """The text of a value."""
         text = self._adapter.dump_json(value, by_alias=True, ensure_ascii=self._ascii)
+        if self._rest and (rest := getattr(value, self._rest)):
+            more = json.dumps(rest, separators=(",", ":"), ensure_ascii=self._ascii, allow_nan=False)
+            text = text[:-1] + (b"," if len(text) > 2 else b"") + more[1:].encode()
         return self._start + text[1:] if self._start else text
 
     def read(self, text: str | bytes) -> T:
@@ -118,9 +125,27 @@ class JsonForm(Generic[T]):
             Unreadable: the text holds no such value.
         """
         try:
-            return self._adapter.validate_json(text, strict=True, extra=self._unknown)
+            value = self._adapter.validate_json(text, strict=True, extra=self._unknown)
         except ValueError as error:
             raise _refusal(error, self._head) from error  # type: ignore[arg-type]
+        if self._rest and (rest := self._rest_of(text)):
+            object.__setattr__(value, self._rest, rest)
+        return value
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        kind: Any = self.kind
+        return frozenset({*self._head, *(_field_name(each.name) for each in fields(kind) if each.name != self._rest)})
+
+    def _rest_of(self, text: str | bytes) -> dict[str, Any]:
+        """The fields of the outermost object that the kind does not have."""
+        from pydantic_core import from_json
+
+        try:
+            found: dict[str, Any] = from_json(text, allow_inf_nan=False)
+        except ValueError as error:
+            raise Unreadable("", f"not JSON: {error}") from error
+        return {name: value for name, value in found.items() if name not in self._known}
 
     def to_plain(self, value: T) -> dict[str, Any]:
         """The object of a value, as `json.loads` would give it."""
@@ -134,17 +159,21 @@ class JsonForm(Generic[T]):
 class _Object:
     """Marks a dataclass whose pydantic schema gets a head, and the fields that must be there."""
 
-    def __init__(self, head: Mapping[str, str | int], whole: bool) -> None:
+    def __init__(self, head: Mapping[str, str | int], whole: bool, rest: str = "") -> None:
         self._head = head
         self._whole = whole
+        self._rest = rest
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> Any:
         from pydantic_core import core_schema
 
         schema: Any = handler.resolve_ref_schema(handler(kind))
         fields = schema["schema"]["fields"]
-        for field in fields if self._whole else ():
-            if field["schema"]["type"] == "default":
+        for field in fields:
+            if field["name"] == self._rest:
+                # No name that another program would give a field: this one is filled by hand.
+                field |= {"validation_alias": f"\0{self._rest}", "serialization_exclude": True}
+            elif self._whole and field["schema"]["type"] == "default":
                 field["schema"] = field["schema"]["schema"]
         for name, value in self._head.items():
             fields.append(core_schema.dataclass_field(name, core_schema.literal_schema([value]), init_only=True))

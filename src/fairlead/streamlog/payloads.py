@@ -41,6 +41,9 @@ T = TypeVar("T")
 
 History = tuple[tuple[Epoch, Offset], ...]
 """(topic epoch, first offset of it), in order."""
+Ext = Mapping[str, Any]
+"""Fields that this program does not know. They are kept and passed on: a later one may have written the row, and what
+lies behind us may know them."""
 Since = tuple[tuple[Offset, History], ...]
 """For each partition where the topic's epoch begins, and the epoch history below that."""
 
@@ -63,6 +66,7 @@ class StartPayload:
     """The topic's owner has deleted all records below this offset; 0: it never did."""
     epoch: Epoch = 0
     """Topic epoch when the row was first written; of a row that merging makes, that of the last batch that is gone."""
+    ext: Ext = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class TopicPayload:
     """Where the owner is: /mapr/<cluster>/<path>."""
     since: Annotated[Since, MaxLen(PARTITIONS_PER_TOPIC_MAX)] = ()
     """From where the owner gives offsets in this epoch; empty at epoch 0."""
+    ext: Ext = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ class TopicDeletedPayload:
     left, and a replica passes the row over and decides by itself."""
     epoch: Epoch = 0
     """Topic epoch when the row was first written."""
+    ext: Ext = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +185,13 @@ Payload = (
 )
 
 
-def _form(kind: type[T]) -> JsonForm[T]:
-    return JsonForm(kind, head={"v": PAYLOAD_VERSION}, whole=True, ascii=False)
+def _form(kind: type[T], rest: str = "") -> JsonForm[T]:
+    return JsonForm(kind, head={"v": PAYLOAD_VERSION}, whole=True, rest=rest, ascii=False)
 
 
-_START = _form(StartPayload)
-_TOPIC = _form(TopicPayload)
-_TOPIC_DELETED = _form(TopicDeletedPayload)
+_START = _form(StartPayload, "ext")
+_TOPIC = _form(TopicPayload, "ext")
+_TOPIC_DELETED = _form(TopicDeletedPayload, "ext")
 _CURSOR = _form(CursorPayload)
 _POSITION = _form(PositionPayload)
 _BEHIND = _form(BehindPayload)

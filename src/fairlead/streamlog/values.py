@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairlead.model.errors import UnknownPartition, UnknownTopic
 from fairlead.protocol.batch import crc_of
@@ -38,6 +38,8 @@ class Topic:
     since: Since = ()
     """For each partition the offset from which the owner gives them in this epoch; empty at epoch 0. Partitions that
     are missing began in this epoch."""
+    ext: Mapping[str, Any] = field(default_factory=dict)
+    """What its row says and this program does not know."""
 
     def check_partition(self, partition: int) -> None:
         """

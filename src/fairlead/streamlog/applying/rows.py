@@ -214,6 +214,7 @@ class FrameRows:
                 via=self._frame.source,
                 epoch=payload.epoch,
                 via_commit=row.commit,
+                ext=payload.ext,
             )
 
     def _start_payload(self, named: FrameTopic, topic: Topic, row: Row) -> StartPayload | None:
@@ -239,7 +240,7 @@ class FrameRows:
         log_end = max(payload.log_end, row.base_offset, deleted_to)
         self._draft.add_control(
             Kind.START,
-            StartPayload(payload.reason, log_end, history, gap_from, deleted_to, payload.epoch),
+            StartPayload(payload.reason, log_end, history, gap_from, deleted_to, payload.epoch, payload.ext),
             number=topic.number,
             partition=row.partition,
             base_offset=row.base_offset,

@@ -165,7 +165,7 @@ class TopicRows:
 
     def _bury(self, topic: Topic, payload: TopicDeletedPayload, row: Row) -> None:
         deleted = replace(topic, epoch=payload.epoch)
-        bury(self._draft, deleted, self._origin(row), self._frame.source, row.commit)
+        bury(self._draft, deleted, self._origin(row), self._frame.source, row.commit, ext=payload.ext)
 
     def _deleted_payload(self, named: FrameTopic, row: Row) -> TopicDeletedPayload | None:
         try:

@@ -185,6 +185,7 @@ def topic_of(number: int, payload: payloads.TopicPayload) -> Topic:
         payload.home,
         payload.owner_at,
         payload.since,
+        payload.ext,
     )
 
 
@@ -201,6 +202,7 @@ def payload_of(topic: Topic) -> payloads.TopicPayload:
         topic.home,
         topic.owner_at,
         topic.since,
+        topic.ext,
     )
 
 

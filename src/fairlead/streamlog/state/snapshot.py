@@ -48,6 +48,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
         "configs": sorted(configs.items()),
         "homes": sorted(state.topic_table.homes.items()),
         "since": sorted(state.topic_table.since.items()),
+        "ext": [[number, dict(found)] for number, found in sorted(state.topic_table.ext.items())],
         "older": older,
         "gaps": [[*key, [[g.topic, g.start, g.end, g.reason] for g in gaps]] for key, gaps in state.gap_items()],
         "deleted_to": [[*key, offset] for key, offset in sorted(state.deleted_to().items())],
@@ -111,6 +112,7 @@ def _load_topics(state: ShardState, tables: Mapping[str, Any], meta: Mapping[str
     slots = (np.cumsum(counts) - counts).tolist()
     ids = zip(tables["topic.name"], tables["topic.incarnation"], strict=True)
     configs, homes = dict(meta["configs"]), dict(meta["homes"])
+    ext = dict(meta["ext"])
     since = {number: _since(found) for number, found in meta["since"]}
     for slot, (number, count, epoch, version, owner, place), (name, incarnation) in zip(
         slots, zip(*columns, strict=True), ids, strict=True
@@ -127,6 +129,7 @@ def _load_topics(state: ShardState, tables: Mapping[str, Any], meta: Mapping[str
             homes.get(number, name),
             places[place],
             since.get(number, ()),
+            ext.get(number, {}),
         )
         state.load_topic(topic, slot)
 

@@ -16,6 +16,7 @@ from fairlead.streamlog.topic_policy import Life, life_of
 from fairlead.streamlog.values import EMPTY_PARTITION, PartitionState, Since, Topic
 
 _NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_SLOT = -1
 V = TypeVar("V")
 
@@ -94,6 +95,8 @@ class TopicTable:
         """Of the topics that do not have the name of their creation."""
         self.since: dict[int, Since] = {}
         """Of the topics whose owner has changed."""
+        self.ext: dict[int, Mapping[str, Any]] = {}
+        """Of the topics whose row says more than this program knows."""
         self.lives: dict[int, Life] = {}
         """Of the topics whose own settings say how long records live."""
         self.partitions_total = 0
@@ -141,6 +144,7 @@ class TopicTable:
             self.homes.get(number, name),
             self.owner_places[number],
             self.since.get(number, ()),
+            self.ext.get(number, _NOTHING),
         )
 
     def put(self, topic: Topic) -> None:
@@ -159,6 +163,7 @@ class TopicTable:
         _set(self.lives, number, life_of(topic.configs))
         _set(self.homes, number, topic.home if topic.home != topic.name else None)
         _set(self.since, number, topic.since)
+        _set(self.ext, number, topic.ext)
         self._count_owned(number, 1)
 
     def _count_owned(self, number: int, by: int) -> None:
@@ -177,7 +182,7 @@ class TopicTable:
         self.slot[number] = _NO_SLOT
         self.names[number] = None
         self.incarnations[number] = None
-        few: tuple[dict[int, Any], ...] = (self.configs, self.lives, self.homes, self.since)
+        few: tuple[dict[int, Any], ...] = (self.configs, self.lives, self.homes, self.since, self.ext)
         for column in few:
             column.pop(number, None)
 

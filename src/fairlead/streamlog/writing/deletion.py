@@ -7,7 +7,8 @@ when they are merged; the batch that holds the offset stays whole, as a copy mus
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from fairlead.model.errors import NotAllowed, NotOwner, OffsetOutOfRange
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload
@@ -57,11 +58,12 @@ def put_deletion(
     via: bytes | None,
     epoch: int,
     via_commit: int = NO_COMMIT,
+    ext: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the row that deletes all records below an offset, by the owner that the topic had in `epoch`."""
     state = draft.state.partition(number, partition)
     log_end = max(state.end, deleted_to)
-    payload = StartPayload(DELETED_RECORDS, log_end, state.history, deleted_to=deleted_to, epoch=epoch)
+    payload = StartPayload(DELETED_RECORDS, log_end, state.history, deleted_to=deleted_to, epoch=epoch, ext=ext or {})
     draft.add_control(
         Kind.START,
         payload,

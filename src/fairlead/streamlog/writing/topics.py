@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotAllowed, NotOwner, UnknownTopic
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
@@ -82,9 +83,10 @@ def bury(
     via_commit: int = NO_COMMIT,
     *,
     yielded: bool = False,
+    ext: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the tombstone of a topic, or that it made room for another one."""
-    payload = TopicDeletedPayload(topic.name, topic.incarnation, yielded, topic.epoch)
+    payload = TopicDeletedPayload(topic.name, topic.incarnation, yielded, topic.epoch, ext or {})
     draft.add_control(Kind.TOPIC_DELETED, payload, number=topic.number, origin=origin, via=via, via_commit=via_commit)
 
 
