@@ -10,6 +10,7 @@ import pytest
 from tests.cluster.opening import Open
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.keys import LINK
 from fairlead.cluster.stream import CommittedOffset
 from fairlead.cluster.values import CopyPermission, LinkRecord, StreamSettings, UpstreamRecord, link_from_json
 from fairlead.model.errors import (
@@ -28,6 +29,7 @@ from fairlead.model.names import StreamPath
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.storage.names import stream_prefix
+from fairlead.streamlog.writing.entries import put_entry
 from fairlead.streamlog.writing.shard import Shard
 
 NEW_YORK = StreamPath("/ships", "newyork")
@@ -167,10 +169,21 @@ async def test_a_deletion_that_was_cut_off_is_finished_at_the_next_start(
 
 def _entry(draft: object, key: str) -> None:
     from fairlead.streamlog.writing.draft import Draft
-    from fairlead.streamlog.writing.entries import put_entry
 
     assert isinstance(draft, Draft)
     put_entry(draft, key, {"v": 1, "path": "/ships"})
+
+
+async def test_a_link_that_is_changed_keeps_what_a_later_version_added(open_cluster: Open) -> None:
+    """The program before may run once more, to go back."""
+    cluster = await open_cluster("sanfrancisco")
+    await cluster.create_stream("/ships", StreamSettings())
+    link = await cluster.links.add(link_of(cluster))
+    key = LINK.key(link.id)
+    await cluster.meta.submit(lambda draft: put_entry(draft, key, {**draft.state.entry(key), "filter": "^a"}))
+    await cluster.links.edit(link.id, paused=True)
+    entry = cluster.meta.state.entries[key]
+    assert (entry["paused"], entry["filter"]) == (True, "^a")
 
 
 async def test_links_are_kept_and_given_once(open_cluster: Open) -> None:

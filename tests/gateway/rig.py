@@ -41,7 +41,7 @@ from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
-from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.numbers import slice_of_number, slices_of_mask
 from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
@@ -69,7 +69,7 @@ from fairlead.wire.messages import (
     RepairGrant,
     RepairPartition,
     SinkHello,
-    SliceRefused,
+    SlicesRefused,
     Topics,
     TopicsWanted,
     Withdraw,
@@ -391,13 +391,13 @@ class Worker:
             run=grant.run,
             source=grant.source.stream,
             shard=grant.shard,
-            slice=slice_,
+            slices=1 << slice_,
             from_commit=at,
             to_commit=end,
             epoch_id=epoch_before(grant.epochs, end).id,
             topics=topics,
             rows=[row for row in rows if row.topic in topics and not self.loses(row)],
-            link_created_at=grant.link_created_at,
+            created=grant.created,
         )
         self._spawn(self._send(grant, encode_frame(frame)))
 
@@ -421,14 +421,14 @@ class Worker:
             run=grant.run,
             source=source,
             shard=shard,
-            slice=slice_of_number(wanted.number),
+            slices=1 << slice_of_number(wanted.number),
             from_commit=0,
             to_commit=located.end,
             epoch_id=grant.epochs[-1].id,
             topics={wanted.number: self._names[wanted.number]},
             rows=rows,
             repair=Repair(wanted.number, wanted.partition, located.end, last=True, end=end),
-            link_created_at=grant.link_created_at,
+            created=grant.created,
         )
         self._spawn(self._send(grant, encode_frame(frame)))
 
@@ -484,8 +484,8 @@ class Worker:
                         await self._tell_progress(grant, seen, answer)
                         seen = answer
                     case Refused():
-                        at = (answer.shard, answer.slice, answer.position)
-                        await self._sink.send(to_json(SliceRefused(grant.link, grant.run, *at)))
+                        at = (answer.shard, answer.slices, answer.position)
+                        await self._sink.send(to_json(SlicesRefused(grant.link, grant.run, *at)))
                     case Error():
                         await self._sink.send(to_json(Failed(grant.link, grant.run, answer.code, answer.message)))
 
@@ -494,7 +494,7 @@ class Worker:
             grant.link,
             grant.run,
             grant.shard,
-            {each.slice: each.commit for each in now.slices},
+            {each: at.commit for at in now.slices for each in slices_of_mask(at.slices)},
             frames=now.through - seen.through,
             records=now.records - seen.records,
             behind=now.behind - seen.behind,

@@ -59,7 +59,7 @@ class Link:
             run=GrantRun(1, 1),
             source=self.source.stream.id,
             shard=0,
-            slice=slice,
+            slices=1 << slice,
             from_commit=self._sent.get(slice, 0),
             to_commit=end,
             epoch_id=epoch_before(shard.announced.epochs, end).id,

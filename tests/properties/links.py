@@ -22,6 +22,7 @@ from fairlead.replication.carried.rows import LinkFrame, parse_address
 from fairlead.replication.reader.grant_reader import FrameLimits
 from fairlead.storage.memory import Crashed
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
+from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import Applied, Grant, RepairGrant, RepairPartition, StreamPlace
@@ -116,7 +117,7 @@ class Links:
             epochs=source.log.announced.epochs,
             end=source.log.announced.end,
             until=until,
-            link_created_at=0,
+            created=0,
         )
 
     def _take(self, link: Link, found: ReadFrames) -> None:
@@ -235,7 +236,8 @@ class Links:
         """No position is told that is not in the log."""
         positions = self._sites[link[1]].log.announced.state.positions(LINKS[link])
         for told in answer.slices:
-            assert told.commit <= positions[told.shard, told.slice].commit, f"{link}: {told} is not recorded"
+            lowest = min(positions[told.shard, each].commit for each in slices_of_mask(told.slices))
+            assert told.commit <= lowest, f"{link}: {told} is not recorded"
 
     def _damaged(self, data: bytes) -> bytes:
         """A frame whose checksum is right, with a row that was harmed before it was made."""
@@ -273,7 +275,7 @@ class Links:
                 partitions=(wanted,),
                 epochs=source.log.announced.epochs,
                 end=source.log.announced.end,
-                link_created_at=0,
+                created=0,
             )
             found = ReadFrames()
             self._read(link, lambda talk, g=grant, f=found: talk.repair(g, source.storage, self._limits(), f))  # type: ignore[misc]

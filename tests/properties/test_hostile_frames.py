@@ -91,7 +91,7 @@ def test_no_frame_makes_a_log_that_cannot_be_opened(part: int) -> None:
         play(seed)
 
 
-@pytest.mark.parametrize("frame", FRAMES, ids=lambda frame: str(frame.slice))
+@pytest.mark.parametrize("frame", FRAMES, ids=lambda frame: str(frame.slices))
 def test_the_honest_frames_are_applied(frame: Any) -> None:
     """Else the others would be refused for another reason than their change."""
     log = fresh(B)

@@ -22,7 +22,7 @@ from fairlead.wire.messages import (
     ApplyHello,
     Error,
     Ok,
-    SliceAt,
+    SlicesAt,
     StreamPlace,
     from_json,
     to_json,
@@ -122,7 +122,7 @@ class FakeGateway:
                 self.news.notify_all()
             await self.answering.wait()
             through += 1
-            await socket.send(to_json(Applied(through, (SliceAt(0, 0, through),), through, 0, 0)))
+            await socket.send(to_json(Applied(through, (SlicesAt(0, 1, through),), through, 0, 0)))
 
     async def until(self, frames: int) -> None:
         """Wait until so many frames have come."""

@@ -93,13 +93,13 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     ),
     (
         p.decode_position,
-        p.PositionPayload(LINK, 0, 15, 12, EPOCH, 3, 4),
-        f'{{"v":3,{TEXT_LINK},"shard":0,"slice":15,"commit":12,{TEXT_EPOCH},"run_epoch":3,"run_counter":4}}',
+        p.PositionPayload(LINK, 0, 2**16 - 1, 12, EPOCH, 3, 4),
+        f'{{"v":3,{TEXT_LINK},"shard":0,"slices":65535,"commit":12,{TEXT_EPOCH},"run_epoch":3,"run_counter":4}}',
     ),
     (
         p.decode_position,
-        p.PositionPayload(LINK, 0, 0, None, EPOCH, 0, 0),
-        f'{{"v":3,{TEXT_LINK},"shard":0,"slice":0,"commit":null,{TEXT_EPOCH},"run_epoch":0,"run_counter":0}}',
+        p.PositionPayload(LINK, 0, 1, None, EPOCH, 0, 0),
+        f'{{"v":3,{TEXT_LINK},"shard":0,"slices":1,"commit":null,{TEXT_EPOCH},"run_epoch":0,"run_counter":0}}',
     ),
     (
         p.decode_behind,
@@ -232,7 +232,8 @@ def test_what_is_no_object_is_refused(decode: Decode, data: bytes) -> None:
         (p.decode_behind, {"create": {**json.loads(TEXT_WAITING), "owner": "00"}}),
         (p.decode_topic, {"configs": {"a": 1}}),
         (p.decode_position, {"shard": 256}),
-        (p.decode_position, {"slice": 16}),
+        (p.decode_position, {"slices": 2**16}),
+        (p.decode_position, {"slices": 0}),
         (p.decode_position, {"commit": 2**62}),
         (p.decode_position, {"run_epoch": 2**63}),
         (p.decode_behind, {"partition": 4096}),

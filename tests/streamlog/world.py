@@ -201,14 +201,29 @@ def frame(
     *,
     link: bytes = b"l" * 16,
     run: GrantRun = FIRST_RUN,
-    created_at: int | None = None,
+    created: int | None = None,
 ) -> Frame:
     """The frame of one slice for commits [from, to), as it comes off the wire."""
+    return masked_frame(source, destination, 1 << slice, from_commit, to_commit, link=link, run=run, created=created)
+
+
+def masked_frame(
+    source: ShardLog,
+    destination: bytes,
+    slices: int,
+    from_commit: int,
+    to_commit: int | None = None,
+    *,
+    link: bytes = b"l" * 16,
+    run: GrantRun = FIRST_RUN,
+    created: int | None = None,
+) -> Frame:
+    """The frame of a mask of slices for commits [from, to), as it comes off the wire."""
     end = source.announced.end if to_commit is None else to_commit
     wanted = [
         row
         for row in rows_of(source, from_commit, end)
-        if slice_of_number(row.topic) == slice and sendable(row, destination)
+        if slices >> slice_of_number(row.topic) & 1 and sendable(row, destination)
     ]
     names = Names(source).of(wanted)
     return decode_frame(
@@ -218,13 +233,13 @@ def frame(
                 run=run,
                 source=source.announced.state.stream_id,
                 shard=0,
-                slice=slice,
+                slices=slices,
                 from_commit=from_commit,
                 to_commit=end,
                 epoch_id=epoch_before(source.announced.epochs, end).id,
                 topics=names,
                 rows=[row for row in wanted if row.topic in names],
-                link_created_at=created_at,
+                created=created,
             )
         )
     )
@@ -252,7 +267,7 @@ def repair_frame(
                 run=run,
                 source=source.announced.state.stream_id,
                 shard=0,
-                slice=slice_of_number(number),
+                slices=1 << slice_of_number(number),
                 from_commit=0,
                 to_commit=source.announced.end,
                 epoch_id=epoch_before(source.announced.epochs, source.announced.end).id,

@@ -45,7 +45,7 @@ SAMPLES = [
     (m.WithdrawRun(b"l" * 16, GrantRun(1, 2)), m.SINK_HEARS),
     (m.ReplicatorState(b"p" * 16, 1, "failed", 2, "no java found"), m.REPLICATOR_SAYS),
     (m.ApplyHello(1, b"l" * 16, GrantRun(1, 2), HERE, b"d" * 16), m.APPLY_SAYS),
-    (m.Applied(3, (m.SliceAt(0, 1, 2),), 4, 5, 6), m.APPLY_HEARS),
+    (m.Applied(3, (m.SlicesAt(0, 1, 2),), 4, 5, 6), m.APPLY_HEARS),
     (m.Refused(3, 0, 1, 2, "position"), m.APPLY_HEARS),
     (m.Error("not_agreed", "run: …"), m.APPLY_HEARS),
 ]

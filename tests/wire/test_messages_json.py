@@ -68,7 +68,7 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             f'"forward":"all","data_root":"/data","prefix":"streams/aa","slices":{{"3":9}},{TEXT_EPOCHS},"end":12,'
-            '"until":99,"link_created_at":1700,"read_from":{"3":10}}'
+            '"until":99,"created":1700,"read_from":{"3":10}}'
         ),
     ),
     (
@@ -77,7 +77,7 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"own","data_root":"/data","prefix":"p","slices":{},"epochs":[],"end":0,'
-            '"until":null,"link_created_at":null,"read_from":{}}'
+            '"until":null,"created":null,"read_from":{}}'
         ),
     ),
     (
@@ -89,7 +89,7 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
             f'{{"type":"repair","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"all","data_root":"/data","prefix":"p",'
             '"partitions":[{"number":16,"partition":0,"end":7,"reason":"gap"}],'
-            f'{TEXT_EPOCHS},"end":12,"link_created_at":5}}'
+            f'{TEXT_EPOCHS},"end":12,"created":5}}'
         ),
     ),
     (
@@ -128,8 +128,8 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
     ),
     (
         m.SINK_SAYS,
-        m.SliceRefused(LINK, RUN, 0, 1, 2),
-        f'{{"type":"refused",{TEXT_LINK},{TEXT_RUN},"shard":0,"slice":1,"position":2}}',
+        m.SlicesRefused(LINK, RUN, 0, 1, 2),
+        f'{{"type":"refused",{TEXT_LINK},{TEXT_RUN},"shard":0,"slices":1,"position":2}}',
     ),
     (m.SINK_HEARS, m.WithdrawRun(LINK, RUN), f'{{"type":"withdraw",{TEXT_LINK},{TEXT_RUN}}}'),
     (m.REPLICATOR_HEARS, m.LinksActive(0), '{"type":"links","links":0}'),
@@ -146,30 +146,30 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
     ),
     (
         m.APPLY_HEARS,
-        m.Applied(3, (m.SliceAt(0, 1, 2),), 4, 5, 6),
+        m.Applied(3, (m.SlicesAt(0, 1, 2),), 4, 5, 6),
         (
-            '{"type":"applied","through":3,"slices":[{"shard":0,"slice":1,"commit":2}],'
+            '{"type":"applied","through":3,"slices":[{"shard":0,"slices":1,"commit":2}],'
             '"records":4,"duplicates":5,"behind":6}'
         ),
     ),
     (
         m.APPLY_HEARS,
         m.Refused(3, 0, 1, 2, "from"),
-        '{"type":"refused","frame":3,"shard":0,"slice":1,"position":2,"reason":"from"}',
+        '{"type":"refused","frame":3,"shard":0,"slices":1,"position":2,"reason":"from"}',
     ),
 ]
 
 BODIES: list[tuple[object, str]] = [
     (
         m.LinkRequest(LINK, HERE, "/ships", once=True),
-        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":3}}',
+        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":4}}',
     ),
     (
         m.LinkAnswer(
             "newyork",
             "/ships",
             REPLICA,
-            (m.SlicePosition(0, 1, 2, EPOCH, RUN),),
+            (m.SlicesPosition(0, 1, 2, EPOCH, RUN),),
             (m.BehindPartition("t", TOPIC, 0, 7, "gap"),),
             1,
             0,
@@ -179,7 +179,7 @@ BODIES: list[tuple[object, str]] = [
         ),
         (
             f'{{"cluster":"newyork","path":"/ships","stream":{TEXT_REPLICA},'
-            f'"positions":[{{"shard":0,"slice":1,"commit":2,"epoch_id":{TEXT_EPOCH},{TEXT_RUN}}}],'
+            f'"positions":[{{"shard":0,"slices":1,"commit":2,"epoch_id":{TEXT_EPOCH},{TEXT_RUN}}}],'
             f'"behind":[{{"topic":"t","incarnation":{TEXT_TOPIC},"partition":0,"end":7,"reason":"gap"}}],'
             '"behind_total":1,"conflicts_total":0,'
             '"gaps":[{"topic":"t","partition":0,"start":3,"end":4,"reason":"ttl"}],"gaps_total":1,'
@@ -193,7 +193,7 @@ DEFAULTS = {
     "emitted",
     "deleted",
     "until",
-    "link_created_at",
+    "created",
     "read_from",
     "reset",
     "frames",
@@ -225,7 +225,7 @@ def test_a_body_is_this_text(body: object, text: str) -> None:
 @pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
 def test_a_value_of_another_kind_is_refused(kinds: m.Kinds, message: object, text: str) -> None:
     """A bool is no int, and neither are 1.0 and "1"; nothing is null that may not be."""
-    for said, wrong in (of_other_kinds(text, "until", "link_created_at", "epochs.0.end") | of_bad_hex(text)).items():
+    for said, wrong in (of_other_kinds(text, "until", "created", "epochs.0.end") | of_bad_hex(text)).items():
         with pytest.raises(InvalidValue):
             raise AssertionError(f"{said} was read as {m.from_json(wrong, kinds)}")
 

@@ -90,6 +90,8 @@ class LinkRecord:
     """For `copystream`: the end of each shard when it began; the link is removed when they are reached."""
     rescan: int = 0
     """How many times the whole log was to be read again; grows with each `resume -rescan`."""
+    created: tuple[int, ...] = ()
+    """Where each shard of the source ended when the link was made; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Topic numbers: 16 * counter + slice, where the slice is that of the topic's name.
+"""Topic numbers: 16 * counter + slice, where the slice is that of the topic's name; and sets of slices.
 
 A shard counts the topics of each slice separately and never uses a number twice, so a number says in which slice its
 rows are sent, and the numbers of a shard stay dense.
@@ -6,7 +6,9 @@ rows are sent, and the numbers of a shard stay dense.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ from numpy.typing import NDArray
 from fairlead.model.names import SLICES
 
 Integer = TypeVar("Integer", bound=np.integer[Any])
+ALL_SLICES: Final = (1 << SLICES) - 1
+"""The mask of all slices."""
 
 
 def slice_of_number(number: int) -> int:
@@ -35,3 +39,17 @@ def counter_of_number(number: int) -> int:
 def number_at(slice: int, counter: int) -> int:
     """The number that has this slice and counter."""
     return counter * SLICES + slice
+
+
+def mask_of(slices: Iterable[int]) -> int:
+    """A set of slices as a number: bit s for slice s."""
+    mask = 0
+    for each in slices:
+        mask |= 1 << each
+    return mask
+
+
+@lru_cache(maxsize=1024)
+def slices_of_mask(mask: int) -> tuple[int, ...]:
+    """The slices of a mask, in order."""
+    return tuple(each for each in range(SLICES) if mask >> each & 1)

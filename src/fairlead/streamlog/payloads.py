@@ -27,7 +27,7 @@ from fairlead.streamlog.ranges import (
     Partition,
     Partitions,
     ShardNumber,
-    Slice,
+    SliceMask,
     Version,
     check_history,
     check_since,
@@ -133,7 +133,8 @@ class PositionPayload:
 
     link: Id
     shard: ShardNumber
-    slice: Slice
+    slices: SliceMask
+    """Bit s for slice s: all of these stand at `commit`."""
     commit: Commit | None
     epoch_id: Id
     run_epoch: Counter
@@ -267,6 +268,7 @@ def decode_truncate(data: bytes | memoryview) -> TruncatePayload:
 def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview) -> tuple[Any, ...]:
     """What a control row is about: of two rows with equal keys the newer one counts, the older is of no use.
 
+    A POSITION row is of no use only once newer ones speak of every slice of its mask; the key does not say that.
     The key of a START row is its partition only if everything below is gone; a gap has a key of its own. So has each
     TOPIC row: rows of a partition must not come before the row that made it.
 
@@ -284,7 +286,7 @@ def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview)
         return (Kind.CURSOR, decode_cursor(data).group, topic, partition)
     if kind == Kind.POSITION:
         position = decode_position(data)
-        return (Kind.POSITION, position.link, position.shard, position.slice)
+        return (Kind.POSITION, position.link, position.shard, position.slices)
     if kind == Kind.BEHIND:
         behind = decode_behind(data)
         return (Kind.BEHIND, behind.link, behind.incarnation, behind.partition)

@@ -41,7 +41,8 @@ Number = Annotated[int, Ge(0), Le(NUMBER_MAX)]
 Partition = Annotated[int, Ge(0), Le(PARTITIONS_PER_TOPIC_MAX - 1)]
 Partitions = Annotated[int, Ge(1), Le(PARTITIONS_PER_TOPIC_MAX)]
 ShardNumber = Annotated[int, Ge(0), Le(SHARDS_PER_STREAM_MAX - 1)]
-Slice = Annotated[int, Ge(0), Le(SLICES - 1)]
+SliceMask = Annotated[int, Ge(1), Le(2**SLICES - 1)]
+"""A set of slices, not empty: bit s for slice s."""
 Counter = Annotated[int, Ge(0), Le(2**63 - 1)]
 """Grows by one: a run's numbers."""
 Millis = Annotated[int, Ge(0), Le(2**62 - 1)]

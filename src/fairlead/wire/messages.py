@@ -19,9 +19,10 @@ from typing import Annotated, Any, Final, TypeVar
 
 from fairlead.model.errors import InvalidValue
 from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
+from fairlead.streamlog.ranges import SliceMask
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Version of the link protocol; both ends of /gateway/apply must speak the same."""
 
 
@@ -122,8 +123,8 @@ class Grant:
     """Announced end of the shard: commits below it may be read."""
     until: int | None = None
     """A link that ends (copystream): commits below this one only."""
-    link_created_at: int | None = None
-    """When the link was made, milliseconds since 1970; goes into its frames."""
+    created: int | None = None
+    """Where the shard ended when the link was made, if that is known; goes into its frames."""
     read_from: Mapping[int, int] = field(default_factory=dict)
     """By slice, the commit below which an earlier grant has found nothing more to send; frames begin at `slices`."""
 
@@ -159,7 +160,7 @@ class RepairGrant:
     partitions: tuple[RepairPartition, ...]
     epochs: tuple[EpochRange, ...]
     end: int
-    link_created_at: int | None = None
+    created: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,13 +269,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceRefused:
-    """The gateway refused a frame of this slice, and answered with the position that it has recorded."""
+class SlicesRefused:
+    """The gateway refused a frame of these slices, and answered with the lowest position that it has recorded."""
 
     link: bytes
     run: Annotated[GrantRun, AS_ARRAY]
     shard: int
-    slice: int
+    slices: int
     position: int
 
 
@@ -343,11 +344,11 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceAt:
-    """A recorded position of one slice."""
+class SlicesAt:
+    """A recorded position of some slices, given as a mask: bit s for slice s."""
 
     shard: int
-    slice: int
+    slices: SliceMask
     commit: int
 
 
@@ -356,7 +357,7 @@ class Applied:
     """Cumulative: frames 1 to `through` of this connection are answered (applied, or refused by a Refused before)."""
 
     through: int
-    slices: tuple[SliceAt, ...]
+    slices: tuple[SlicesAt, ...]
     """Positions that changed since the last Applied."""
     records: int
     """Rows appended, duplicates dropped and partitions noted behind, since the connection began."""
@@ -366,13 +367,13 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Frame `frame` (counted from 1) was refused, and so are later ones of its slice on this connection and run."""
+    """Frame `frame` (counted from 1) was refused, and so are later ones of its slices on this connection and run."""
 
     frame: int
     shard: int
-    slice: int
+    slices: SliceMask
     position: int
-    """The recorded position (0 if none)."""
+    """The lowest recorded position of these slices (0 if none)."""
     reason: str
     """`from` (a frame is missing before it) or `run` (a newer grant has been seen)."""
 
@@ -395,11 +396,11 @@ class LinkRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SlicePosition:
-    """A recorded position with what the source checks it by."""
+class SlicesPosition:
+    """A recorded position of a mask of slices, with what the source checks it by."""
 
     shard: int
-    slice: int
+    slices: SliceMask
     commit: int
     epoch_id: bytes
     run: Annotated[GrantRun, AS_ARRAY]
@@ -442,7 +443,7 @@ class LinkAnswer:
     cluster: str
     path: str
     stream: bytes
-    positions: tuple[SlicePosition, ...]
+    positions: tuple[SlicesPosition, ...]
     behind: tuple[BehindPartition, ...]
     behind_total: int
     conflicts_total: int
@@ -492,7 +493,7 @@ READER_HEARS = _kinds(
         "credit": Credit,
     }
 )
-SINK_SAYS = _kinds({"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SliceRefused})
+SINK_SAYS = _kinds({"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SlicesRefused})
 SINK_HEARS = _kinds({"withdraw": WithdrawRun})
 REPLICATOR_HEARS = _kinds({"links": LinksActive})
 REPLICATOR_SAYS = _kinds({"state": ReplicatorState})

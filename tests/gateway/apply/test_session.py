@@ -49,6 +49,11 @@ def session(stream: FakeStream, window_bytes: int = 1_000_000) -> ApplySession:
     return ApplySession(cast(Stream, stream), hello, window_bytes, ApplyCounts())
 
 
+def outcome(position: int, appended: int = 0) -> FrameOutcome:
+    """The only slice has come so far."""
+    return FrameOutcome({SLICE: position}, appended)
+
+
 async def settled() -> None:
     """Let everything that can run, run."""
     for _ in range(5):
@@ -64,18 +69,18 @@ async def test_nothing_is_read_beyond_the_window() -> None:
     second = asyncio.ensure_future(open_session.submit(data))
     await settled()
     assert not second.done()
-    stream.shards[0].waiting[0].set_result(FrameOutcome(1, appended=1))
+    stream.shards[0].waiting[0].set_result(outcome(1, appended=1))
     await second
     assert await open_session.answers() == [Applied(1, ((open_session_at(1)),), 1, 0, 0)]
-    stream.shards[0].waiting[1].set_result(FrameOutcome(1))
+    stream.shards[0].waiting[1].set_result(outcome(1))
     await open_session.close()
 
 
 def open_session_at(commit: int) -> Any:
     """The only slice's position."""
-    from fairlead.wire.messages import SliceAt
+    from fairlead.wire.messages import SlicesAt
 
-    return SliceAt(0, frames(1)[0].slice, commit)
+    return SlicesAt(0, frames(1)[0].slices, commit)
 
 
 async def test_a_frame_is_answered_only_after_those_before_it() -> None:
@@ -86,10 +91,10 @@ async def test_a_frame_is_answered_only_after_those_before_it() -> None:
         await open_session.submit(encode_frame(each))
     await settled()
     one, two = stream.shards[0].waiting
-    two.set_result(FrameOutcome(2, appended=1))
+    two.set_result(outcome(2, appended=1))
     await settled()
     assert await open_session.answers() == []
-    one.set_result(FrameOutcome(1, appended=1))
+    one.set_result(outcome(1, appended=1))
     (answer,) = await open_session.answers()
     assert isinstance(answer, Applied)
     assert answer.through == 2
@@ -102,7 +107,7 @@ async def test_the_position_is_the_lowest_of_the_shards() -> None:
     await open_session.submit(encode_frame(frames(1)[0]))
     await settled()
     for shard, position in zip(stream.shards, (7, 5), strict=True):
-        shard.waiting[0].set_result(FrameOutcome(position))
+        shard.waiting[0].set_result(outcome(position))
     (answer,) = await open_session.answers()
     assert isinstance(answer, Applied)
     assert [at.commit for at in answer.slices] == [5]

@@ -33,7 +33,7 @@ from fairlead.wire.messages import (
     Error,
     Ok,
     Refused,
-    SliceAt,
+    SlicesAt,
     StreamPlace,
     from_json,
     to_json,
@@ -83,7 +83,7 @@ def frame(from_commit: int, to_commit: int, *rows: Row, run: GrantRun = FIRST_RU
         run=run,
         source=SOURCE.stream,
         shard=0,
-        slice=SLICE,
+        slices=1 << SLICE,
         from_commit=from_commit,
         to_commit=to_commit,
         epoch_id=EPOCH,
@@ -149,7 +149,7 @@ async def test_frames_are_answered_cumulatively_and_applied_in_order(ny: Site) -
     sink = await open_sink(ny)
     await sink.send(*frames(50))
     last = await sink.through(50)
-    assert last == Applied(50, (SliceAt(0, SLICE, 50),), 50, 0, 0)
+    assert last == Applied(50, (SlicesAt(0, 1 << SLICE, 50),), 50, 0, 0)
     assert ny.end("/ships", "a") == 50
     assert len(sink.heard) < 50
     assert ny.cluster.stream("/ships").shards[0].announced.end < 50
@@ -175,7 +175,7 @@ async def test_a_frame_that_skips_is_refused_with_the_position_and_so_are_later_
     await sink.send(second)
     last = await sink.through(4)
     refused = [message for message in sink.heard if isinstance(message, Refused)]
-    assert refused == [Refused(2, 0, SLICE, 1, "from")]
+    assert refused == [Refused(2, 0, 1 << SLICE, 1, "from")]
     assert last.records == 1
     assert ny.end("/ships", "a") == 1
     await sink.socket.close()
@@ -199,7 +199,7 @@ async def test_a_zombie_of_an_older_run_is_refused(ny: Site) -> None:
     await new.send(*frames(2, GrantRun(2, 1)))
     await new.through(2)
     await old.send(frame(2, 3, batch_row(2, 2)))
-    assert await old.hear() == Refused(1, 0, SLICE, 2, "run")
+    assert await old.hear() == Refused(1, 0, 1 << SLICE, 2, "run")
     assert ny.end("/ships", "a") == 2
     await new.socket.close()
     await old.socket.close()

@@ -151,13 +151,13 @@ async def test_rows_come_as_frames_of_their_slices(tmp_path: Path) -> None:
     async with fake_control(start) as control:
         taken = Taken(control)
         async with running(taken.task.run()):
-            frames = {frame.slice: frame for frame in await taken.frames(2)}
-    assert [found.base_offset for found in frames[1].rows] == [0, 1]
-    assert (frames[1].from_commit, frames[1].to_commit) == (0, 2)
-    assert (frames[2].from_commit, frames[2].to_commit) == (0, 1)
-    assert frames[1].topics[1].name == "t1"
-    assert frames[1].epoch_id == EPOCH
-    assert (frames[1].link, frames[1].run, frames[1].source) == (LINK, RUN, SOURCE)
+            frames = {frame.slices: frame for frame in await taken.frames(2)}
+    assert [found.base_offset for found in frames[1 << 1].rows] == [0, 1]
+    assert (frames[1 << 1].from_commit, frames[1 << 1].to_commit) == (0, 2)
+    assert (frames[1 << 2].from_commit, frames[1 << 2].to_commit) == (0, 1)
+    assert frames[1 << 1].topics[1].name == "t1"
+    assert frames[1 << 1].epoch_id == EPOCH
+    assert (frames[1 << 1].link, frames[1 << 1].run, frames[1 << 1].source) == (LINK, RUN, SOURCE)
 
 
 async def test_frames_of_a_slice_touch(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_a_position_far_behind_is_brought_up_by_an_empty_frame(
         async with running(taken.task.run()):
             (frame,) = await taken.frames(1)
             await taken.nothing()
-    assert (frame.slice, frame.from_commit, frame.to_commit, len(frame.rows)) == (1, 0, 4, 0)
+    assert (frame.slices, frame.from_commit, frame.to_commit, len(frame.rows)) == (2, 0, 4, 0)
 
 
 async def test_nothing_is_read_beyond_the_announced_end(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ async def test_an_empty_frame_moves_the_position_over_a_long_stretch(tmp_path: P
         taken = Taken(control, ReaderSettings(position_bytes=4000))
         async with running(taken.task.run()):
             (frame,) = await taken.frames(1)
-    assert (frame.slice, frame.from_commit, frame.to_commit, list(frame.rows)) == (1, 0, 1, [])
+    assert (frame.slices, frame.from_commit, frame.to_commit, list(frame.rows)) == (2, 0, 1, [])
 
 
 async def test_a_missing_object_is_asked_for_again(tmp_path: Path) -> None:

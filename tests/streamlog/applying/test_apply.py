@@ -16,6 +16,7 @@ from tests.streamlog.world import (
     frame,
     fresh,
     made,
+    masked_frame,
     opened,
     produced,
     repair_frame,
@@ -33,9 +34,10 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.fsck import check_all
+from fairlead.streamlog.numbers import mask_of, slices_of_mask
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.values import GrantRun
+from fairlead.streamlog.values import GrantRun, Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions, take_again
 from fairlead.streamlog.writing.writer import ShardLog
@@ -128,9 +130,69 @@ def test_a_position_never_goes_back() -> None:
     f1 = frame(a, B, slice_of("ships"), 0)
     produced(a, topic.number, b"2")
     applied(b, frame(a, B, slice_of("ships"), 0))
-    assert applied(b, f1)[0].position == a.announced.end
+    assert set(applied(b, f1)[0].positions.values()) == {a.announced.end}
     position = b.announced.state.positions(LINK)[0, slice_of("ships")]
     assert (position.commit, position.epoch_id) == (a.announced.end, a.epoch.id)
+
+
+def two_slices(source: ShardLog) -> tuple[Topic, Topic, int]:
+    """Two topics in different slices, and the mask of both."""
+    one, two = made(source, "ships"), made(source, "ports")
+    assert slice_of("ships") != slice_of("ports")
+    return one, two, mask_of([slice_of("ships"), slice_of("ports")])
+
+
+def test_a_frame_of_many_slices_records_one_row() -> None:
+    """Sixteen rows a read were most of what a link wrote."""
+    a, b = fresh(A), fresh(B)
+    one, two, both = two_slices(a)
+    produced(a, one.number, b"1")
+    produced(a, two.number, b"2")
+    outcome = applied(b, masked_frame(a, B, both, 0))[0]
+    assert outcome.positions == dict.fromkeys(slices_of_mask(both), a.announced.end)
+    rows = [payloads.decode_position(row.batch) for row in rows_of(b) if row.kind == Kind.POSITION]
+    assert [(row.slices, row.commit) for row in rows] == [(both, a.announced.end)]
+
+
+def test_a_frame_of_slices_that_stand_apart_brings_each_what_it_lacks() -> None:
+    """No row twice, and only those slices that lay below move: a position never goes back."""
+    a, b = fresh(A), fresh(B)
+    one, two, both = two_slices(a)
+    produced(a, one.number, b"1")
+    cut = a.announced.end
+    produced(a, two.number, b"2")
+    f = masked_frame(a, B, both, 0, cut)
+    applied(b, frame(a, B, slice_of("ports"), 0))
+    outcome = applied(b, f)[0]
+    assert outcome.positions == {slice_of("ships"): cut, slice_of("ports"): a.announced.end}
+    newest = [payloads.decode_position(row.batch) for row in rows_of(b) if row.kind == Kind.POSITION][-1]
+    assert (newest.slices, newest.commit) == (1 << slice_of("ships"), cut)
+    again = applied(b, masked_frame(a, B, both, cut), masked_frame(a, B, both, 0))
+    assert [(each.appended, each.duplicates) for each in again] == [(0, 1), (0, 2)]
+
+
+def test_a_frame_beyond_the_position_of_one_of_its_slices_is_refused_whole() -> None:
+    """It would leave that slice's rows out for ever."""
+    a, b = fresh(A), fresh(B)
+    one, two, both = two_slices(a)
+    applied(b, masked_frame(a, B, both, 0))
+    cut = a.announced.end
+    produced(a, one.number, b"1")
+    produced(a, two.number, b"2")
+    applied(b, frame(a, B, slice_of("ships"), cut))
+    end = b.announced.end
+    refused = applied(b, masked_frame(a, B, both, a.announced.end))[0]
+    assert (refused.refused_position, refused.reason, b.announced.end) == (cut, "from", end)
+
+
+def test_a_frame_whose_run_is_older_for_one_of_its_slices_is_refused() -> None:
+    """S16: that slice has another reader now."""
+    a, b = fresh(A), fresh(B)
+    _, _, both = two_slices(a)
+    applied(b, frame(a, B, slice_of("ports"), 0, run=GrantRun(1, 2)))
+    refused = applied(b, masked_frame(a, B, both, 0, run=GrantRun(1, 1)))[0]
+    assert refused.reason == "run"
+    assert applied(b, masked_frame(a, B, both, 0, run=GrantRun(1, 2)))[0].reason == ""
 
 
 def test_a_smaller_run_than_seen_is_refused() -> None:
@@ -154,7 +216,7 @@ def test_a_row_that_begins_beyond_the_end_is_noted_behind_and_others_go_on() -> 
     f = frame(a, B, slice_of("ships"), 0)
     lost = [row for row in f.rows if not (row.kind == Kind.BATCH and row.partition == 0 and row.base_offset == 0)]
     answer = applied(b, replace(f, rows=lost))[0]
-    assert (answer.behind, answer.position) == (1, a.announced.end)
+    assert (answer.behind, min(answer.positions.values())) == (1, a.announced.end)
     (behind,) = b.announced.state.behind(LINK)
     assert (behind.topic, behind.partition, behind.end, behind.reason) == ("ships", 0, 0, "gap")
     copy = b.announced.state.by_name("ships")
@@ -219,7 +281,7 @@ def test_a_batch_with_a_bad_crc_is_noted_behind() -> None:
     produced(a, topic.number, b"1")
     f = frame(a, B, slice_of("ships"), 0)
     answer = applied(b, replace(f, rows=[f.rows[0], replace_batch(f.rows[1])]))[0]
-    assert (answer.position, answer.behind) == (a.announced.end, 1)
+    assert (min(answer.positions.values()), answer.behind) == (a.announced.end, 1)
     applied(b, repair_frame(a, B, topic.number, 0, 0))
     copy = b.announced.state.by_name("ships")
     assert copy is not None
@@ -354,25 +416,32 @@ def test_an_unlike_epoch_before_the_row_is_a_conflict() -> None:
 
 def test_a_start_row_begins_a_partition_that_was_never_held() -> None:
     """S21: a start, not a gap."""
-    b = started_at_ten(created_at=None)
+    b = started_at_ten(created=None)
     copy = b.announced.state.by_name("ships")
     assert copy is not None
     assert b.announced.state.partition(copy.number, 0)[:2] == (10, 10)
     assert b.announced.state.gaps() == []
 
 
+def test_what_expired_before_the_link_was_made_is_a_start() -> None:
+    """The link begins behind it, whatever the clocks said then and say now."""
+    assert started_at_ten(created=2).announced.state.gaps() == []
+
+
 def test_what_expired_after_the_link_was_made_is_a_gap_also_in_a_topic_never_held() -> None:
     """F5a, a topic written once and expired before the link returned shows its gap."""
-    b = started_at_ten(created_at=START_MS - 1)
+    b = started_at_ten(created=1)
     (gap,) = b.announced.state.gaps()
     assert (gap.topic, gap.start, gap.end, gap.reason) == ("ships", 0, 10, "ttl")
 
 
-def started_at_ten(created_at: int | None):  # type: ignore[no-untyped-def]
+def started_at_ten(created: int | None):  # type: ignore[no-untyped-def]
+    """A replica that was told of the start in commit 1."""
     a, b = fresh(A), fresh(B)
     topic = made(a)
     committed(a, lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
-    applied(b, frame(a, B, slice_of("ships"), 0, created_at=created_at))
+    applied(b, frame(a, B, slice_of("ships"), 0, created=created))
+    assert a.announced.end == 2
     return b
 
 
@@ -604,7 +673,7 @@ def test_a_name_that_is_illegal_here_is_behind() -> None:
     long = f.rows[0]._replace(batch=payloads.encode(replace(payload, name="x" * 300)))
     names = {topic.number: FrameTopic(topic.incarnation, "x" * 300)}
     answer = applied(b, replace(f, rows=[long, f.rows[1]], topics=names))[0]
-    assert answer.position == a.announced.end
+    assert min(answer.positions.values()) == a.announced.end
     assert [note.reason for note in b.announced.state.behind(LINK)] == ["name"]
 
 

@@ -26,14 +26,16 @@ FRAMES = st.builds(
     run=st.builds(GrantRun, NATURAL, NATURAL),
     source=IDS,
     shard=st.integers(0, 255),
-    slice=st.integers(0, 15),
+    slices=st.integers(1, 2**16 - 1),
     from_commit=st.integers(0, 1000),
     to_commit=st.integers(1000, 2**53),
     epoch_id=IDS,
     topics=st.dictionaries(NUMBERS, st.builds(FrameTopic, IDS, st.text(max_size=20)), max_size=4),
     rows=st.lists(any_row(), max_size=8),
     repair=REPAIRS,
-    link_created_at=st.none() | NATURAL,
+    created=st.none() | NATURAL,
+    end=NATURAL,
+    ext=st.dictionaries(st.text(max_size=9), st.integers() | st.text(), max_size=2),
 )
 
 
@@ -54,7 +56,16 @@ def test_columns_make_the_same_frame_as_rows(frame: Frame) -> None:
 def example() -> Frame:
     topics = {5: FrameTopic(b"i" * 16, "ships")}
     return Frame(
-        b"l" * 16, GrantRun(1, 2), b"s" * 16, 0, 5, 10, 12, b"e" * 16, topics, [batch_row(5), batch_row(5, 1, row=1)]
+        b"l" * 16,
+        GrantRun(1, 2),
+        b"s" * 16,
+        0,
+        1 << 5,
+        10,
+        12,
+        b"e" * 16,
+        topics,
+        [batch_row(5), batch_row(5, 1, row=1)],
     )
 
 
@@ -97,9 +108,9 @@ def _with_header(**changes: object) -> bytes:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"slice": 16},
-        {"slice": -1},
-        {"slice": 1.0},
+        {"slices": 2**16},
+        {"slices": 0},
+        {"slices": 1.0},
         {"from": 13},
         {"rows": 10**30},
         {"rows": 3},
@@ -112,7 +123,12 @@ def _with_header(**changes: object) -> bytes:
         {"topics": [[5, "00", "ships"]]},
         {"repair": [1, 2, 3, 4, 5]},
         {"epoch_id": 7},
+        {"v": 1},
         {"v": 3},
+        {"end": -1},
+        {"features": "txn"},
+        {"ext": []},
+        {"more": 1},
         {"shard": True},
     ],
 )

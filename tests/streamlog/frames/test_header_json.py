@@ -25,14 +25,14 @@ from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.values import GrantRun
 
-BARE = Frame(b"\xab" * 16, GrantRun(0, 2**63 - 1), b"s" * 16, 0, 15, 10, 2**53, b"e" * 16, {}, [])
+BARE = Frame(b"\xab" * 16, GrantRun(0, 2**63 - 1), b"s" * 16, 0, 2**16 - 1, 10, 2**53, b"e" * 16, {}, [])
 TEXT_BARE = (
     '{"v":2,"link":"' + "ab" * 16 + '","run":[0,9223372036854775807],"source":"' + "73" * 16 + '",'
-    '"shard":0,"slice":15,"from":10,"to":9007199254740992,"epoch_id":"' + "65" * 16 + '",'
-    '"topics":[],"repair":null,"created_at":null,"rows":0,"batch_bytes":0}'
+    '"shard":0,"slices":65535,"from":10,"to":9007199254740992,"epoch_id":"' + "65" * 16 + '",'
+    '"topics":[],"repair":null,"created":null,"end":0,"features":[],"ext":{},"rows":0,"batch_bytes":0}'
 )
 TOPICS = {5: FrameTopic(b"i" * 16, 'flöte 船 \U0001f6a2 "\\/\n\x01'), 2**32 - 2: FrameTopic(bytes(16), "")}
-FULL = replace(BARE, topics=TOPICS, repair=Repair(21, 0, 11, True, 7), link_created_at=1_700_000_000_000)
+FULL = replace(BARE, topics=TOPICS, repair=Repair(21, 0, 11, True, 7), created=7, end=2**53, ext={"a": [1, None]})
 TEXT_FULL = (
     TEXT_BARE.replace(
         '"topics":[]',
@@ -40,7 +40,8 @@ TEXT_FULL = (
         '[4294967294,"' + "00" * 16 + '",""]]',
     )
     .replace('"repair":null', '"repair":[21,0,11,true,7]')
-    .replace('"created_at":null', '"created_at":1700000000000')
+    .replace('"created":null,"end":0', '"created":7,"end":9007199254740992')
+    .replace('"ext":{}', '"ext":{"a":[1,null]}')
 )
 FRAMES = [(BARE, TEXT_BARE), (FULL, TEXT_FULL)]
 
@@ -61,9 +62,9 @@ def test_a_header_is_this_text(frame: Frame, text: str) -> None:
 @pytest.mark.parametrize("text", [TEXT_BARE, TEXT_FULL])
 def test_a_value_of_another_kind_is_refused(text: str) -> None:
     """A bool is no int, and neither are 1.0 and "1"; ids have 16 bytes, and no number is below 0."""
-    spoiled = of_other_kinds(text, "repair", "created_at") | of_bad_hex(text) | of_short_ids(text) | negative(text)
+    spoiled = of_other_kinds(text, "repair", "created") | of_bad_hex(text) | of_short_ids(text) | negative(text)
     for said, wrong in spoiled.items():
-        if said.startswith("v = "):
+        if said.startswith(("v = ", "ext.")):
             continue
         with pytest.raises(CorruptBatch, match="frame: "):
             raise AssertionError(f"{said} was read as {decode_frame(_sealed(wrong))}")
@@ -76,9 +77,16 @@ def test_a_missing_field_is_refused_by_name() -> None:
             decode_frame(_sealed(shorter))
 
 
-def test_an_unknown_field_is_passed_over() -> None:
-    """A field that changes the meaning comes with another version."""
-    assert decode_frame(_sealed(with_more(TEXT_FULL))) == FULL
+def test_an_unknown_field_is_refused() -> None:
+    """Whatever may be passed over stands in `ext`."""
+    with pytest.raises(CorruptBatch, match="unknown field 'more'"):
+        decode_frame(_sealed(with_more(TEXT_FULL)))
+
+
+def test_a_frame_that_needs_more_than_this_program_knows_is_refused_by_name() -> None:
+    """Passed over, its rows would be missing for ever."""
+    with pytest.raises(CorruptBatch, match="frame needs later, which this program does not know; upgrade"):
+        decode_frame(_sealed(TEXT_BARE.replace('"features":[]', '"features":["later"]')))
 
 
 def test_another_version_is_refused_naming_both_whatever_else_is_there() -> None:
@@ -100,13 +108,16 @@ def test_what_is_no_object_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"slice": 16},
+        {"slices": 2**16},
+        {"slices": 0},
+        {"end": 2**62},
+        {"features": ["x"] * 101},
         {"shard": 256},
         {"to": 2**62},
         {"run": [0, 2**63]},
         {"topics": [[2**32 - 1, "69" * 16, "t"]]},
         {"topics": [[5, "69" * 16, "x" * 1001]]},
-        {"created_at": 2**62},
+        {"created": 2**62},
         {"repair": [2**32 - 1, 2, 3, True, 5]},
         {"repair": [1, 4096, 3, True, 5]},
         {"repair": [1, 2, 2**62, True, 5]},

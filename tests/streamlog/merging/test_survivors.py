@@ -36,10 +36,12 @@ from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.manifest import CheckpointEntry
-from fairlead.streamlog.payloads import StartPayload, TopicPayload
+from fairlead.streamlog.payloads import PositionPayload, StartPayload, TopicPayload
 from fairlead.streamlog.reading.slices import read_slices
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import snapshot
+from fairlead.streamlog.state.effects import replay
+from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import LogObject, PartitionState
 from fairlead.streamlog.writing.cursors import commit_cursor, delete_cursor
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
@@ -318,6 +320,36 @@ def topic_row(number: int, commit: int, **changes: Any) -> Row:
 def start_row(number: int, commit: int, offset: int, gap_from: int | None = None) -> Row:
     payload = payloads.encode(StartPayload("link", offset, ((0, 0),), gap_from))
     return control_row(Kind.START, payload, topic=number, commit=commit, base_offset=offset)
+
+
+MASKS = st.sampled_from([1, 2, 3, 4, 6, 7, 0xFFFF]) | st.integers(1, 2**16 - 1)
+POSITIONS = st.tuples(st.sampled_from([b"l" * 16, b"m" * 16]), st.integers(0, 1), MASKS, st.none() | st.integers(0, 9))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(POSITIONS, max_size=12), st.booleans())
+@example(moves=[(b"l" * 16, 0, 7, 1), (b"l" * 16, 0, 3, None)], at_begin=True)
+@example(moves=[(b"l" * 16, 0, 0xFFFF, 10), (b"l" * 16, 0, 8, 12)], at_begin=False)
+def test_positions_of_any_masks_are_the_same_after_a_merge(
+    moves: list[tuple[bytes, int, int, int | None]], at_begin: bool
+) -> None:
+    """A mask goes only when newer ones speak of each of its slices; no more rows stay than there are slices, and those
+    that forget."""
+    rows = [
+        control_row(
+            Kind.POSITION, payloads.encode(PositionPayload(link, shard, mask, at, b"e" * 16, 1, 1)), commit=place
+        )
+        for place, (link, shard, mask, at) in enumerate(moves)
+    ]
+    kept = merged(MemoryStorage(), rows, at_begin=at_begin, stream_id=b"s" * 16)
+    before, after = ShardState(b"s" * 16), ShardState(b"s" * 16)
+    for state, found in ((before, rows), (after, kept)):
+        for row in found:
+            replay(state, row)
+    assert dict(before.all_positions()) == dict(after.all_positions())
+    for link, shard, _, _ in moves:
+        of = [payloads.decode_position(row.batch) for row in kept]
+        assert len([each for each in of if (each.link, each.shard) == (link, shard)]) <= 16
 
 
 def test_of_topic_rows_the_first_the_newest_and_those_that_others_need_stay() -> None:

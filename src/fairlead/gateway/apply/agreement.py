@@ -26,7 +26,7 @@ from fairlead.wire.messages import (
     GapRange,
     LinkAnswer,
     LinkRequest,
-    SlicePosition,
+    SlicesPosition,
     StreamPlace,
 )
 
@@ -124,20 +124,25 @@ def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:
     )
 
 
-def recorded_positions(stream: Stream, link: bytes) -> Iterable[SlicePosition]:
-    """A position for every (shard, slice) of the source that every shard of the replica has recorded."""
+def recorded_positions(stream: Stream, link: bytes) -> Iterable[SlicesPosition]:
+    """A position for every (shard, slice) of the source that every shard of the replica has recorded; slices of a shard
+    that stand alike are one."""
     by_shard = [shard.state.positions(link) for shard in stream.shards]
-    for key, first in by_shard[0].items():
-        found = [first, *(others[key] for others in by_shard[1:] if key in others)]
+    masks: dict[tuple[int, LinkPosition], int] = {}
+    for (shard, each), first in by_shard[0].items():
+        found = [first, *(others[shard, each] for others in by_shard[1:] if (shard, each) in others)]
         if len(found) == len(by_shard):
-            yield _lowest(key, found)
+            at = shard, _lowest(found)
+            masks[at] = masks.get(at, 0) | 1 << each
+    for (shard, position), mask in masks.items():
+        yield SlicesPosition(shard, mask, position.commit, position.epoch_id, position.run)
 
 
-def _lowest(key: tuple[int, int], found: list[LinkPosition]) -> SlicePosition:
+def _lowest(found: list[LinkPosition]) -> LinkPosition:
     """Each shard of the replica has its own position, in the commit of its data; all data below the lowest is here."""
     lowest = min(found, key=lambda position: position.commit)
     run = max((position.run for position in found), key=lambda run: (run.epoch, run.counter))
-    return SlicePosition(key[0], key[1], lowest.commit, lowest.epoch_id, run)
+    return LinkPosition(lowest.commit, lowest.epoch_id, run)
 
 
 def _behind(note: Behind) -> BehindPartition:

@@ -18,9 +18,10 @@ from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.wire.messages import Applied, ApplyHello, Refused, SliceAt
+from fairlead.wire.messages import Applied, ApplyHello, Refused, SlicesAt
 
 DECODED_HERE_BYTES_MAX = 64 * 1024
 """A larger frame is decoded in a thread, so that the loop serves others meanwhile."""
@@ -127,9 +128,12 @@ class ApplySession:
         if self._through == self._told_through:
             return
         self._told_through = self._through
-        slices = tuple(SliceAt(shard, slice, at) for (shard, slice), at in self._positions.items())
+        masks: dict[tuple[int, int], int] = {}
+        for (shard, each), at in self._positions.items():
+            masks[shard, at] = masks.get((shard, at), 0) | 1 << each
         self._positions = {}
-        yield Applied(self._through, slices, self.counts.records, self.counts.duplicates, self.counts.behind)
+        places = tuple(SlicesAt(shard, mask, at) for (shard, at), mask in masks.items())
+        yield Applied(self._through, places, self.counts.records, self.counts.duplicates, self.counts.behind)
 
     async def _run(self, number: int, frame: Frame, size: int) -> None:
         try:
@@ -156,8 +160,9 @@ class ApplySession:
         if refused:
             self._refuse(number, frame, refused)
         elif frame.repair is None:
-            last = {shard: outcome.position for (shard, _), outcome in zip(parts, outcomes, strict=True)}
-            self._positions[frame.shard, frame.slice] = min(last.values())
+            last = {shard: outcome.positions for (shard, _), outcome in zip(parts, outcomes, strict=True)}
+            for each in slices_of_mask(frame.slices):
+                self._positions[frame.shard, each] = min(positions[each] for positions in last.values())
         self._count(
             records=sum(outcome.appended for outcome in outcomes),
             duplicates=sum(outcome.duplicates for outcome in outcomes),
@@ -169,13 +174,14 @@ class ApplySession:
         if self._is_refused(frame):
             return
         position = min(outcome.refused_position or 0 for outcome in refused)
-        self._refused_run[frame.shard, frame.slice] = frame.run
-        self._refusals.append(Refused(number, frame.shard, frame.slice, position, refused[0].reason))
+        self._refused_run.update(dict.fromkeys(_keys(frame), frame.run))
+        self._refusals.append(Refused(number, frame.shard, frame.slices, position, refused[0].reason))
 
     def _is_refused(self, frame: Frame) -> bool:
-        """A slice that was refused stays so until a newer grant brings it."""
-        run = self._refused_run.get((frame.shard, frame.slice))
-        return run is not None and not run < frame.run
+        """A slice that was refused stays so until a newer grant brings it, and a frame with such a slice is refused
+        whole: it cannot be applied in part."""
+        refused = [self._refused_run[key] for key in _keys(frame) if key in self._refused_run]
+        return any(not run < frame.run for run in refused)
 
     def _finish(self, number: int) -> None:
         self._finished.add(number)
@@ -188,6 +194,10 @@ class ApplySession:
         for name, count in counts.items():
             for target in (self.counts, self._totals):
                 setattr(target, name, getattr(target, name) + count)
+
+
+def _keys(frame: Frame) -> list[SliceKey]:
+    return [(frame.shard, each) for each in slices_of_mask(frame.slices)]
 
 
 async def _decode(data: bytes | memoryview) -> Frame:

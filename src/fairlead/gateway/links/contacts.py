@@ -25,6 +25,7 @@ from fairlead.gateway.links.running.positions import SliceKey
 from fairlead.gateway.links.running.running_link import RunningLink, source_of, urls_of
 from fairlead.gateway.links.running.timing import REPAIR_DELAY_MAX_S
 from fairlead.model.names import StreamPath
+from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.wire.messages import LinkAnswer
 
 log = structlog.get_logger()
@@ -101,7 +102,7 @@ class Contacts:
     def _check_positions(self, link: RunningLink, known: Mapping[SliceKey, int], answer: LinkAnswer) -> None:
         """A destination that was restored from a copy has less than it had answered before it was asked (`known`): what
         it says now counts, or it would be sent only what is new, and refuse that or never hear of the rest."""
-        found = {(each.shard, each.slice): each.commit for each in answer.positions}
+        found = {(at.shard, each): at.commit for at in answer.positions for each in slices_of_mask(at.slices)}
         lost = [key for key, before in known.items() if found.get(key, 0) < before]
         if not lost:
             return
@@ -115,7 +116,7 @@ class Contacts:
         link.answer = answer
         link.on(Event.ANSWERED)
         for position in answer.positions:
-            link.positions.advance(position.shard, {position.slice: position.commit})
+            link.positions.advance(position.shard, dict.fromkeys(slices_of_mask(position.slices), position.commit))
         self._granting.runs.seen(position.run for position in answer.positions)
         self._logs.note_passed(link)
         if not link.copy_ends:

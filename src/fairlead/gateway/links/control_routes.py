@@ -36,7 +36,7 @@ from fairlead.wire.messages import (
     ReadReport,
     ReplicatorState,
     SinkHello,
-    SliceRefused,
+    SlicesRefused,
     TopicsWanted,
     from_json,
     to_json,
@@ -107,7 +107,7 @@ async def _from_sink(tasks: TaskReports, sink: Outbox, message: object) -> None:
             tasks.progress(sink, message)
         case Failed():
             tasks.sink_failed(message)
-        case SliceRefused():
+        case SlicesRefused():
             tasks.sink_refused(message)
         case _:
             raise InvalidValue("a second hello")

@@ -66,4 +66,5 @@ class Naming:
             created_at=self._clock.wall_ms(),
             forward=forward,
             once=once,
+            created=tuple(shard.announced.end for shard in stream.shards),
         )

@@ -24,7 +24,7 @@ from fairlead.model.envelope import to_error
 from fairlead.model.errors import Damaged, FairleadError, InvalidValue, UnknownStream, Unreachable
 from fairlead.model.names import SLICES
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import Done, Failed, Progress, ReaderHello, ReadReport, SliceRefused
+from fairlead.wire.messages import Done, Failed, Progress, ReaderHello, ReadReport, SlicesRefused
 
 
 class TaskReports:
@@ -159,7 +159,7 @@ class TaskReports:
         if link is not None and self._stands(link, message.run):
             self._failures.note(link, _error_of(message), Event.UNDELIVERED)
 
-    def sink_refused(self, message: SliceRefused) -> None:
+    def sink_refused(self, message: SlicesRefused) -> None:
         """A frame did not follow the recorded position: give the link again, from there."""
         link = self._links.known_as(message.link)
         if link is None:

@@ -40,14 +40,14 @@ class Framer:
 
     async def send(
         self,
-        slice_: int,
+        slices: int,
         from_commit: int,
         to_commit: int,
         rows: Columns | LocatedRows | None,
         repair: Repair | None = None,
     ) -> None:
-        """Make a frame once the destination has room: of these rows (None: no rows), or of the places where they lie.
-        It is handed on with the next `flush`, if not before."""
+        """Make a frame of a mask of slices once the destination has room: of these rows (None: no rows), or of the
+        places where they lie. It is handed on with the next `flush`, if not before."""
         topics = {} if repair is None else await self._view.names([repair.number])
         if rows is not None:
             rows, named = await self._named(rows)
@@ -58,14 +58,15 @@ class Framer:
             run=grant.run,
             source=grant.source.stream,
             shard=grant.shard,
-            slice=slice_,
+            slices=slices,
             from_commit=from_commit,
             to_commit=to_commit,
             epoch_id=epoch_before(grant.epochs, to_commit).id,
             topics=topics,
             rows=(),
             repair=repair,
-            link_created_at=grant.link_created_at,
+            created=grant.created,
+            end=max(self._view.end, to_commit),
         )
         if isinstance(rows, LocatedRows):
             referred = refer(grant.data_root, frame, rows)

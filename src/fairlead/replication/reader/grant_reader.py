@@ -179,7 +179,7 @@ class GrantReader:
         self._scanned[part.slice] = part.to_commit
 
     async def _frame(self, slice_: int, to_commit: int, rows: Columns | LocatedRows | None) -> None:
-        await self._framer.send(slice_, self._framed[slice_], to_commit, rows)
+        await self._framer.send(1 << slice_, self._framed[slice_], to_commit, rows)
         self._framed[slice_] = self._emitted[slice_] = to_commit
         self._unframed_bytes[slice_] = 0
 

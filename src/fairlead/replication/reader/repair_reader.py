@@ -97,7 +97,7 @@ class RepairReader:
         self, wanted: RepairPartition, read_to: int, end: int, columns: Columns | None, *, last: bool
     ) -> None:
         repair = Repair(wanted.number, wanted.partition, read_to, last, end)
-        await self._framer.send(slice_of_number(wanted.number), read_to, read_to, columns, repair)
+        await self._framer.send(1 << slice_of_number(wanted.number), read_to, read_to, columns, repair)
         await self._framer.flush()
 
 

@@ -20,6 +20,7 @@ from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
 from fairlead.replication.carried.referred import pieces_of
 from fairlead.replication.carried.rows import FrameAddress, LinkFrame
 from fairlead.replication.sink.dial import ApplyWire, open_apply_wire
+from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import (
     Applied,
@@ -28,7 +29,7 @@ from fairlead.wire.messages import (
     Ok,
     Progress,
     Refused,
-    SliceRefused,
+    SlicesRefused,
 )
 from fairlead.wire.urls import Attempts, beginning_with
 from fairlead.wire.waits import CONNECT_SECONDS
@@ -62,7 +63,7 @@ class FrameListener(Protocol):
 
     def progress(self, progress: Progress) -> None: ...
 
-    def refused(self, refused: SliceRefused) -> None: ...
+    def refused(self, refused: SlicesRefused) -> None: ...
 
     def failed(self, failed: Failed) -> None: ...
 
@@ -195,7 +196,7 @@ class ApplyConnection:
                 self._applied(message)
             elif isinstance(message, Refused):
                 address = self.address
-                refused = SliceRefused(address.link, address.run, message.shard, message.slice, message.position)
+                refused = SlicesRefused(address.link, address.run, message.shard, message.slices, message.position)
                 self._listener.refused(refused)
             elif isinstance(message, Error):
                 raise GatewayRefused(message.code, message.message)
@@ -220,7 +221,8 @@ class ApplyConnection:
         self._totals = totals
         by_shard: dict[int, dict[int, int]] = {frame.shard: {} for frame in answered}
         for place in message.slices:
-            by_shard.setdefault(place.shard, {})[place.slice] = place.commit
+            slices = dict.fromkeys(slices_of_mask(place.slices), place.commit)
+            by_shard.setdefault(place.shard, {}).update(slices)
         for shard, slices in by_shard.items():
             link, run = self.address.link, self.address.run
             self._listener.progress(Progress(link, run, shard, slices, count, records, size_bytes, behind, duplicates))

@@ -23,7 +23,7 @@ from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open
 from fairlead.replication.sink.connection import ApplyConnection, SinkSettings
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.first_of import first_of
-from fairlead.wire.messages import SINK_HEARS, Failed, Progress, SinkHello, SliceRefused, WithdrawRun
+from fairlead.wire.messages import SINK_HEARS, Failed, Progress, SinkHello, SlicesRefused, WithdrawRun
 
 CONTROL_PATH = "/control/sink"
 _IDLE_SECONDS = 30.0
@@ -56,7 +56,7 @@ class SinkTask:
         self._open: dict[tuple[bytes, GrantRun], _Open] = {}
         self._dropped: dict[bytes, GrantRun] = {}
         self._pending: dict[tuple[bytes, GrantRun, int], Progress] = {}
-        self._events: deque[Failed | SliceRefused] = deque()
+        self._events: deque[Failed | SlicesRefused] = deque()
         self._news = asyncio.Event()
         self._moved = asyncio.Event()
         self._connections = count()
@@ -88,7 +88,7 @@ class SinkTask:
         self._pending[key] = progress if before is None else _added(before, progress)
         self._news.set()
 
-    def refused(self, refused: SliceRefused) -> None:
+    def refused(self, refused: SlicesRefused) -> None:
         """Tell the source server."""
         self._events.append(refused)
         self._news.set()

@@ -8,11 +8,13 @@ is set aside) and holds up no other partition.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.rows import FrameRows
 from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.numbers import mask_of, slice_of_number, slices_of_mask
 from fairlead.streamlog.payloads import BehindPayload, PositionPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import LinkPosition
@@ -23,8 +25,8 @@ from fairlead.streamlog.writing.draft import Draft
 class FrameOutcome:
     """What became of a frame."""
 
-    position: int
-    """Commit below which everything of the slice is applied or noted, once the frame's commit is durable."""
+    positions: Mapping[int, int]
+    """By slice, the commit below which everything of it is applied or noted, once the frame's commit is durable."""
     appended: int = 0
     """Records."""
     duplicates: int = 0
@@ -34,7 +36,8 @@ class FrameOutcome:
     conflicts: int = 0
     """Rows of topics that are set aside."""
     refused_position: int | None = None
-    """The frame was not applied at all: it begins beyond this recorded position, or its run is too old."""
+    """The frame was not applied at all: it begins beyond this position, the lowest recorded of its slices, or its run
+    is too old for one of them."""
     reason: str = ""
     """Why it was refused: `from` or `run`."""
 
@@ -48,12 +51,11 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
         CorruptBatch: the frame does not name the topics of its rows.
         NotLoaded: rows on disk must be compared with the frame; see `Draft`.
     """
-    key = (frame.link, frame.shard, frame.slice)
-    recorded = draft.state.position(key)
-    at = 0 if recorded is None else recorded.commit
-    reason = _refusal(frame, recorded)
+    recorded = _recorded(draft, frame)
+    positions = {each: 0 if found is None else found.commit for each, found in recorded.items()}
+    reason = _refusal(frame, recorded.values())
     if reason:
-        return FrameOutcome(at, refused_position=at, reason=reason)
+        return FrameOutcome(positions, refused_position=min(positions.values()), reason=reason)
     rows = FrameRows(draft, frame, admission)
     draft.require_stored(rows.overlapping())
     if any(row.kind == Kind.BATCH for row in frame.rows):
@@ -61,39 +63,47 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
     for row in frame.rows:
         rows.apply(row)
     if frame.repair is not None:
-        rows.finish_repair(frame.repair, at)
-    elif frame.to_commit > at:
-        at = frame.to_commit
-        _record(draft, frame)
-    return FrameOutcome(at, rows.appended, rows.duplicates, rows.notes.behind, rows.notes.conflicts)
+        rows.finish_repair(frame.repair, positions.get(slice_of_number(frame.repair.number), 0))
+    else:
+        _record(draft, frame, positions)
+    return FrameOutcome(positions, rows.appended, rows.duplicates, rows.notes.behind, rows.notes.conflicts)
 
 
-def _refusal(frame: Frame, recorded: LinkPosition | None) -> str:
+def _recorded(draft: Draft, frame: Frame) -> dict[int, LinkPosition | None]:
+    """By slice of the frame, where its link stands."""
+    return {each: draft.state.position((frame.link, frame.shard, each)) for each in slices_of_mask(frame.slices)}
+
+
+def _refusal(frame: Frame, recorded: Iterable[LinkPosition | None]) -> str:
+    """Why nothing of the frame may be applied; empty if all may. Its slices may stand at different commits: the frame
+    has every row of each from `from_commit` on, and those that a slice has already are dropped one by one."""
     if frame.repair is not None:
         return ""
-    if recorded is not None and frame.run < recorded.run:
+    known = list(recorded)
+    if any(each is not None and frame.run < each.run for each in known):
         return "run"
-    return "from" if frame.from_commit > (0 if recorded is None else recorded.commit) else ""
+    return "from" if any(frame.from_commit > (0 if each is None else each.commit) for each in known) else ""
 
 
-def _record(draft: Draft, frame: Frame) -> None:
-    payload = PositionPayload(
-        frame.link,
-        frame.shard,
-        frame.slice,
-        frame.to_commit,
-        frame.epoch_id,
-        frame.run.epoch,
-        frame.run.counter,
-    )
-    draft.add_control(Kind.POSITION, payload)
+def _record(draft: Draft, frame: Frame, positions: dict[int, int]) -> None:
+    """One row for all slices that the frame brings further."""
+    further = [each for each, at in positions.items() if frame.to_commit > at]
+    if further:
+        positions.update(dict.fromkeys(further, frame.to_commit))
+        run = frame.run
+        payload = PositionPayload(
+            frame.link, frame.shard, mask_of(further), frame.to_commit, frame.epoch_id, run.epoch, run.counter
+        )
+        draft.add_control(Kind.POSITION, payload)
 
 
 def forget_link(draft: Draft, link: bytes) -> None:
     """Forget positions and notes of a link: it was removed, or is to read its source's whole log again."""
-    for (shard, slice), position in draft.state.positions(link).items():
-        run = position.run
-        payload = PositionPayload(link, shard, slice, None, position.epoch_id, run.epoch, run.counter)
+    known = draft.state.positions(link)
+    for shard in sorted({shard for shard, _ in known}):
+        slices = [each for at, each in known if at == shard]
+        last = known[shard, slices[0]]
+        payload = PositionPayload(link, shard, mask_of(slices), None, last.epoch_id, last.run.epoch, last.run.counter)
         draft.add_control(Kind.POSITION, payload)
     for (_, incarnation, partition), note in draft.state.notes(link).items():
         cleared = BehindPayload(link, note.behind.topic, incarnation, partition, 0, None, draft.now_ms)

@@ -229,8 +229,8 @@ class FrameRows:
 
     def _after_link_began(self, row: Row) -> bool:
         """Whether what expired was appended after the link was made: then it is a gap, not where the link starts."""
-        created_at = self._frame.link_created_at
-        return created_at is not None and row.appended_at > created_at
+        created = self._frame.created
+        return created is not None and row.commit >= created
 
     def _put_start(
         self, topic: Topic, row: Row, payload: StartPayload, state: PartitionState, gap_from: int | None

@@ -21,6 +21,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import topic_of
@@ -44,7 +45,7 @@ class TopicRows:
     def topic(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC row, which speaks of `named`."""
         tombstone = self._draft.state.tombstone(named.incarnation)
-        if tombstone is not None and (tombstone.via != self._frame.source or self._is_sent_again()):
+        if tombstone is not None and (tombstone.via != self._frame.source or self._is_sent_again(row)):
             return
         payload = self._topic_payload(named, row)
         if payload is None:
@@ -71,10 +72,10 @@ class TopicRows:
         else:
             self._wait(payload, f"conflict: another topic holds the name {payload.name}")
 
-    def _is_sent_again(self) -> bool:
+    def _is_sent_again(self, row: Row) -> bool:
         """The frame lies below the recorded position: its deletions, which came after it, are known."""
         frame = self._frame
-        recorded = self._draft.state.position((frame.link, frame.shard, frame.slice))
+        recorded = self._draft.state.position((frame.link, frame.shard, slice_of_number(row.topic)))
         return recorded is not None and max(frame.from_commit + 1, frame.to_commit) <= recorded.commit
 
     def _topic_payload(self, named: FrameTopic, row: Row) -> TopicPayload | None:

@@ -2,7 +2,7 @@
 
     length of the header   uint32, little endian
     checksum               uint32, crc32c of everything behind it
-    header                 JSON: version, link, run, source, shard, slice, commits, epoch id, topics, repair, counts
+    header                 JSON: version, link, run, source, shard, slices, commits, epoch id, topics, repair, counts …
     columns                as in a commit's file, without Arrow's messages, which follow from the counts
     batches                one after the other
 
@@ -13,23 +13,26 @@ of a lone record's frame. The checksum covers the batches too, so that a control
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import crc32c
+from annotated_types import MaxLen
 from typing_extensions import Buffer
 
 from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
-from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.frames.frame import FEATURES, Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format, layout
 from fairlead.streamlog.objects.columns import Columns
-from fairlead.streamlog.ranges import Commit, Counter, Millis, Name, Number, ShardNumber, Slice
+from fairlead.streamlog.ranges import Commit, Counter, Name, Number, ShardNumber, SliceMask
 from fairlead.streamlog.values import GrantRun
 
 FRAME_VERSION: Final = 2
 _START: Final = struct.Struct("<II")
+FEATURES_MAX: Final = 100
+"""Features, and entries of `ext`, in one header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,16 @@ class _Header:
     run: tuple[Counter, Counter]
     source: Id
     shard: ShardNumber
-    slice: Slice
+    slices: SliceMask
     from_: Commit
     to: Commit
     epoch_id: Id
     topics: tuple[tuple[Number, Id, Name], ...]
     repair: Annotated[Repair, AS_ARRAY] | None
-    created_at: Millis | None
+    created: Commit | None
+    end: Commit
+    features: Annotated[tuple[Name, ...], MaxLen(FEATURES_MAX)]
+    ext: Annotated[Mapping[Name, Any], MaxLen(FEATURES_MAX)]
     rows: Natural
     batch_bytes: Natural
 
@@ -57,18 +63,21 @@ class _Header:
             GrantRun(*self.run),
             self.source,
             self.shard,
-            self.slice,
+            self.slices,
             self.from_,
             self.to,
             self.epoch_id,
             {number: FrameTopic(id, name) for number, id, name in self.topics},
             (),
             self.repair,
-            self.created_at,
+            self.created,
+            self.end,
+            self.features,
+            self.ext,
         )
 
 
-_HEADER: Final = JsonForm(_Header, head={"v": FRAME_VERSION})
+_HEADER: Final = JsonForm(_Header, head={"v": FRAME_VERSION}, unknown="forbid")
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -115,13 +124,16 @@ def _header(frame: Frame, rows: int, batch_bytes: int) -> bytes:
             (frame.run.epoch, frame.run.counter),
             frame.source,
             frame.shard,
-            frame.slice,
+            frame.slices,
             frame.from_commit,
             frame.to_commit,
             frame.epoch_id,
             tuple([(number, topic.incarnation, topic.name) for number, topic in frame.topics.items()]),
             frame.repair,
-            frame.link_created_at,
+            frame.created,
+            frame.end,
+            frame.features,
+            frame.ext,
             rows,
             batch_bytes,
         )
@@ -164,6 +176,11 @@ def _peek(view: memoryview) -> tuple[_Header, int]:
         head = _HEADER.read(bytes(view[_START.size : start]))
         if head.from_ > head.to:
             raise ValueError("its commits go backwards")
+        unknown = set(head.features).difference(FEATURES)
+        if unknown:
+            raise CorruptBatch(
+                f"frame needs {', '.join(sorted(unknown))}, which this program does not know; upgrade this cluster"
+            )
     except OtherVersion as error:
         why = f"of version {error.version!r}; this program knows version {FRAME_VERSION}"
         raise CorruptBatch(f"frame {why}") from error

@@ -1,4 +1,4 @@
-"""Frames: the rows of one slice of a shard for a range of commits, in commit order, as sent over a link.
+"""Frames: the rows of some slices of a shard for a range of commits, in commit order, as sent over a link.
 
 A frame stands alone: it carries name and incarnation of every topic whose number its rows use. So it means the same on
 any connection, in any order, sent twice or by a zombie (`docs/decisions/`, frames that stand alone).
@@ -7,11 +7,16 @@ any connection, in any order, sent twice or by a zombie (`docs/decisions/`, fram
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from fairlead.streamlog.ranges import Commit, Number, Offset, Partition
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import GrantRun
+
+FEATURES: Final[tuple[str, ...]] = ()
+"""Features of rows that this program can apply. Reserved: `txn` (batches and markers of transactions), `compact`
+(batches rewritten by compaction), `opaque` (kinds that are kept and passed on unread)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,8 @@ class Frame:
     source: bytes
     """Id of the source stream; becomes `via` of the rows here."""
     shard: int
-    slice: int
+    slices: int
+    """Mask of the slices: bit s for slice s. The frame has every row of each of them from `from_commit` on."""
     from_commit: int
     to_commit: int
     epoch_id: bytes
@@ -56,7 +62,13 @@ class Frame:
     topics: Mapping[int, FrameTopic]
     rows: Sequence[Row]
     repair: Repair | None = None
-    link_created_at: int | None = None
-    """When the link was made, milliseconds since 1970 by the source's clock. Records that expired unsent at the source
-    are a gap if they were appended after this, even where the replica never held the partition; if they were appended
-    before, the link just starts behind them. None: not known, taken as a start."""
+    created: int | None = None
+    """Where the source's shard ended when the link was made. Records that expired unsent at the source are a gap if
+    their commit is not below this, even where the replica never held the partition; if it is, the link just starts
+    behind them. None: not known, taken as a start."""
+    end: int = 0
+    """Announced end of the source's shard when the frame was made; 0: not known."""
+    features: tuple[str, ...] = ()
+    """What a reader of the rows must know of; see `FEATURES`."""
+    ext: Mapping[str, Any] = field(default_factory=dict)
+    """What later versions say that may be passed over."""

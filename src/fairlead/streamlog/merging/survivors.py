@@ -24,7 +24,7 @@ from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects.by_partition import Offsets, last_of_groups, packed_keys
 from fairlead.streamlog.objects.columns import Columns
-from fairlead.streamlog.payloads import DELETED_RECORDS, History, StartPayload
+from fairlead.streamlog.payloads import DELETED_RECORDS, History, PositionPayload, StartPayload
 from fairlead.streamlog.reading.located import LocatedRows, load
 from fairlead.streamlog.rows import NO_OFFSET, NO_TOPIC, Kind, Row
 from fairlead.streamlog.values import PartitionKey
@@ -199,7 +199,8 @@ def _fold(rows: Sequence[Row], job: MergeJob) -> list[Row]:
         *_fold_starts([row for row in rows if row.kind == Kind.START]),
         *_fold_topics([row for row in rows if row.kind == Kind.TOPIC]),
         *_fold_tombstones([row for row in rows if row.kind == Kind.TOPIC_DELETED], job),
-        *_fold_values([row for row in rows if row.kind > Kind.TOPIC_DELETED], job),
+        *_fold_positions([row for row in rows if row.kind == Kind.POSITION], job),
+        *_fold_values([row for row in rows if row.kind > Kind.TOPIC_DELETED and row.kind != Kind.POSITION], job),
     ]
 
 
@@ -254,8 +255,27 @@ def _fold_tombstones(rows: Sequence[Row], job: MergeJob) -> Iterator[Row]:
             yield row
 
 
+def _fold_positions(rows: Sequence[Row], job: MergeJob) -> Iterator[Row]:
+    """The rows that speak of a slice of which no newer row speaks: others would lose the slices that newer masks lack.
+    A row that forgets positions stays as long as an older one that stays speaks of one of its slices."""
+    newer: dict[tuple[bytes, int], int] = {}
+    kept: list[tuple[Row, PositionPayload]] = []
+    for row in reversed(rows):
+        position = payloads.decode_position(row.batch)
+        key = position.link, position.shard
+        if position.slices & ~newer.get(key, 0):
+            newer[key] = newer.get(key, 0) | position.slices
+            kept.append((row, position))
+    older: dict[tuple[bytes, int], int] = {}
+    for row, position in reversed(kept):
+        key = position.link, position.shard
+        if position.commit is not None or position.slices & older.get(key, 0) or not job.forgets(row):
+            older[key] = older.get(key, 0) | position.slices
+            yield row
+
+
 def _fold_values(rows: Iterable[Row], job: MergeJob) -> Iterator[Row]:
-    """The newest row of each key of cursors, positions, notes and entries, without deletions that undo nothing."""
+    """The newest row of each key of cursors, notes and entries, without deletions that undo nothing."""
     newest = {payloads.control_key(row.kind, row.topic, row.partition, row.batch): row for row in rows}
     for row in newest.values():
         if not (_deletes(row) and job.forgets(row)):
@@ -267,8 +287,6 @@ def _deletes(row: Row) -> bool:
         return False
     if row.kind == Kind.CURSOR:
         return payloads.decode_cursor(row.batch).offset is None
-    if row.kind == Kind.POSITION:
-        return payloads.decode_position(row.batch).commit is None
     if row.kind == Kind.BEHIND:
         return payloads.decode_behind(row.batch).reason is None
     return payloads.decode_entry(row.batch).value is None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol.batch import NO_PRODUCER, PRODUCER_END, producer_of
 from fairlead.streamlog import payloads
+from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.ranges import EPOCH_MAX, are_offsets, check_partition, check_topic_number
 from fairlead.streamlog.rows import Kind, Row
@@ -228,7 +229,8 @@ def _position(target: Target, row: Row) -> None:
     position = None
     if payload.commit is not None:
         position = LinkPosition(payload.commit, payload.epoch_id, GrantRun(payload.run_epoch, payload.run_counter))
-    target.put_position((payload.link, payload.shard, payload.slice), position)
+    for each in slices_of_mask(payload.slices):
+        target.put_position((payload.link, payload.shard, each), position)
 
 
 def _behind(target: Target, row: Row) -> None:

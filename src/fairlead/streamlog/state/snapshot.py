@@ -6,13 +6,14 @@ Topics that are gone leave nothing: slots are packed anew. Large parts are array
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.streamlog import payloads
+from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.payloads import BehindPayload, CursorPayload, PositionPayload
 from fairlead.streamlog.state.effects import Note, Tombstone
 from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
@@ -35,10 +36,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
     _dump_producers(state, tables)
     _dump_tombstones(state, tables)
     _dump_cursors(state, tables)
-    tables["positions"] = [
-        payloads.encode(PositionPayload(*key, p.commit, p.epoch_id, p.run.epoch, p.run.counter))
-        for key, p in state.all_positions().items()
-    ]
+    tables["positions"] = [payloads.encode(payload) for payload in _position_payloads(state)]
     tables["notes"] = [payloads.encode(_note_payload(key[0], note)) for key, note in state.all_notes().items()]
     configs = {int(n): dict(c) for n, c in state.topic_table.configs.items()}
     return tables, {
@@ -219,6 +217,16 @@ def _load_cursors(state: ShardState, tables: Mapping[str, Any]) -> None:
         state.put_cursor(c.group, number, partition, cursor)
 
 
+def _position_payloads(state: ShardState) -> Iterator[PositionPayload]:
+    """The positions of all links; slices that stand alike are one."""
+    masks: dict[tuple[bytes, int, LinkPosition], int] = {}
+    for (link, shard, slice), position in sorted(state.all_positions().items()):
+        key = (link, shard, position)
+        masks[key] = masks.get(key, 0) | 1 << slice
+    for (link, shard, p), mask in masks.items():
+        yield PositionPayload(link, shard, mask, p.commit, p.epoch_id, p.run.epoch, p.run.counter)
+
+
 def _note_payload(link: bytes, note: Note) -> BehindPayload:
     b = note.behind
     return BehindPayload(
@@ -231,7 +239,8 @@ def _load_links(state: ShardState, tables: Mapping[str, Any]) -> None:
         p = payloads.decode_position(data)
         assert p.commit is not None
         position = LinkPosition(p.commit, p.epoch_id, GrantRun(p.run_epoch, p.run_counter))
-        state.put_position((p.link, p.shard, p.slice), position)
+        for each in slices_of_mask(p.slices):
+            state.put_position((p.link, p.shard, each), position)
     for data in tables["notes"]:
         n = payloads.decode_behind(data)
         assert n.reason is not None

@@ -145,7 +145,7 @@ class Granting:
             epochs=log.epochs,
             end=log.end,
             until=_until(link, shard),
-            link_created_at=link.record.created_at,
+            created=_created(link, shard),
             read_from=read_from,
         )
         held = Held(grant.grant, link.record.id, grant.run, (stream.id, shard), frozenset(slices), reader)
@@ -173,7 +173,7 @@ class Granting:
             partitions=partitions,
             epochs=log.epochs,
             end=log.end,
-            link_created_at=link.record.created_at,
+            created=_created(link, shard),
         )
         key = (stream.id, shard)
         slices = frozenset(slice_of_number(each.number) for each in partitions) if alone else frozenset()
@@ -194,3 +194,8 @@ class Granting:
 def _until(link: RunningLink, shard: int) -> int | None:
     once = link.record.once
     return None if once is None else once[shard]
+
+
+def _created(link: RunningLink, shard: int) -> int | None:
+    created = link.record.created
+    return created[shard] if shard < len(created) else None
