@@ -96,8 +96,8 @@ def test_a_topic_says_its_first_name_and_from_where_its_owner_gives_offsets() ->
     log = fresh(A)
     topic = committed(log, lambda d: create_topic(d, "ships", 2, owner_at="/mapr/oslo/fleet"))[0].result()
     assert (topic.home, topic.owner_at, topic.since) == ("ships", "/mapr/oslo/fleet", ())
-    changed = replace(
-        topic, epoch=7, version=1, home="boats", owner_at="/mapr/rome/fleet", since=((9, ((0, 0), (3, 5))), (0, ()))
+    changed = topic._replace(
+        epoch=7, version=1, home="boats", owner_at="/mapr/rome/fleet", since=((9, ((0, 0), (3, 5))), (0, ()))
     )
     committed(log, lambda d: put_topic(d, changed, A, None))
     assert log.announced.state.by_name("ships") == changed
@@ -113,7 +113,7 @@ def test_a_tombstone_says_in_which_epoch_it_was_written() -> None:
     """A takeover that the deletion did not know brings the topic back; the checkpoint remembers it too."""
     a, b = fresh(A), fresh(B)
     topic = made(a)
-    committed(a, lambda d: put_topic(d, replace(topic, epoch=7, version=1), A, None))
+    committed(a, lambda d: put_topic(d, topic._replace(epoch=7, version=1), A, None))
     replicated(a, b)
     committed(a, lambda d: delete_topic(d, "ships"))
     replicated(a, b)
@@ -126,7 +126,7 @@ def test_what_a_middle_site_does_not_know_reaches_the_third() -> None:
     """A field that a later program writes into the row of a topic, of its beginning or of its end: the middle site is
     older, was started again from its checkpoint, and even learnt of the topic while another held its name."""
     a, b, c = fresh(A), fresh(B), fresh(C)
-    topic = replace(made(a), version=1, ext={"later": {"x": [1, None]}})
+    topic = made(a)._replace(version=1, ext={"later": {"x": [1, None]}})
     committed(a, lambda d: put_topic(d, topic, A, None))
     started = replace(payloads.StartPayload("ttl", 5, ((0, 0),)), ext={"begins": "5"})
     committed(a, lambda d: d.add_control(Kind.START, started, number=topic.number, partition=0, base_offset=5))
@@ -147,8 +147,8 @@ def test_a_topic_that_waited_for_its_name_keeps_what_its_row_said() -> None:
     """The row waits in a note."""
     a, b = fresh(A), fresh(B)
     held = with_records(b)
-    topic = replace(with_records(a), ext={"later": 7})
-    committed(a, lambda d: put_topic(d, replace(topic, version=1), A, None))
+    topic = with_records(a)._replace(ext={"later": 7})
+    committed(a, lambda d: put_topic(d, topic._replace(version=1), A, None))
     replicated(a, b)
     assert [note.create.ext for note in b.announced.state.notes(b"l" * 16).values() if note.create] == [{"later": 7}]
     committed(b, lambda d: delete_topic(d, held.name))

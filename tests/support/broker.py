@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-import uvloop
 
 from fairlead.broker.server import KafkaServer
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.settings import Settings
+from fairlead.process.loop import ServerLoop
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.writing.draft import DraftRequest
@@ -102,7 +102,7 @@ def running_broker(tmp_path: Path) -> Iterator[RunningBroker]:
 
 def _run(body: Coroutine[Any, Any, None], started: Future[RunningBroker]) -> None:
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=ServerLoop) as runner:
             runner.run(body)
     except BaseException as error:
         if started.done():

@@ -15,6 +15,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol, cast
 
 import structlog
@@ -265,7 +266,8 @@ class Connection(asyncio.BufferedProtocol):
             return [await first], None
         for future in first.futures:
             if not future.done():
-                await asyncio.wait((future,))
+                with suppress(Exception):  # `finish` asks for it
+                    await future
         answers: list[list[Part] | None] = []
         for running in itertools.takewhile(lambda running: running.is_ready, self._running):
             assert isinstance(running.begun, PendingAnswer)

@@ -8,6 +8,7 @@ version 0 (KIP-511).
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,9 @@ from fairlead.protocol.messages import (
 from fairlead.protocol.wire import Malformed, Reader, TooManyItems
 
 log = structlog.get_logger(__name__)
+
+_HEADER = struct.Struct(">hhi")
+"""API key, version, correlation id."""
 
 API_VERSIONS = 18
 PRODUCE = 0
@@ -122,7 +126,7 @@ def read_header(frame: memoryview, table: Mapping[int, Api]) -> tuple[Header, me
         Malformed: not a request, or of an API or version that is not served.
     """
     reader = Reader(frame)
-    key, version, correlation_id = reader.int16(), reader.int16(), reader.int32()
+    key, version, correlation_id = reader.numbers(_HEADER)
     api = table.get(key)
     if api is None:
         raise Malformed(f"API {key} ({api_name(key)}) is not served")

@@ -111,8 +111,7 @@ class _Given:
 
     def run(self, *, replicate: bool) -> None:
         with ending_at_once():
-            import uvloop
-
+            from fairlead.process.loop import ServerLoop
             from fairlead.server.assembly import serve
 
         options = self._options()
@@ -121,7 +120,7 @@ class _Given:
         with (
             variables_set(log_variables(*how)),
             _errors_in_the_log(options.settings),
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+            asyncio.Runner(loop_factory=ServerLoop) as runner,
         ):
             runner.run(serve(options, self._companion(replicate, options.settings)))
 

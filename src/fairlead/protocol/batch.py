@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import crc32c
@@ -103,8 +102,7 @@ PRODUCER_END = _place("record_count")
 """The fields that name a producer and its sequence end here."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedBatch:
+class CheckedBatch(NamedTuple):
     """A batch that follows the rules for producers (`check_produced`): its header, read once, and its bytes."""
 
     header: BatchHeader

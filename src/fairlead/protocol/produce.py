@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
@@ -22,6 +21,7 @@ _LOG_START_FROM = 5
 ACKS_NONE = 0
 
 _PARTITION = struct.Struct(">ihqq")
+_ACKS_TIMEOUT = struct.Struct(">hi")
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 
@@ -41,8 +41,7 @@ class ProduceTopic(NamedTuple):
     partitions: list[ProducePartition]
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceRequest:
+class ProduceRequest(NamedTuple):
     """A request to append record batches."""
 
     transactional_id: str | None
@@ -81,7 +80,7 @@ def read_request(body: memoryview | bytes, version: int) -> ProduceRequest:
     """
     reader = Reader(body, version >= FLEXIBLE_FROM)
     transactional_id = reader.nullable_string()
-    acks, timeout_ms = reader.int16(), reader.int32()
+    acks, timeout_ms = reader.numbers(_ACKS_TIMEOUT)
     count = reader.items()
     check_items("topics", len(count))
     return ProduceRequest(transactional_id, acks, timeout_ms, (_read_topic(reader, version) for _ in count))

@@ -51,25 +51,26 @@ class Reader:
         """Bytes not yet read."""
         return len(self.buffer) - self.position
 
-    def _number(self, form: struct.Struct) -> int:
+    def numbers(self, form: struct.Struct) -> tuple[int, ...]:
+        """The numbers of a form, which lie side by side."""
         try:
-            (value,) = form.unpack_from(self.buffer, self.position)
+            values = form.unpack_from(self.buffer, self.position)
         except struct.error:
             raise Malformed("the message is cut") from None
         self.position += form.size
-        return int(value)
+        return values
 
     def int8(self) -> int:
-        return self._number(_I8)
+        return self.numbers(_I8)[0]
 
     def int16(self) -> int:
-        return self._number(_I16)
+        return self.numbers(_I16)[0]
 
     def int32(self) -> int:
-        return self._number(_I32)
+        return self.numbers(_I32)[0]
 
     def int64(self) -> int:
-        return self._number(_I64)
+        return self.numbers(_I64)[0]
 
     def boolean(self) -> bool:
         return self.int8() != 0

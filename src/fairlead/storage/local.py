@@ -34,6 +34,8 @@ from fairlead.storage.packs import PackSettings, PackWriter
 _TEMPORARY: Final = ".tmp"
 _HIDDEN: Final = (_TEMPORARY, FOLDER, pack_register.FOLDER)
 """Folders in which there are no objects."""
+_NO_PARTS: Final = frozenset({"", ".", "..", *_HIDDEN})
+"""No part of an object's name."""
 _OURS: Final = SystemRandomness().id16().hex()[:12]
 """Marks this process's temporary files: a process id alone may come again, in a container it always does."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -55,6 +57,7 @@ class LocalStorage:
     def __init__(self, root: Path, *, packs: PackSettings | None = None) -> None:
         """`packs`: put small commits into packs; only for the process that holds the directory's lock."""
         self._root = os.fspath(root)
+        self._base = os.path.join(self._root, "")
         self._temporary = os.path.join(self._root, _TEMPORARY)
         self._numbers = itertools.count()
         self._index = PackIndex(self._root)
@@ -290,7 +293,7 @@ class LocalStorage:
             return Put.UNKNOWN
         if self._index.find(name) is not None:
             return Put.MINE if self.get(name) == b"".join(parts) else Put.ANOTHER
-        if os.path.lexists(path):
+        if os.access(path, os.F_OK, follow_symlinks=False):
             return None
         durable = packer.put(name, parts)
         if durable is None:
@@ -449,9 +452,9 @@ class LocalStorage:
         return found.f_blocks * found.f_frsize
 
     def _path(self, name: str) -> str:
-        if name.startswith("/") or any(part in {"", ".", "..", *_HIDDEN} for part in name.split("/")):
+        if not _NO_PARTS.isdisjoint(name.split("/")):
             raise InvalidValue(f"object name {name!r}: parts between '/' must not be empty, '.' or '..'")
-        return os.path.join(self._root, name)
+        return self._base + name
 
     def _temporary_name(self) -> str:
         return os.path.join(self._temporary, f"{os.getpid()}-{_OURS}-{id(self):x}-{next(self._numbers)}")

@@ -65,6 +65,8 @@ class _Commits:
         self._count = 0
         self._gone = 0
         """How many of them are removed: their length is -1."""
+        self._last = -1
+        """No number is above it; almost every new one is."""
 
     def add(self, new: list[_New]) -> None:
         """Note some; numbers mostly grow."""
@@ -72,16 +74,18 @@ class _Commits:
             rows = np.concatenate((self._there(), np.array(new, _ROW)))
             self._rows = rows[np.argsort(rows["number"], kind="stable")]
             self._count, self._gone = len(self._rows), 0
+            self._last = int(self._rows["number"][-1])
             return
         for each in new:
             self._insert(each)
+            self._last = max(self._last, each[0])
 
     def _insert(self, new: _New) -> None:
         """Few packs are written to at a time, so few commits must make room."""
         if self._count == len(self._rows):
             self._rows = np.concatenate((self._rows, np.zeros(max(64, self._count), _ROW)))
         rows, place = self._rows, self._count
-        if place and rows["number"][place - 1] > new[0]:
+        if new[0] < self._last:
             place = int(np.searchsorted(rows["number"][:place], new[0], side="right"))
             rows[place + 1 : self._count + 1] = rows[place : self._count].copy()
         rows[place] = new
@@ -124,6 +128,8 @@ class _Commits:
         return rows[rows["length"] >= 0]
 
     def _place(self, number: int) -> int | None:
+        if number > self._last:
+            return None
         numbers = self._rows["number"][: self._count]
         place = int(np.searchsorted(numbers, number))
         if place == self._count or numbers[place] != number or self._rows["length"][place] < 0:
@@ -261,7 +267,10 @@ class PackIndex:
         """A record that was just made durable."""
         folder, number = _split(name)
         with self.lock:
-            self._commits.setdefault(folder, _Commits()).add([(number, self._known[pack.name], start, length)])
+            commits = self._commits.get(folder)
+            if commits is None:
+                commits = self._commits[folder] = _Commits()
+            commits.add([(number, self._known[pack.name], start, length)])
             pack.there += 1
 
     def retire(self, pack: Pack, end: int, last: Place) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fairlead.model.errors import UnknownPartition, UnknownTopic
@@ -14,9 +15,8 @@ Since = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 """For each partition (first offset of the topic's epoch, epoch history below it)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """One incarnation of a topic, as the newest TOPIC row says."""
+class Topic(NamedTuple):
+    """One incarnation of a topic, as the newest TOPIC row says; made for each look at one."""
 
     number: int
     name: str
@@ -27,7 +27,7 @@ class Topic:
     """Id of the one stream that may give offsets to the topic's records."""
     epoch: int = 0
     """Topic epoch: Kafka's leader epoch."""
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = MappingProxyType({})
     """Kafka's topic settings that were set on the topic itself; a stranger's row may hold any."""
     version: int = 0
     """Grows by one with each TOPIC row of this incarnation; a lower or equal one that arrives changes nothing."""
@@ -38,7 +38,7 @@ class Topic:
     since: Since = ()
     """For each partition the offset from which the owner gives them in this epoch; empty at epoch 0. Partitions that
     are missing began in this epoch."""
-    ext: Mapping[str, Any] = field(default_factory=dict)
+    ext: Mapping[str, Any] = MappingProxyType({})
     """What its row says and this program does not know."""
 
     def check_partition(self, partition: int) -> None:

@@ -13,8 +13,6 @@ in the note.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fairlead.model.errors import CorruptBatch, InvalidName
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog import payloads
@@ -95,7 +93,7 @@ class TopicRows:
             self._notes.set_aside(known, ANOTHER_OWNER)
         elif payload.version > known.version and payload.partitions >= known.partitions:
             self._admission.check_topics(self._draft.state, 0, payload.partitions - known.partitions)
-            newer = replace(topic_of(known.number, payload), name=known.name)
+            newer = topic_of(known.number, payload)._replace(name=known.name)
             put_topic(self._draft, newer, self._origin(row), self._frame.source, row.commit)
             self._set_aside_new_partitions(known, payload)
 
@@ -165,7 +163,7 @@ class TopicRows:
         release_waiting(self._draft, known.name)
 
     def _bury(self, topic: Topic, payload: TopicDeletedPayload, row: Row) -> None:
-        deleted = replace(topic, epoch=payload.epoch)
+        deleted = topic._replace(epoch=payload.epoch)
         bury(self._draft, deleted, self._origin(row), self._frame.source, row.commit, ext=payload.ext)
 
     def _deleted_payload(self, named: FrameTopic, row: Row) -> TopicDeletedPayload | None:

@@ -102,10 +102,14 @@ class Overlay:
         return self._state.tombstone(incarnation)
 
     def partition(self, number: int, partition: int) -> PartitionState:
-        found = self._partitions.get((number, partition))
-        if found is not None:
-            return found
-        return EMPTY_PARTITION if self._topics.get(number) is _GONE else self._state.partition(number, partition)
+        key = number, partition
+        found = self._partitions.get(key)
+        if found is None:
+            if self._topics.get(number) is _GONE:
+                return EMPTY_PARTITION
+            # Remembered though it is not changed (yet): whoever appends a batch looks three times.
+            found = self._partitions[key] = self._state.partition(number, partition)
+        return found
 
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         found = self._producers.get((number, partition, producer_id))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotAllowed, NotOwner, UnknownTopic
@@ -159,7 +158,7 @@ def set_partitions(
     if partitions <= topic.partitions:
         raise InvalidValue(f"topic {name} has {topic.partitions} partitions; give a larger number than that")
     _check_room(draft, partitions - topic.partitions, partitions_max)
-    return _change(draft, replace(topic, partitions=partitions))
+    return _change(draft, topic._replace(partitions=partitions))
 
 
 def _check_room(draft: Draft, more: int, partitions_max: Callable[[int], int] | None) -> None:
@@ -189,7 +188,7 @@ def change_configs(draft: Draft, name: str, change: ConfigChange) -> Topic:
     configs = {key: value for key, value in change(topic.configs).items() if value is not None}
     if configs == dict(topic.configs):
         return topic
-    return _change(draft, replace(topic, configs=configs))
+    return _change(draft, topic._replace(configs=configs))
 
 
 def owned_topic(draft: Draft, name: str) -> Topic:
@@ -207,7 +206,7 @@ def owned_topic(draft: Draft, name: str) -> Topic:
 
 
 def _change(draft: Draft, topic: Topic) -> Topic:
-    newer = replace(topic, version=topic.version + 1)
+    newer = topic._replace(version=topic.version + 1)
     put_topic(draft, newer, draft.stream_id, None)
     return newer
 
