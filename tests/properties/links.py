@@ -1,33 +1,35 @@
-"""The links between four sites: what reads a source's log, makes frames and applies them is what runs in production
+"""The links between sites: what reads a source's log, makes frames and applies them is what runs in production
 (`readers`); the frames in flight come in any order, more than once, damaged or never."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from tests.properties.model import IDS, LINKS, Link, Site
+from tests.properties.model import Site
 from tests.properties.readers import Conversation, ReadFrames, apply
-from tests.properties.sites import NAMES, World
+from tests.properties.shape import IDS, SLICES_USED, Link
+from tests.properties.sites import World
 from tests.support.stepped import Stalled
 
 from fairlead.model.errors import FairleadError
-from fairlead.model.names import slice_of
 from fairlead.protocol.batch import CRC_AT
 from fairlead.replication.carried.referred import pieces_of
 from fairlead.replication.carried.rows import LinkFrame, parse_address
 from fairlead.replication.reader.grant_reader import FrameLimits
 from fairlead.storage.memory import Crashed
+from fairlead.streamlog.applying.admission import ANYBODY, Admission
+from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import Applied, Grant, RepairGrant, RepairPartition, StreamPlace
 
-SLICES_USED = sorted({slice_of(name) for name in NAMES})
 PIECE_ROWS = 2
 """Frames of more rows are applied in several pieces, and these in several commits."""
 FRAME_BYTES = (400, 4_000_000)
@@ -57,28 +59,111 @@ class Standing(NamedTuple):
     found: ReadFrames
 
 
+@dataclass
+class Line:
+    """What there is of one link at the moment."""
+
+    life: int = 0
+    """How often it was removed and made again."""
+    rescan: int = 0
+    created: int = 0
+    """Commit of the source that was the next one when the link was made."""
+    run: int = 1
+    cut: bool = False
+    frames: list[InFlight] = field(default_factory=list)
+    conversation: tuple[Conversation, asyncio.Task[None]] | None = None
+    standing: Standing | None = None
+
+
 class Links:
     """All links of a world. Every public method is one action."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._sites = world.sites
-        self._conversations: dict[Link, tuple[Conversation, asyncio.Task[None]]] = {}
-        self._standing: dict[Link, Standing] = {}
-        self._frames: dict[Link, list[InFlight]] = {link: [] for link in LINKS}
-        self._runs = dict.fromkeys(LINKS, 1)
+        self._lines = {link: Line(created=self._sites[link.source].log.announced.end) for link in world.shape.links}
         self._grants = 0
-        world.on_opened = self._lose_connections
+        self.calm = False
+        """Frames are cut as in production, no more at random."""
+        world.on_opened = lambda site: self._lose_connections(site, both_ways=False)
+        world.on_rolled_back = lambda site: self._lose_connections(site, both_ways=True)
 
     @property
     def standing(self) -> list[Link]:
         """Those with a grant that goes on."""
-        return list(self._standing)
+        return [link for link, line in self._lines.items() if line.standing is not None]
 
-    def _lose_connections(self, site: Site) -> None:
-        for link in LINKS:
-            if link[0] == site.name:
+    @property
+    def busy(self) -> list[Link]:
+        """Those with frames in flight."""
+        return [link for link, line in self._lines.items() if line.frames and not line.cut]
+
+    @property
+    def wire_ids(self) -> dict[Link, bytes]:
+        """How each destination knows its links."""
+        return {link: self.wire_id(link) for link in self._lines}
+
+    def wire_id(self, link: Link) -> bytes:
+        """How its destination knows it: a rescan, and a link that is made again, is another one."""
+        line = self._lines[link]
+        return hashlib.sha256(f"{link.source}{link.target}{line.life}.{line.rescan}".encode()).digest()[:16]
+
+    def frames_in_flight(self, link: Link) -> list[bytes]:
+        """Those that are not referred to."""
+        return [each.frame.data for each in self._lines[link].frames]
+
+    # The network, and people
+
+    def _lose_connections(self, site: Site, *, both_ways: bool) -> None:
+        for link, line in self._lines.items():
+            if link.source == site.name or (both_ways and link.target == site.name):
                 self.lose_connection(link)
+            if both_ways and site.name in {link.source, link.target}:
+                line.frames.clear()
+                line.run += 1
+
+    def lose_connection(self, link: Link) -> None:
+        """Of a reader; what it knew goes with it."""
+        line = self._lines[link]
+        self._end_standing(line)
+        if line.conversation is not None:
+            self._world.loop.end([line.conversation[1]])
+            line.conversation = None
+
+    def cut(self, link: Link) -> None:
+        """The network between two sites: what is on its way is lost, and nothing comes until it heals."""
+        self._world.note("cut", str(link))
+        self._lines[link].cut = True
+        self._lines[link].frames.clear()
+
+    def heal(self, link: Link) -> None:
+        """The network is whole again."""
+        self._lines[link].cut = False
+
+    def rescan(self, link: Link) -> None:
+        """Somebody lets the link read its source's whole log again."""
+        self._world.note("rescan", str(link))
+        self.lose_connection(link)
+        self._lines[link].rescan += 1
+
+    def remake(self, link: Link) -> None:
+        """Somebody removes the link and makes it again; frames of the old one may still be on their way."""
+        self._world.note("remade", str(link))
+        destination, line, old = self._sites[link.target], self._lines[link], self.wire_id(link)
+        self.lose_connection(link)
+        for _ in range(20):
+            if isinstance(self._world.run(destination, lambda d: forget_link(d, old) or True), bool):  # type: ignore[func-returns-value]
+                break
+        line.life += 1
+        line.created = self._sites[link.source].log.announced.end
+
+    def knows_history(self, link: Link) -> bool:
+        """At contact: the source has all that the destination has applied. If it has not, it was rolled back, and the
+        link stands still until somebody lets it read all again."""
+        positions = self._sites[link.target].log.announced.state.positions(self.wire_id(link)).values()
+        return all(self._sites[link.source].log.announced.knows(at.epoch_id, at.commit) for at in positions)
+
+    # The source
 
     def send(self, link: Link, slices: Sequence[int], back: int, length: int | None, *, new_run: bool) -> None:
         """A task reads what it is granted; the frames are in flight from now on, though it may fail in the middle.
@@ -86,9 +171,11 @@ class Links:
         It begins `back` commits before the recorded position, or, where that is negative, after the newest frame in
         flight, which a task with a window of frames does.
         """
-        source = self._sites[link[0]]
+        line, source = self._lines[link], self._sites[link.source]
         if new_run:
-            self._runs[link] += 1
+            line.run += 1
+        if line.cut or not self.knows_history(link):
+            return
         starts = {each: self._start(link, each, back) for each in slices}
         end = (
             source.log.announced.end if length is None else min(source.log.announced.end, max(starts.values()) + length)
@@ -102,54 +189,50 @@ class Links:
 
     def _grant(self, link: Link, starts: dict[int, int], until: int | None) -> Grant:
         self._grants += 1
-        source = self._sites[link[0]]
+        source, line = self._sites[link.source], self._lines[link]
         return Grant(
             grant=self._grants,
-            link=LINKS[link],
-            run=GrantRun(1, self._runs[link]),
-            source=place_of(link[0]),
+            link=self.wire_id(link),
+            run=GrantRun(1, line.run),
+            source=place_of(link.source),
             shard=0,
-            destination=place_of(link[1]),
-            forward="all",
-            data_root=link[0],
+            destination=place_of(link.target),
+            forward=link.forward,
+            data_root=link.source,
             prefix="x",
             slices=starts,
             epochs=source.log.announced.epochs,
             end=source.log.announced.end,
             until=until,
-            created=0,
+            created=line.created,
         )
 
     def _take(self, link: Link, found: ReadFrames) -> None:
         """What a reader has handed on is in flight."""
         frames = found.take()
-        self._world.note("sent", link, [crc32(frame.data) for frame in frames])
-        self._frames[link] += [InFlight(frame, found.ends()) for frame in frames]
+        self._world.note("sent", str(link), [crc32(frame.data) for frame in frames])
+        self._lines[link].frames += [InFlight(frame, found.ends()) for frame in frames]
 
     def stand(self, link: Link) -> None:
         """A grant of all slices from their recorded positions on that is read as commits are announced, until the next
         one."""
-        source = self._sites[link[0]]
-        self._end_standing(link)
-        self._runs[link] += 1
+        source, line = self._sites[link.source], self._lines[link]
+        self._end_standing(line)
+        if line.cut or not self.knows_history(link):
+            return
+        line.run += 1
         starts = {each: self._start(link, each, 0) for each in SLICES_USED}
         grant, found = self._grant(link, starts, None), ReadFrames(UNANSWERED_FRAMES)
         talk = self._conversation(link)
         task = self._world.loop.create_task(talk.read(grant, source.storage, self._limits(), found))
-        self._standing[link] = Standing(talk, task, found)
+        line.standing = Standing(talk, task, found)
         self.announce(link)
-
-    def lose_connection(self, link: Link) -> None:
-        """Of a reader; what it knew goes with it."""
-        self._end_standing(link)
-        if link in self._conversations:
-            self._world.loop.end([self._conversations.pop(link)[1]])
 
     def announce(self, link: Link) -> None:
         """The standing grant of a link hears of what its source has announced, and reads it."""
-        if link not in self._standing:
+        source, standing = self._sites[link.source], self._lines[link].standing
+        if standing is None:
             return
-        source, standing = self._sites[link[0]], self._standing[link]
 
         async def read() -> None:
             if self._world.random.random() < 0.5:
@@ -165,79 +248,94 @@ class Links:
         if self._world.random.random() < 0.5:
             standing.talk.forget(standing.found.scanned_to())
 
-    def _end_standing(self, link: Link) -> None:
-        if link in self._standing:
-            self._world.loop.end([self._standing.pop(link).task])
+    def _end_standing(self, line: Line) -> None:
+        if line.standing is not None:
+            self._world.loop.end([line.standing.task])
+            line.standing = None
 
     def _conversation(self, link: Link) -> Conversation:
-        if link not in self._conversations:
-            talk = Conversation(self._sites[link[0]], lambda: self._world.random.choice(DELAYS))
-            self._conversations[link] = talk, self._world.loop.create_task(talk.hear())
-        return self._conversations[link][0]
+        line = self._lines[link]
+        if line.conversation is None:
+            talk = Conversation(self._sites[link.source], lambda: self._world.random.choice(DELAYS))
+            line.conversation = talk, self._world.loop.create_task(talk.hear())
+        return line.conversation[0]
 
     def _start(self, link: Link, slice_: int, back: int) -> int:
-        position = self._sites[link[1]].log.announced.state.position((LINKS[link], 0, slice_))
+        position = self._sites[link.target].log.announced.state.position((self.wire_id(link), 0, slice_))
         at = 0 if position is None else position.commit
         if back < 0:
-            return max([at, *(each.ends.get(slice_, 0) for each in self._frames[link])])
+            return max([at, *(each.ends.get(slice_, 0) for each in self._lines[link].frames)])
         return max(0, at - back)
 
     def _limits(self) -> FrameLimits:
+        if self.calm:
+            return FrameLimits()
         choose = self._world.random.choice
         return FrameLimits(choose(FRAME_BYTES), choose(POSITION_BYTES), choose(REFER_BYTES))
 
     def _read(self, link: Link, work: Callable[[Conversation], Coroutine[Any, Any, None]]) -> None:
         """What fails ends the conversation, and with it the grant; what the task meets may stop the source's log."""
-        source = self._sites[link[0]]
+        source = self._sites[link.source]
         try:
             self._world.loop.run(work(self._conversation(link)))
         except (Crashed, Stalled):
             assert source.storage.faults.dead, "a reader waits for what never comes"
             self._world.reopen(source.name, power_fails=False)
         except FairleadError as error:
-            self._world.note("read failed", link, repr(error))
+            self._world.note("read failed", str(link), repr(error))
             self.lose_connection(link)
             self._world.reopen_stopped(source)
         self._world.check_tasks()
 
+    # The destination
+
     def deliver(self, link: Link, which: int, count: int = 1, *, keep: bool, damage: bool) -> None:
         """Frames in flight arrive on one connection; they may arrive again, and a row of one may be damaged."""
-        if not self._frames[link]:
+        flying = self._lines[link].frames
+        if not flying or self._lines[link].cut:
             return
-        which %= len(self._frames[link])
-        frames = self._frames[link][which : which + count]
+        which %= len(flying)
+        frames = flying[which : which + count]
         if not keep:
-            del self._frames[link][which : which + count]
+            del flying[which : which + count]
         self._apply(link, [each.frame for each in frames], damage=damage)
+
+    def lose(self, link: Link) -> None:
+        """All frames in flight."""
+        self._lines[link].frames.clear()
 
     def _apply(self, link: Link, frames: Sequence[LinkFrame], *, damage: bool = False) -> None:
         """The sink reads what is referred to, as it sends; if that is gone the frames are dropped."""
-        source, destination = (self._sites[name] for name in link)
+        source, destination = self._sites[link.source], self._sites[link.target]
+        hello = parse_address(frames[-1].address).hello
         try:
-            data = [self._bytes_of(source, frame) for frame in frames]
+            data = [
+                self._bytes_of(source, frame) for frame in frames if parse_address(frame.address).hello.link == hello.link
+            ]
         except (Crashed, FairleadError) as error:
-            self._world.note("dropped", link, repr(error))
+            self._world.note("dropped", str(link), repr(error))
             if source.storage.faults.dead:
                 self._world.reopen(source.name, power_fails=False)
             return
         if damage:
             data = [*data[:-1], self._damaged(data[-1])]
-        hello = parse_address(frames[-1].address).hello
-        answers = self._world.lived(destination, apply(destination, hello, data, PIECE_ROWS))
-        for answer in answers or ():
-            if isinstance(answer, Applied):
-                self._check_answer(link, answer)
+        admission = ANYBODY if link.peer == "own" else Admission(frozenset({IDS[link.source]}))
+        answers = self._world.lived(destination, apply(destination, hello, data, PIECE_ROWS, admission))
+        if isinstance(answers, list):
+            for answer in answers:
+                if isinstance(answer, Applied):
+                    self._check_answer(hello.link, destination, answer)
 
     def _bytes_of(self, source: Site, frame: LinkFrame) -> bytes:
         pieces = self._world.loop.run(pieces_of(frame, lambda root: source.storage))
         return b"".join(pieces)
 
-    def _check_answer(self, link: Link, answer: Applied) -> None:
+    def _check_answer(self, wire_id: bytes, destination: Site, answer: Applied) -> None:
         """No position is told that is not in the log."""
-        positions = self._sites[link[1]].log.announced.state.positions(LINKS[link])
+        positions = destination.log.announced.state.positions(wire_id)
         for told in answer.slices:
             lowest = min(positions[told.shard, each].commit for each in slices_of_mask(told.slices))
-            assert told.commit <= lowest, f"{link}: {told} is not recorded"
+            assert told.commit <= lowest, f"{told} is not recorded"
 
     def _damaged(self, data: bytes) -> bytes:
         """A frame whose checksum is right, with a row that was harmed before it was made."""
@@ -254,9 +352,11 @@ class Links:
 
     def repair(self, link: Link, *, lose: bool) -> None:
         """Bring partitions that are behind; `lose` loses all frames but the last, which is then empty."""
-        source, destination = (self._sites[name] for name in link)
-        self._runs[link] += 1
-        for note in destination.log.announced.state.behind(LINKS[link]):
+        source, destination, line = self._sites[link.source], self._sites[link.target], self._lines[link]
+        line.run += 1
+        if line.cut or not self.knows_history(link):
+            return
+        for note in destination.log.announced.state.behind(self.wire_id(link)):
             topic = source.log.announced.state.by_incarnation(note.incarnation)
             if topic is None or note.conflict or note.partition >= topic.partitions:
                 continue
@@ -264,39 +364,32 @@ class Links:
             self._grants += 1
             grant = RepairGrant(
                 grant=self._grants,
-                link=LINKS[link],
-                run=GrantRun(1, self._runs[link]),
-                source=place_of(link[0]),
+                link=self.wire_id(link),
+                run=GrantRun(1, line.run),
+                source=place_of(link.source),
                 shard=0,
-                destination=place_of(link[1]),
-                forward="all",
-                data_root=link[0],
+                destination=place_of(link.target),
+                forward=link.forward,
+                data_root=link.source,
                 prefix="x",
                 partitions=(wanted,),
                 epochs=source.log.announced.epochs,
                 end=source.log.announced.end,
-                created=0,
+                created=line.created,
             )
             found = ReadFrames()
             self._read(link, lambda talk, g=grant, f=found: talk.repair(g, source.storage, self._limits(), f))  # type: ignore[misc]
             frames = found.take()
-            self._world.note("repair", link, wanted, [crc32(frame.data) for frame in frames])
+            self._world.note("repair", str(link), wanted, [crc32(frame.data) for frame in frames])
             if frames:
                 self._apply(link, frames[-1:] if lose else frames)
 
-    def settle(self) -> None:
-        """Faults end, links go on: every replica comes to where A stands."""
-        for site in self._sites.values():
-            site.storage.faults.clear()
-        for _ in range(3):
-            for link in LINKS:
-                self._runs[link] += 1
-                self._frames[link].clear()
-                self.send(link, SLICES_USED, 0, None, new_run=False)
-                self.deliver(link, 0, len(self._frames[link]), keep=False, damage=False)
-                self.repair(link, lose=False)
-        self._world.check()
-        self._world.model.check_equal()
+    def flow(self, link: Link) -> None:
+        """All that is new goes over, and what is behind is brought."""
+        self.lose(link)
+        self.send(link, SLICES_USED, 0, None, new_run=True)
+        self.deliver(link, 0, len(self._lines[link].frames), keep=False, damage=False)
+        self.repair(link, lose=False)
 
 
 def place_of(name: str) -> StreamPlace:

@@ -1,28 +1,31 @@
-"""What must hold of four sites: every record that A ever had at an offset, which of them were acknowledged, and every
-row that any site announced by commit number. It knows nothing of epochs, manifests, merges or positions."""
+"""What all sites have shown: for every partition a tree of epochs, each with its owner and the records that it gave
+offsets to, which of them were acknowledged, and every batch that any site announced.
+
+It knows nothing of manifests, merges, segments or frames. `invariants` says what must hold of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from tests.streamlog.world import FakeClock, rows_of, values_at
+from tests.properties.shape import IDS
+from tests.streamlog.world import FakeClock
 
 from fairlead.protocol.batch import records_of
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Call, Fault, Faults
+from fairlead.streamlog import payloads
 from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.payloads import History, TopicPayload
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.writer import Sealed, ShardLog
 
-IDS = {name: name.encode() * 16 for name in "abcd"}
-LINKS = {("a", "b"): b"1" * 16, ("a", "c"): b"2" * 16, ("b", "d"): b"3" * 16, ("c", "d"): b"4" * 16}
-
 Place = tuple[bytes, int]
 """(incarnation, partition)."""
-Link = tuple[str, str]
 
 
 class FaultyStorage(Storage, Protocol):
@@ -35,6 +38,8 @@ class FaultyStorage(Storage, Protocol):
     def crash(self, survives: Callable[[str], bool] = ...) -> None: ...
     def restart(self) -> None: ...
     def land(self, place: int = 0) -> str: ...
+    def snapshot(self) -> dict[str, bytes]: ...
+    def replace(self, objects: dict[str, bytes]) -> None: ...
 
 
 class Seen(NamedTuple):
@@ -43,9 +48,26 @@ class Seen(NamedTuple):
     commit: int
     slice: int
     place: Place
+    epoch: int
     last_offset: int
     origin: bytes | None
     via: bytes | None
+
+
+@dataclass
+class Shown:
+    """What a site has announced; a site that is rolled back has shown less."""
+
+    scanned: int = 0
+    seen: list[Seen] = field(default_factory=list)
+    starts: dict[Place, int] = field(default_factory=dict)
+    """The furthest log start that the site ever had, for merging and links."""
+    log_starts: dict[Place, int] = field(default_factory=dict)
+    """The same for clients."""
+    topics: dict[int, TopicPayload] = field(default_factory=dict)
+    """What every topic number means, as the last row of it says."""
+    moved: dict[bytes, set[int]] = field(default_factory=dict)
+    """Slices of a link whose position has moved, or of which a note has gone, since that was looked at."""
 
 
 @dataclass
@@ -58,18 +80,38 @@ class Site:
     log: ShardLog
     shard: Shard
     sleepers: list[tuple[ShardLog, Sealed]] = field(default_factory=list)
-    scanned: int = 0
-    seen: list[Seen] = field(default_factory=list)
-    starts: dict[Place, int] = field(default_factory=dict)
-    """The furthest log start that the site ever had, for merging and links."""
-    log_starts: dict[Place, int] = field(default_factory=dict)
-    """The same for clients."""
-    names: dict[int, bytes] = field(default_factory=dict)
-    """Incarnation of every topic number."""
+    shown: Shown = field(default_factory=Shown)
+    snapshot: tuple[dict[str, bytes], Shown] | None = None
+    """What a backup of it holds."""
+    changed: bool = False
+    """It was opened again, or merged: what was read before may read otherwise now."""
 
     @property
     def stream_id(self) -> bytes:
         return IDS[self.name]
+
+
+@dataclass
+class Epoch:
+    """A part of a partition's history in which one owner gives the offsets."""
+
+    number: int
+    owner: bytes
+    first: int
+    before: History
+    """Epochs and their first offsets below `first`."""
+    records: dict[int, bytes] = field(default_factory=dict)
+    lost: dict[int, set[bytes]] = field(default_factory=dict)
+    """Records that their owner had given these offsets before it was rolled back: others may hold them."""
+
+    @property
+    def path(self) -> History:
+        """Of all history that ends in this epoch."""
+        return (*self.before, (self.number, self.first))
+
+    def may_be(self, offset: int, value: bytes | None) -> bool:
+        """Whether that record has stood there."""
+        return self.records.get(offset) == value or value in self.lost.get(offset, ())
 
 
 class Model:
@@ -77,129 +119,151 @@ class Model:
 
     def __init__(self, sites: Mapping[str, Site]) -> None:
         self.sites = sites
-        self.acked: dict[tuple[Place, int], bytes] = {}
-        self.history: dict[Place, dict[int, bytes]] = {}
-        self.deleted: dict[Place, int] = {}
-        """Up to where records were deleted, as A has acknowledged."""
+        self.trees: dict[Place, dict[int, Epoch]] = {}
+        self.acked: dict[Place, dict[tuple[int, int], bytes]] = {}
+        """By (epoch, offset), the records that a producer was told of."""
+        self.deleted_to: dict[Place, int] = {}
+        """Up to where records were deleted, as the owner has acknowledged."""
+        self.deleted: set[bytes] = set()
+        """Incarnations whose deletion the owner has announced."""
+        self.rolled_back: set[bytes] = set()
+        """Incarnations whose owner was rolled back and had shown more of them: there may be two histories now."""
+        self.names: dict[str, dict[bytes, bytes]] = {}
+        """By name, the incarnations that ever had it, and their first owners."""
+        self.torn: set[str] = set()
+        """Sites that were rolled back and had shown more."""
+
+    # Taking rows in
 
     def see(self, site: Site, row: Row) -> None:
         """A row that a site announced."""
-        topic = site.log.announced.state.topic(row.topic)
-        if topic is not None:
-            site.names[row.topic] = topic.incarnation
-        if row.kind != Kind.BATCH or row.topic not in site.names:
-            return
-        place = (site.names[row.topic], row.partition)
-        site.seen.append(Seen(row.commit, slice_of_number(row.topic), place, row.last_offset, row.origin, row.via))
-        if site.name == "a":
-            known = self.history.setdefault(place, {})
-            for record in records_of(row.batch):
-                assert record.offset not in known, "an offset was given twice"
-                assert record.value is not None
-                assert record.value not in known.values(), "a record was appended twice"
-                known[record.offset] = record.value
+        shown = site.shown
+        if row.kind == Kind.TOPIC:
+            self._topic(site, row)
+        elif row.kind == Kind.TOPIC_DELETED:
+            self._topic_deleted(site, row)
+        elif row.kind == Kind.BATCH and row.topic in shown.topics:
+            self._batch(site, row)
+        elif row.kind == Kind.POSITION:
+            position = payloads.decode_position(row.batch)
+            if position.commit is not None:
+                shown.moved.setdefault(position.link, set()).add(position.slice)
+        elif row.kind == Kind.BEHIND:
+            note = payloads.decode_behind(row.batch)
+            if note.reason is None:
+                shown.moved.setdefault(note.link, set()).update(range(16))
+
+    def _topic(self, site: Site, row: Row) -> None:
+        topic = payloads.decode_topic(row.batch)
+        site.shown.topics[row.topic] = topic
+        self.names.setdefault(topic.name, {}).setdefault(topic.incarnation, topic.owner)
+        if row.via is None and topic.owner == site.stream_id:
+            self.deleted.discard(topic.incarnation)
+            for partition in range(topic.partitions):
+                self._announce_epoch((topic.incarnation, partition), topic)
+
+    def _announce_epoch(self, place: Place, topic: TopicPayload) -> None:
+        tree = self.trees.setdefault(place, {})
+        known = tree.get(topic.epoch)
+        if known is None:
+            tree[topic.epoch] = Epoch(topic.epoch, topic.owner, 0, ())
+        else:
+            assert known.owner == topic.owner, f"epoch {topic.epoch} of {place} has two owners"
+
+    def _topic_deleted(self, site: Site, row: Row) -> None:
+        deletion = payloads.decode_topic_deleted(row.batch)
+        topic = site.shown.topics.get(row.topic)
+        if row.via is None and not deletion.yielded and topic is not None and topic.owner == site.stream_id:
+            self.deleted.add(deletion.incarnation)
+
+    def _batch(self, site: Site, row: Row) -> None:
+        topic = site.shown.topics[row.topic]
+        place = (topic.incarnation, row.partition)
+        slice_ = slice_of_number(row.topic)
+        seen = Seen(row.commit, slice_, place, row.epoch, row.last_offset, row.origin, row.via)
+        site.shown.seen.append(seen)
+        records = [(record.offset, record.value) for record in records_of(row.batch)]
+        epoch = self.trees[place].get(row.epoch)
+        assert epoch is not None, f"{site.name}: a batch of epoch {row.epoch}, which nobody has begun"
+        if row.via is None:
+            self._written(site, topic, epoch, records)
+        else:
+            for offset, value in records:
+                assert epoch.may_be(offset, value), f"{site.name}: another record came to {offset} of {place}"
+
+    def _written(
+        self, site: Site, topic: TopicPayload, epoch: Epoch, records: Iterable[tuple[int, bytes | None]]
+    ) -> None:
+        assert topic.owner == site.stream_id, f"{site.name} gave an offset of a topic that it does not own"
+        assert epoch.number == topic.epoch, f"{site.name} writes epoch {epoch.number}, the topic has {topic.epoch}"
+        for offset, value in records:
+            assert value is not None
+            assert offset not in epoch.records, f"{site.name}: offset {offset} was given twice in an epoch"
+            assert value not in epoch.records.values(), f"{site.name}: {value!r} was appended twice"
+            assert offset >= epoch.first, f"{site.name}: offset {offset} lies before the epoch's first, {epoch.first}"
+            epoch.records[offset] = value
 
     def note_starts(self, site: Site) -> None:
         """Remember how far each log start has come."""
+        shown = site.shown
         for topic in site.log.announced.state.topics():
             for partition in range(topic.partitions):
                 place = (topic.incarnation, partition)
                 state = site.log.announced.state.partition(topic.number, partition)
-                site.starts[place] = max(state.start, site.starts.get(place, 0))
-                assert state.log_start >= site.log_starts.get(place, 0), f"{site.name}: deleted records are back"
-                site.log_starts[place] = state.log_start
+                shown.starts[place] = max(state.start, shown.starts.get(place, 0))
+                assert state.log_start >= shown.log_starts.get(place, 0), f"{site.name}: deleted records are back"
+                shown.log_starts[place] = state.log_start
 
-    def check(self) -> None:
-        """Everything that must hold at any moment."""
-        for site in self.sites.values():
-            self._check_records(site)
-        for link in LINKS:
-            self._check_positions(link)
+    def acknowledge(self, place: Place, epoch: int, base: int, values: Iterable[bytes]) -> None:
+        """A producer was told so."""
+        acked = self.acked.setdefault(place, {})
+        acked.update({(epoch, base + at): value for at, value in enumerate(values)})
 
-    def _check_records(self, site: Site) -> None:
-        for topic in site.log.announced.state.topics():
-            for partition in range(topic.partitions):
-                place = (topic.incarnation, partition)
-                state = site.log.announced.state.partition(topic.number, partition)
-                found = values_at(site.log, topic.number, partition)
-                known = self.history.get(place, {})
-                for offset, value in found.items():
-                    assert known.get(offset) == value, f"{site.name}: another record at {offset}"
-                gaps = {
-                    offset
-                    for gap in site.log.announced.state.gaps()
-                    if (gap.topic, gap.partition) == (topic.name, partition)
-                    for offset in range(gap.start, gap.end)
-                }
-                missing = set(range(state.log_start, state.end)) - set(found)
-                assert missing <= gaps, f"{site.name}: offsets {sorted(missing - gaps)} are silently missing"
-                if site.name == "a":
-                    assert state.log_start >= self.deleted.get(place, 0), "a deletion that was acknowledged is lost"
-                    self._check_acked(place, state.log_start, found)
-                else:
-                    self._check_gaps(site, place, gaps)
+    # Rolling back
 
-    def _check_acked(self, place: Place, start: int, found: dict[int, bytes | None]) -> None:
-        for (of, offset), value in self.acked.items():
-            if of == place and offset >= start:
-                assert found.get(offset) == value, f"an acknowledged record at {offset} is lost"
+    def keep(self, site: Site) -> Shown:
+        """What a backup of the site shows."""
+        return deepcopy(site.shown)
 
-    def _check_gaps(self, site: Site, place: Place, gaps: set[int]) -> None:
-        """A gap is only what was gone at A (what B or C passed on was gone there, or they had it expired)."""
-        upstream = [self.sites[link[0]] for link in LINKS if link[1] == site.name]
-        gone = max(s.starts.get(place, 0) for s in upstream)
-        gone = max(gone, self.sites["a"].starts.get(place, 0))
-        assert all(offset < gone for offset in gaps), f"{site.name}: a false gap {sorted(gaps)}, gone below {gone}"
+    def roll_back(self, site: Site, to: Shown) -> None:
+        """The site is what its backup was. What it alone had given is lost where no other site holds it."""
+        before, site.shown = site.shown, deepcopy(to)
+        if before.scanned <= to.scanned:
+            return
+        self.torn.add(site.name)
+        kept = {(seen.place, seen.epoch): seen.last_offset + 1 for seen in to.seen if seen.via is None}
+        for place, tree in self.trees.items():
+            for epoch in tree.values():
+                if epoch.owner == site.stream_id:
+                    self._lose(place, epoch, kept.get((place, epoch.number), epoch.first))
 
-    def _check_positions(self, link: Link) -> None:
-        """Whatever lies before a position is there, or noted, or what did away with it at the source is here or to
-        come: a tombstone or the start of a log lies behind the rows that it stands for, and so behind a position that
-        was recorded between them."""
-        source, destination = (self.sites[name] for name in link)
-        state = destination.log.announced.state
-        positions = {slice: p.commit for (_, slice), p in state.positions(LINKS[link]).items()}
-        assert all(commit <= source.log.announced.end for commit in positions.values())
-        noted = {(key[1], key[2]) for key in state.notes(LINKS[link])}
-        for seen in source.seen:
-            if seen.commit >= positions.get(seen.slice, 0) or IDS[link[1]] in {seen.origin, seen.via}:
-                continue
-            if seen.place in noted or state.tombstone(seen.place[0]) is not None or self._is_here(destination, seen):
-                continue
-            assert self._will_be_gone(source, seen, positions[seen.slice]), (
-                f"{link}: the position skipped offset {seen.last_offset} of {seen.place}"
-            )
+    def _lose(self, place: Place, epoch: Epoch, end: int) -> None:
+        """What its owner has no more from offset `end` on; acknowledged or not, it may be written again."""
+        self.rolled_back.add(place[0])
+        for offset in [offset for offset in epoch.records if offset >= end]:
+            epoch.lost.setdefault(offset, set()).add(epoch.records.pop(offset))
+            self.acked.get(place, {}).pop((epoch.number, offset), None)
+        self.deleted_to.pop(place, None)
 
-    def _is_here(self, site: Site, seen: Seen) -> bool:
-        """The batch, or the gap in its place."""
-        incarnation, partition = seen.place
-        topic = site.log.announced.state.by_incarnation(incarnation)
-        return topic is not None and site.log.announced.state.partition(topic.number, partition).end > seen.last_offset
+    # What there is
 
-    def _will_be_gone(self, source: Site, seen: Seen, position: int) -> bool:
-        """From the position on the source tells that the batch's topic was deleted, or that it expired."""
-        incarnation, partition = seen.place
-        return any(
-            row.kind == Kind.TOPIC_DELETED
-            or (row.kind == Kind.START and row.partition == partition and row.base_offset > seen.last_offset)
-            for row in rows_of(source.log, position)
-            if source.names.get(row.topic) == incarnation
-        )
+    def owner_of(self, incarnation: bytes) -> bytes | None:
+        """Of the highest epoch that anybody has begun."""
+        tree = self.trees.get((incarnation, 0))
+        return None if tree is None else tree[max(tree)].owner
 
-    def check_equal(self) -> None:
-        """Every replica stands where A stands."""
-        a = self.sites["a"].log.announced.state
-        for name in "bcd":
-            state = self.sites[name].log.announced.state
-            for topic in a.topics():
-                copy = state.by_incarnation(topic.incarnation)
-                assert copy is not None, f"{name}: topic {topic.name} never came"
-                assert copy.partitions == topic.partitions
-                for partition in range(topic.partitions):
-                    expected = a.partition(topic.number, partition)
-                    got = state.partition(copy.number, partition)
-                    assert got.end == expected.end, f"{name}: ends at {got}, A at {expected}"
-                    assert got.log_start >= expected.deleted_to, f"{name}: {got} has records that A has deleted"
-            for link in LINKS:
-                if link[1] == name:
-                    assert not state.behind(LINKS[link]), f"{link}: {state.behind(LINKS[link])}"
-            assert state.topic_count == a.topic_count
+    def expected(self, place: Place, last_epoch: int) -> Callable[[int, bytes | None], bool]:
+        """Says whether a value may stand at an offset of the history that ends in `last_epoch`."""
+        tree = self.trees[place]
+        path = tree[last_epoch].path
+
+        def may_be(offset: int, value: bytes | None) -> bool:
+            number = max((entry for entry in path if entry[1] <= offset), key=lambda entry: entry[1])[0]
+            return tree[number].may_be(offset, value)
+
+        return may_be
+
+    def contested(self, name: str) -> bool:
+        """Two owners have used the name, or one that was rolled back: who holds it is for people to say."""
+        incarnations = self.names.get(name, {})
+        return len(set(incarnations.values())) > 1 or not self.rolled_back.isdisjoint(incarnations)

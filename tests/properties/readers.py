@@ -20,6 +20,7 @@ from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader
 from fairlead.storage.interface import Storage
+from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.messages import (
     Announce,
@@ -165,7 +166,7 @@ class Conversation:
 
 
 async def apply(
-    destination: HasShard, hello: ApplyHello, frames: Sequence[bytes], piece_rows: int
+    destination: HasShard, hello: ApplyHello, frames: Sequence[bytes], piece_rows: int, admission: Admission
 ) -> list[Refused | Applied]:
     """Frames on one connection to a gateway, one after the other, and what it answers.
 
@@ -174,6 +175,7 @@ async def apply(
     """
     stream = cast(Stream, OneStream(destination))
     session = ApplySession(stream, hello, CREDIT_BYTES, ApplyCounts(), piece_rows)
+    session.admission = admission
     for data in frames:
         await session.submit(data)
     await session.close()

@@ -1,20 +1,20 @@
-"""Four sites, A → B → D and A → C → D, on storage with every fault: opened, written to, merged, crashed.
+"""Sites on storage with every fault: opened, written to, merged, crashed, rolled back.
 
-What must hold of them stands in `model`, what goes between them in `links`.
+What must hold of them stands in `invariants`, what goes between them in `links`, what is chosen in `actions`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any, TypeVar
 from zlib import crc32
 
-from tests.properties.model import IDS, FaultyStorage, Model, Place, Site
-from tests.streamlog.world import FakeClock, SeededRandomness, installed, rows_of
+from tests.properties.model import FaultyStorage, Model, Site
+from tests.properties.shape import IDS, SHARED, Shape, names_of
+from tests.streamlog.world import START_MS, FakeClock, SeededRandomness, installed, rows_of
 from tests.support.batches import produce
 from tests.support.stepped import Stalled, SteppedLoop
 
@@ -24,18 +24,13 @@ from fairlead.protocol.batch import build_batch
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Call, Crashed, Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
-from fairlead.streamlog.writing.deletion import delete_records
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topic_expiry import expire
-from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
-RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "250"))
-"""Of each test."""
-NAMES = ("ships", "ports", "t7")
 TTL_MS = 10_000
-LIVES = {"retention.ms": (None, None, None, "0", "1500"), "retention.bytes": (None, None, None, "0", "150")}
+HOUR_MS = 3_600_000
 SETTINGS = Settings(
     merge_commits_min=2,
     merge_idle_seconds=1.0,
@@ -44,28 +39,31 @@ SETTINGS = Settings(
     commit_bytes_max=200,
     topic_expiry_interval_seconds=0.01,
 )
+FULL_FOR = 6
+"""Puts that a full disk refuses before somebody makes room."""
 T = TypeVar("T")
+MakeStorage = Callable[[str], FaultyStorage]
 _THREADS = ThreadPoolExecutor(1)
 """Of which the stepped loop uses none."""
 
 
 class World:
-    """All sites and the model. Every method is one action; the caller chooses, by a seed or by Hypothesis."""
+    """All sites and the model. Every public method is one action; the caller chooses, by a seed or by Hypothesis."""
 
-    def __init__(self, seed: int, make_storage: Callable[[str], FaultyStorage] = lambda site: MemoryStorage()) -> None:
+    def __init__(self, seed: int, shape: Shape, make_storage: MakeStorage = lambda site: MemoryStorage()) -> None:
         self.random = Random(seed)
+        self.shape = shape
         self.loop = SteppedLoop()
-        self.opened = 0
         self.trace: list[str] = []
         self.sites: dict[str, Site] = {}
-        for name in "abcd":
-            storage, clock = make_storage(name), FakeClock()
-            self.sites[name] = Site(name, storage, clock, *self._open(name, storage, clock))
-        self.counter = 0
         self.model = Model(self.sites)
         self.on_opened: Callable[[Site], None] = lambda site: None
-        self.sequence: dict[Place, int] = {}
-        self.deleted: set[bytes] = set()
+        self.on_rolled_back: Callable[[Site], None] = lambda site: None
+        self._opened = 0
+        self._values = 0
+        for name in shape.sites:
+            storage, clock = make_storage(name), FakeClock(START_MS + self.random.randrange(HOUR_MS))
+            self.sites[name] = Site(name, storage, clock, *self._open(name, storage, clock))
 
     def close(self) -> None:
         """The end of the world."""
@@ -79,16 +77,25 @@ class World:
         """Of all that has happened."""
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
 
+    def names(self, site: str) -> list[str]:
+        """What a site may call its topics."""
+        return [*names_of(site), SHARED]
+
+    def new_values(self, count: int) -> list[bytes]:
+        """Of records; none is ever used twice."""
+        self._values += count
+        return [b"%d" % (self._values - count + each) for each in range(count)]
+
     # Opening
 
     def _open(self, name: str, storage: Storage, clock: FakeClock) -> tuple[ShardLog, Shard]:
-        self.opened += 1
+        self._opened += 1
         log = ShardLog.open(
             storage,
             "x",
             stream_id=IDS[name],
             clock=clock,
-            randomness=SeededRandomness(self.opened * 7919 + ord(name)),
+            randomness=SeededRandomness(self._opened * 7919 + ord(name)),
             settings=SETTINGS,
         )
         log.upkeep.set_retention(TTL_MS)
@@ -114,6 +121,7 @@ class World:
                 break
             except (Crashed, FairleadError):
                 site.storage.restart()
+        site.changed = True
         self.on_opened(site)
         self.scan(site)
 
@@ -121,12 +129,10 @@ class World:
         """A second writer opens the shard while the first sleeps with a commit in its hand."""
         site = self.sites[name]
         old = site.log
-        if old.announced.state.topic_count:
-            self.counter += 1
-            value = b"never %d" % self.counter
-            topic = next(iter(old.announced.state.topics()))
-            sealed = old.seal([lambda d: produce(d, topic.number, 0, build_batch([(None, value)]))])
-            site.sleepers.append((old, sealed))
+        own = next((t for t in old.announced.state.topics() if t.owner == site.stream_id), None)
+        if own is not None:
+            batch = build_batch([(None, self.new_values(1)[0])])
+            site.sleepers.append((old, old.seal([lambda d: produce(d, own.number, 0, batch)])))
         self._open_until_it_opens(site)
 
     def wake(self, name: str) -> None:
@@ -152,24 +158,52 @@ class World:
         for more in range(times):
             self.sites[name].storage.fail(fault, call=call, nth=nth + more)
 
+    def fill_disk(self, name: str) -> None:
+        """A site's disk is full for a while."""
+        self.fault(name, Fault.FULL, "put", 1, FULL_FOR)
+
     def land(self, name: str) -> None:
         """A late put lands."""
         storage = self.sites[name].storage
         if storage.late:
             storage.land(self.random.randrange(len(storage.late)))
 
-    # Rows at A
+    # Backups
 
-    def run(self, site: Site, request: DraftRequest[T]) -> T | None:
-        """A request's answer; None if it was not acknowledged. The site is open again afterwards."""
+    def back_up(self, name: str) -> None:
+        """Somebody copies a site's directory."""
+        site = self.sites[name]
+        self.note("backup", name, site.shown.scanned)
+        site.snapshot = site.storage.snapshot(), self.model.keep(site)
+
+    def roll_back(self, name: str) -> None:
+        """A site is put back to its last backup: its processes and connections end, and what it has done since was
+        never done."""
+        site = self.sites[name]
+        if site.snapshot is None:
+            return
+        objects, shown = site.snapshot
+        self.note("rolled back", name, site.shown.scanned, shown.scanned)
+        site.sleepers.clear()
+        site.storage.late.clear()
+        site.storage.replace(objects)
+        site.storage.restart()
+        self.model.roll_back(site, shown)
+        self.on_rolled_back(site)
+        self._open_until_it_opens(site)
+
+    # Requests
+
+    def run(self, site: Site, request: DraftRequest[T]) -> T | FairleadError | None:
+        """A request's answer; None if its process died. The site is open again afterwards."""
 
         async def submitted() -> T:
             return await site.shard.submit(request)
 
         return self.lived(site, submitted())
 
-    def lived(self, site: Site, work: Coroutine[Any, Any, T]) -> T | None:
-        """What the site's process answers; None if it failed or died. The site is open again afterwards."""
+    def lived(self, site: Site, work: Coroutine[Any, Any, T]) -> T | FairleadError | None:
+        """What the site's process answers; None if it died. The site is open again afterwards."""
         try:
             answer = self.loop.run(work)
             self.note("answer", site.name, answer)
@@ -180,6 +214,7 @@ class World:
         except FairleadError as error:
             self.note("error", site.name, repr(error))
             self.reopen_stopped(site, power_fails=0.3)
+            return error
         finally:
             self.check_tasks()
             self.scan(site)
@@ -197,52 +232,7 @@ class World:
             if not isinstance(error, Crashed):
                 raise error
 
-    def create(self, name: str) -> None:
-        """A topic is made at A."""
-        a = self.sites["a"]
-        if a.log.announced.state.by_name(name) is None:
-            partitions, limits = self.random.randint(1, 2), self._life()
-            configs = {key: limit for key, limit in limits.items() if limit is not None}
-            self.run(a, lambda d: create_topic(d, name, partitions, configs))
-
-    def _life(self) -> dict[str, str | None]:
-        return {key: self.random.choice(values) for key, values in LIVES.items()}
-
-    def grow(self, name: str) -> None:
-        """A topic gets one more partition."""
-        topic = self.sites["a"].log.announced.state.by_name(name)
-        if topic is not None and topic.partitions < 4:
-            self.run(self.sites["a"], lambda d: set_partitions(d, name, topic.partitions + 1))
-
-    def delete(self, name: str) -> None:
-        """A topic is deleted at A."""
-        a = self.sites["a"]
-        topic = a.log.announced.state.by_name(name)
-        if topic is not None:
-            self.run(a, lambda d: delete_topic(d, name))
-            if a.log.announced.state.by_name(name) is None:
-                self.deleted.add(topic.incarnation)
-
-    def delete_records(self, name: str, partition: int, more: int) -> None:
-        """The first records of a partition are deleted at A, `more` than were gone, or all."""
-        a = self.sites["a"]
-        topic = a.log.announced.state.by_name(name)
-        if topic is None:
-            return
-        partition %= topic.partitions
-        state = a.log.announced.state.partition(topic.number, partition)
-        offset = min(state.log_start + more, state.end) if more else -1
-        found = self.run(a, lambda d: delete_records(d, topic.number, partition, offset))
-        if found is not None:
-            assert found >= offset
-            self.model.deleted[topic.incarnation, partition] = found
-
-    def limit(self, name: str) -> None:
-        """A topic gets a life of its own at A, or loses it."""
-        a = self.sites["a"]
-        if a.log.announced.state.by_name(name) is not None:
-            limits = self._life()
-            self.run(a, lambda d: set_configs(d, name, limits))
+    # Upkeep
 
     def expire_topics(self, name: str) -> None:
         """At one site records expire by their topics' own settings."""
@@ -259,29 +249,6 @@ class World:
         else:
             self.run(site, lambda d: expire(d, found))
 
-    def produce(self, name: str, partition: int, records: int) -> None:
-        """An idempotent producer sends a batch, and sends it again until it is acknowledged."""
-        a = self.sites["a"]
-        topic = a.log.announced.state.by_name(name)
-        if topic is None:
-            return
-        partition %= topic.partitions
-        place = (topic.incarnation, partition)
-        values = [b"%d" % (self.counter + i) for i in range(records)]
-        self.counter += records
-        sequence = self.sequence.get(place, 0)
-        batch = build_batch([(None, v) for v in values], producer_id=9, producer_epoch=0, base_sequence=sequence)
-        for _ in range(12):
-            result = self.run(a, lambda d: produce(d, topic.number, partition, batch))
-            if result is not None:
-                base = result.base_offset
-                self.model.acked.update({(place, base + i): value for i, value in enumerate(values)})
-                self.sequence[place] = sequence + records
-                return
-        raise AssertionError("a produce was never acknowledged, though faults pass")
-
-    # Upkeep
-
     def merge(self, name: str) -> None:
         """One merge job, installed by the writer that planned it, or by one that was taken over meanwhile."""
         site = self.sites[name]
@@ -290,8 +257,9 @@ class World:
             job = log.upkeep.plan()
             if job is None:
                 return
-            self.opened += 1
-            result = run_job.run(site.storage, SeededRandomness(self.opened * 104_729), job)
+            site.changed = True
+            self._opened += 1
+            result = run_job.run(site.storage, SeededRandomness(self._opened * 104_729), job)
             if self.random.random() < 0.1:
                 self.take_over(name)
                 try:
@@ -332,22 +300,23 @@ class World:
         """Time goes by at one site."""
         self.sites[name].clock.pass_ms(ms)
 
+    def jump(self, name: str, ms: int) -> None:
+        """A site's wall clock jumps; no time has passed."""
+        self.note("jump", name, ms)
+        self.sites[name].clock.wall += ms
+
     # The model
 
     def scan(self, site: Site) -> None:
         """Take in what the site has announced since."""
-        with site.storage.faults.held_off():
-            for row in rows_of(site.log, site.scanned, site.log.announced.end):
-                self.note(site.name, *row[:-1], crc32(row.batch))
-                self.model.see(site, row)
-        site.scanned = site.log.announced.end
+        shown, end = site.shown, site.log.announced.end
+        if shown.scanned < end:
+            with site.storage.faults.held_off():
+                for row in rows_of(site.log, shown.scanned, end):
+                    self.note(site.name, *row[:-1], crc32(row.batch))
+                    self.model.see(site, row)
+            shown.scanned = end
         self.model.note_starts(site)
-
-    def check(self) -> None:
-        """Everything that must hold at any moment. No call fails from now on."""
-        for site in self.sites.values():
-            site.storage.faults.clear()
-        self.model.check()
 
 
 async def _shard(log: ShardLog) -> Shard:

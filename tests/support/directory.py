@@ -51,6 +51,15 @@ class FaultyDirectory:
         self.late.clear()
         self._storage = self._opened()
 
+    def snapshot(self) -> dict[str, bytes]:
+        """A copy of all files, which a test restores later."""
+        return self._disk.files()
+
+    def replace(self, objects: dict[str, bytes]) -> None:
+        """The directory is what it was when it was copied; `restart` follows."""
+        self._disk.process_ended()
+        self._disk.restore(objects)
+
     def land(self, place: int = 0) -> str:
         """Let a late put of this process land, unless its name was taken meanwhile; its name."""
         name, data = self.late.pop(place)

@@ -69,6 +69,20 @@ class Disk:
                 if descriptor not in ours and os.readlink(f"/proc/self/fd/{descriptor}").startswith(f"{self.root}/"):
                     os.close(descriptor)
 
+    def files(self) -> dict[str, bytes]:
+        """A copy of all files, by their path below the root."""
+        found = (path for path in sorted(self.root.rglob("*")) if path.is_file())
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in found}
+
+    def restore(self, files: dict[str, bytes]) -> None:
+        """The directory is what it was when it was copied, and all of it is durable."""
+        self._empty()
+        for name, data in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        self._all_durable()
+
     def wipe(self) -> None:
         """An empty directory again."""
         self._empty()

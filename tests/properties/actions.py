@@ -1,0 +1,222 @@
+"""What may happen in a world, how often, and to whom: one run is a seed's choice of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from random import Random
+from typing import NamedTuple
+
+from tests.properties.healing import check_all, check_what_changed, heal
+from tests.properties.links import Links
+from tests.properties.model import Site
+from tests.properties.owners import Owners, topics_of
+from tests.properties.shape import SHARED, SLICES_USED, Link, Shape, random_shape
+from tests.properties.sites import HOUR_MS, TTL_MS, MakeStorage, World
+
+from fairlead.storage.memory import Call, Fault, MemoryStorage
+from fairlead.streamlog.values import Topic
+
+STEPS = 80
+CALLS: list[Call] = ["put", "put", "put", "size", "list", "get", "get_range", "delete"]
+FAULTS = [fault for fault in Fault if fault is not Fault.FULL]
+
+
+def in_memory(site: str) -> MemoryStorage:
+    return MemoryStorage()
+
+
+class Action(NamedTuple):
+    """Something that may happen."""
+
+    name: str
+    weight: float
+    do: Callable[[Play], None]
+
+
+class Play:
+    """One run."""
+
+    def __init__(self, seed: int, make_storage: MakeStorage = in_memory, shape: Shape | None = None) -> None:
+        self.choose = Random(seed)
+        self.world = World(seed, shape or random_shape(self.choose), make_storage)
+        self.links = Links(self.world)
+        self.owners = Owners(self.world)
+        self.shares_names = self.choose.random() < 0.2
+        self.table = [action._replace(weight=action.weight * self.choose.choice(MOODS)) for action in ACTIONS]
+        """Each run has a mood of its own: what happens often in one happens never in another."""
+        self._heat = {link: self.choose.choice(HEAT) for link in self.world.shape.links}
+        """Most of what happens to links happens to a few of them, and to the sites at their ends."""
+
+    def run(self, steps: int = STEPS) -> World:
+        """Play it to its end."""
+        with closing(self.world):
+            self.begin()
+            for _ in range(steps):
+                (action,) = self.choose.choices(self.table, [each.weight for each in self.table])
+                self.take(action)
+            heal(self.world, self.links)
+        return self.world
+
+    def begin(self) -> None:
+        """Two sites have a topic each."""
+        for site in self.choose.sample(sorted(self.world.sites), 2):
+            self.owners.create(self.world.sites[site], self.world.names(site)[0], self.choose)
+
+    def take(self, action: Action) -> None:
+        """One action, and what it touched is checked."""
+        self.world.note(action.name)
+        action.do(self)
+        check_what_changed(self.world, self.links)
+
+    # To whom
+
+    def site(self) -> Site:
+        """Any, or more likely one at the end of a busy link."""
+        if self.choose.random() < 0.3:
+            return self.world.sites[self.choose.choice(self.world.shape.sites)]
+        link = self.link()
+        return self.world.sites[self.choose.choice((link.source, link.target))]
+
+    def link(self, of: Sequence[Link] = ()) -> Link:
+        """One of these, or of all."""
+        found = of or self.world.shape.links
+        return self.choose.choices(found, [self._heat[link] for link in found])[0]
+
+
+# Owners
+
+
+def create(play: Play) -> None:
+    site = play.site()
+    name = play.choose.choice(play.world.names(site.name))
+    if name != SHARED or play.shares_names:
+        play.owners.create(site, name, play.choose)
+
+
+def of_an_owner(act: Callable[[Owners, Site, Topic, Random], None]) -> Callable[[Play], None]:
+    """What is done to a topic by its owner."""
+
+    def do(play: Play) -> None:
+        topics = {site.name: found for site in play.world.sites.values() if (found := topics_of(site, owned=True))}
+        if topics:
+            name = play.site().name
+            name = name if name in topics else play.choose.choice(sorted(topics))
+            act(play.owners, play.world.sites[name], play.choose.choice(topics[name]), play.choose)
+
+    return do
+
+
+def try_elsewhere(play: Play) -> None:
+    site = play.site()
+    topics = topics_of(site, owned=False)
+    if topics:
+        play.owners.try_elsewhere(site, play.choose.choice(topics))
+
+
+# Links
+
+
+def send(play: Play) -> None:
+    choose = play.choose
+    slices = choose.choice([SLICES_USED, SLICES_USED, SLICES_USED[:1], SLICES_USED[1:]])
+    length = choose.choice([None, None, 1, 2, 5])
+    back = choose.choice([0, 0, -1, -1, 1, 5, 50])
+    play.links.send(play.link(), slices, back, length, new_run=choose.random() < 0.2)
+
+
+def deliver(play: Play) -> None:
+    choose = play.choose
+    play.links.deliver(
+        play.link(play.links.busy),
+        choose.choice([-1, -1, 0, choose.randrange(9)]),
+        choose.choice([1, 1, 2, 5]),
+        keep=choose.random() < 0.3,
+        damage=choose.random() < 0.3,
+    )
+
+
+def repair(play: Play) -> None:
+    lose = play.choose.random() < 0.3
+    play.links.repair(play.link(), lose=lose)
+
+
+def announce(play: Play) -> None:
+    play.links.announce(play.link(play.links.standing))
+
+
+# Machines
+
+
+def fault(play: Play) -> None:
+    choose = play.choose
+    times = choose.choice([1, 1, 1, 5, 6])
+    play.world.fault(play.site().name, choose.choice(FAULTS), choose.choice(CALLS), choose.randint(1, 3), times)
+
+
+def reopen(play: Play) -> None:
+    play.world.reopen(play.site().name, power_fails=play.choose.random() < 0.5)
+
+
+def pass_time(play: Play) -> None:
+    play.world.pass_time(play.site().name, play.choose.choice([10, 1500, TTL_MS // 2, 3 * TTL_MS]))
+
+
+def jump(play: Play) -> None:
+    play.world.jump(play.site().name, play.choose.choice([-3 * HOUR_MS, -TTL_MS, TTL_MS, 3 * HOUR_MS]))
+
+
+def roll_back(play: Play) -> None:
+    backed = [site for site in play.world.sites.values() if site.snapshot is not None]
+    if backed:
+        play.world.roll_back(play.choose.choice(backed).name)
+
+
+def to_a_site(act: Callable[[World, str], None]) -> Callable[[Play], None]:
+    """What happens to any site."""
+    return lambda play: act(play.world, play.site().name)
+
+
+def to_a_link(act: Callable[[Links, Link], None]) -> Callable[[Play], None]:
+    """What happens to any link."""
+    return lambda play: act(play.links, play.link())
+
+
+HEAT = (0.3, 1, 1, 10)
+MOODS = (0, 0.3, 1, 1, 1, 3)
+ACTIONS = [
+    Action("create", 4, create),
+    Action("produce", 24, of_an_owner(Owners.produce)),
+    Action("grow", 1.5, of_an_owner(Owners.grow)),
+    Action("limit", 1, of_an_owner(Owners.limit)),
+    Action("delete", 1.5, of_an_owner(Owners.delete)),
+    Action("delete records", 3, of_an_owner(Owners.delete_records)),
+    Action("try elsewhere", 0.5, try_elsewhere),
+    Action("flow", 12, to_a_link(Links.flow)),
+    Action("send", 10, send),
+    Action("deliver", 16, deliver),
+    Action("stand", 3, to_a_link(Links.stand)),
+    Action("announce", 6, announce),
+    Action("repair", 4, repair),
+    Action("lose frames", 1, to_a_link(Links.lose)),
+    Action("lose a connection", 1, to_a_link(Links.lose_connection)),
+    Action("cut", 1.5, to_a_link(Links.cut)),
+    Action("heal", 2, to_a_link(Links.heal)),
+    Action("rescan", 0.4, to_a_link(Links.rescan)),
+    Action("remake", 0.4, to_a_link(Links.remake)),
+    Action("expire topics", 2, to_a_site(World.expire_topics)),
+    Action("upkeep", 4, to_a_site(World.upkeep)),
+    Action("merge", 6, to_a_site(World.merge)),
+    Action("sweep", 1, to_a_site(World.sweep)),
+    Action("pass time", 4, pass_time),
+    Action("jump", 0.4, jump),
+    Action("fault", 6, fault),
+    Action("fill disk", 0.5, to_a_site(World.fill_disk)),
+    Action("reopen", 3, reopen),
+    Action("take over", 2, to_a_site(World.take_over)),
+    Action("wake", 2, to_a_site(World.wake)),
+    Action("land", 1.5, to_a_site(World.land)),
+    Action("back up", 1, to_a_site(World.back_up)),
+    Action("roll back", 0.5, roll_back),
+    Action("check", 0.5, lambda play: check_all(play.world, play.links)),
+]

@@ -1,0 +1,91 @@
+"""What is checked of a world while it plays, and when all faults have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.properties import invariants
+from tests.properties.links import Links
+from tests.properties.model import Site
+from tests.properties.shape import SLICES_USED, Link
+from tests.properties.sites import World
+
+from fairlead.streamlog.frames.codec import decode_frame
+
+ROUNDS_MAX = 24
+"""A row goes over one link a round, and eight sites lie in a line; then tombstones and repairs follow."""
+
+
+def check_what_changed(world: World, links: Links) -> None:
+    """At every step: what the last one touched."""
+    _check_sites(world, (site for site in world.sites.values() if site.changed))
+    for link, wire_id in links.wire_ids.items():
+        slices = world.sites[link.target].shown.moved.pop(wire_id, ())
+        if slices and links.knows_history(link):
+            invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, slices)
+            invariants.a_position_is_not_ahead(world.model, link, wire_id)
+            invariants.a_conflict_has_a_cause(world.model, link, wire_id)
+
+
+def check_all(world: World, links: Links) -> None:
+    """Everything that must hold at any moment. No call fails from now on."""
+    for site in world.sites.values():
+        site.storage.faults.clear()
+    _check_sites(world, world.sites.values())
+    for link, wire_id in links.wire_ids.items():
+        if links.knows_history(link):
+            invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, SLICES_USED)
+            invariants.a_position_is_not_ahead(world.model, link, wire_id)
+            invariants.a_conflict_has_a_cause(world.model, link, wire_id)
+
+
+def _check_sites(world: World, sites: Iterable[Site]) -> None:
+    for site in sites:
+        with site.storage.faults.held_off():
+            invariants.live_rows_are_a_path_of_the_tree(world.model, site)
+        invariants.a_name_is_for_one_incarnation(site)
+        site.changed = False
+
+
+def heal(world: World, links: Links) -> None:
+    """Faults end, links go on: all come to one history, and then nothing happens any more."""
+    links.calm = True
+    for site in world.sites.values():
+        site.storage.faults.clear()
+    for link in world.shape.links:
+        links.heal(link)
+        if not links.knows_history(link):
+            links.rescan(link)
+    _flow_until_nothing_moves(world, links)
+    check_all(world, links)
+    invariants.all_sites_agree(world.model, world.shape, links.wire_ids)
+    _idle(world, links)
+
+
+def _flow_until_nothing_moves(world: World, links: Links) -> None:
+    flowed: dict[Link, tuple[int, int]] = {}
+    for _ in range(ROUNDS_MAX):
+        moved = [link for link in world.shape.links if flowed.get(link) != _ends(world, link)]
+        if not moved:
+            return
+        for link in moved:
+            links.flow(link)
+            flowed[link] = _ends(world, link)
+    raise AssertionError(f"after {ROUNDS_MAX} rounds rows still go over links")
+
+
+def _ends(world: World, link: Link) -> tuple[int, int]:
+    return world.sites[link.source].log.announced.end, world.sites[link.target].log.announced.end
+
+
+def _idle(world: World, links: Links) -> None:
+    """Nothing is said that is known: no link carries a row and no site writes a commit. A second round would be the
+    same as the first."""
+    ends = {link: _ends(world, link) for link in world.shape.links}
+    for link in world.shape.links:
+        links.send(link, SLICES_USED, 0, None, new_run=True)
+        for data in links.frames_in_flight(link):
+            assert not decode_frame(data).rows, f"{link}: rows go over an idle link"
+        links.deliver(link, 0, len(links.frames_in_flight(link)), keep=False, damage=False)
+        links.repair(link, lose=False)
+    assert {link: _ends(world, link) for link in world.shape.links} == ends, "an idle site writes commits"

@@ -1,0 +1,182 @@
+"""What must hold at any moment, each promise by its number in the design, and what must hold when all is healed.
+
+1 (who may give an offset) is looked at where rows are taken in (`model`). 4 (dead rows) comes with rows that are dead,
+7 with cursors that replicate, and 9 with links that are waited for: there are none of them yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tests.properties.model import Model, Place, Seen, Site
+from tests.properties.shape import IDS, Link, Shape
+from tests.streamlog.world import rows_of, values_at
+
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import PartitionState, Topic
+
+
+def places_of(site: Site) -> Iterable[tuple[Topic, Place, PartitionState]]:
+    """All partitions that a site holds."""
+    state = site.log.announced.state
+    for topic in state.topics():
+        for partition in range(topic.partitions):
+            yield topic, (topic.incarnation, partition), state.partition(topic.number, partition)
+
+
+def live_rows_are_a_path_of_the_tree(model: Model, site: Site) -> None:
+    """2 and 3: what can be read at a site is the history of the epoch that it is in, without holes but declared gaps;
+    and at its owner nothing is missing of what was acknowledged."""
+    for topic, place, state in places_of(site):
+        found = values_at(site.log, topic.number, place[1])
+        if found:
+            may_be = model.expected(place, state.epoch)
+            wrong = [offset for offset, value in found.items() if not may_be(offset, value)]
+            assert not wrong, f"{site.name}: other records at {wrong} of {topic.name}-{place[1]}"
+        gaps = {
+            offset
+            for gap in site.log.announced.state.gaps_of(topic.number, place[1])
+            for offset in range(gap.start, gap.end)
+        }
+        missing = set(range(state.log_start, state.end)) - set(found)
+        assert missing <= gaps, f"{site.name}: offsets {sorted(missing - gaps)} of {topic.name} are silently missing"
+        if topic.owner == site.stream_id:
+            acknowledged_records_are_at_their_owner(model, place, state, found)
+        else:
+            a_gap_is_what_was_gone(model, site, place, gaps)
+
+
+def acknowledged_records_are_at_their_owner(
+    model: Model, place: Place, state: PartitionState, found: Mapping[int, bytes | None]
+) -> None:
+    """3: none is lost but by expiry or deletion; and no deletion that was acknowledged comes undone."""
+    assert state.log_start >= model.deleted_to.get(place, 0), "a deletion that was acknowledged is lost"
+    for (_, offset), value in model.acked.get(place, {}).items():
+        if offset >= state.log_start:
+            assert found.get(offset) == value, f"the acknowledged record at {offset} of {place} is lost"
+
+
+def a_gap_is_what_was_gone(model: Model, site: Site, place: Place, gaps: set[int]) -> None:
+    """2: what is declared missing had expired, or was deleted, at some site."""
+    if place[0] in model.rolled_back:
+        return
+    gone = max(each.shown.starts.get(place, 0) for each in model.sites.values())
+    assert all(offset < gone for offset in gaps), f"{site.name}: a false gap {sorted(gaps)}, gone below {gone}"
+
+
+def nothing_below_a_position_is_missing(model: Model, link: Link, wire_id: bytes, slices: Iterable[int]) -> None:
+    """6: whatever lies before a position is here, or noted, or what did away with it at the source is here or to come:
+    a tombstone or the start of a log lies behind the rows that it stands for, and so behind a position that was
+    recorded between them."""
+    source, destination = model.sites[link.source], model.sites[link.target]
+    state = destination.log.announced.state
+    positions = {slice_: at.commit for (_, slice_), at in state.positions(wire_id).items() if slice_ in slices}
+    if not positions:
+        return
+    noted = {(key[1], key[2]) for key in state.notes(wire_id)}
+    for seen in source.shown.seen:
+        if seen.commit >= positions.get(seen.slice, 0) or not _goes_over(model, link, seen) or seen.place in noted:
+            continue
+        if state.tombstone(seen.place[0]) is not None or _is_here(destination, seen):
+            continue
+        if link.peer == "partner" and state.by_incarnation(seen.place[0]) is None and seen.place[0] in model.deleted:
+            continue  # a partner's deletion of what never came leaves no tombstone
+        assert _will_be_gone(source, seen, positions[seen.slice]), (
+            f"{link}: the position skipped offset {seen.last_offset} of {seen.place}"
+        )
+
+
+def _goes_over(model: Model, link: Link, seen: Seen) -> bool:
+    """Whether the link brings that batch."""
+    if IDS[link.target] in {seen.origin, seen.via} or (link.forward == "own" and seen.via is not None):
+        return False
+    return link.peer == "own" or model.owner_of(seen.place[0]) == IDS[link.source]
+
+
+def _is_here(site: Site, seen: Seen) -> bool:
+    """The batch, or the gap in its place."""
+    incarnation, partition = seen.place
+    topic = site.log.announced.state.by_incarnation(incarnation)
+    return topic is not None and site.log.announced.state.partition(topic.number, partition).end > seen.last_offset
+
+
+def _will_be_gone(source: Site, seen: Seen, position: int) -> bool:
+    """From the position on the source tells that the batch's topic was deleted, or that it expired."""
+    incarnation, partition = seen.place
+    topics = source.shown.topics
+    return any(
+        row.kind == Kind.TOPIC_DELETED
+        or (row.kind == Kind.START and row.partition == partition and row.base_offset > seen.last_offset)
+        for row in rows_of(source.log, position)
+        if row.topic in topics and topics[row.topic].incarnation == incarnation
+    )
+
+
+def a_position_is_not_ahead(model: Model, link: Link, wire_id: bytes) -> None:
+    """6: no more was applied than the source has announced."""
+    source, destination = model.sites[link.source], model.sites[link.target]
+    for position in destination.log.announced.state.positions(wire_id).values():
+        assert position.commit <= source.log.announced.end, f"{link}: {position} is ahead of the source"
+
+
+def a_name_is_for_one_incarnation(site: Site) -> None:
+    """8: and an incarnation has one name, in each stream."""
+    state = site.log.announced.state
+    for topic in state.topics():
+        assert state.number_of(topic.name) == topic.number, f"{site.name}: two topics have the name {topic.name}"
+        assert state.number_of_incarnation(topic.incarnation) == topic.number, f"{site.name}: {topic.name} twice"
+        assert state.tombstone(topic.incarnation) is None, f"{site.name}: {topic.name} is deleted and lives"
+
+
+def a_conflict_has_a_cause(model: Model, link: Link, wire_id: bytes) -> None:
+    """10: a name that two owners use, a site that was rolled back, or a partner that brings what is not its own."""
+    for key, note in model.sites[link.target].log.announced.state.notes(wire_id).items():
+        if note.behind.conflict and not _has_a_cause(model, link, key[1], note.behind.topic):
+            raise AssertionError(f"{link}: {note.behind} without a cause")
+
+
+def _has_a_cause(model: Model, link: Link, incarnation: bytes, name: str) -> bool:
+    if model.contested(name) or incarnation in model.rolled_back:
+        return True
+    if link.peer == "partner" and model.owner_of(incarnation) != IDS[link.source]:
+        return True
+    # What is deleted is noted if it comes again by the link that had brought the deletion, until that comes again too.
+    return incarnation in model.deleted
+
+
+def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) -> None:
+    """After healing: every replica that a topic reaches stands where its owner stands, and nothing is behind."""
+    for owner in map(model.sites.__getitem__, shape.sites):
+        for topic in owner.log.announced.state.topics():
+            if topic.owner == owner.stream_id and not _is_for_people(model, topic):
+                for name in shape.reached_from(owner.name) - {owner.name}:
+                    a_replica_stands_where_its_owner_does(owner, topic, model.sites[name])
+    for link, wire_id in wire_ids.items():
+        for each in model.sites[link.target].log.announced.state.behind(wire_id):
+            if not model.contested(each.topic) and each.incarnation not in model.rolled_back:
+                assert _has_a_cause(model, link, each.incarnation, each.topic), f"{link}: still {each}"
+                assert each.conflict or each.incarnation in model.deleted, f"{link}: still {each}"
+    for site in model.sites.values():
+        for topic in site.log.announced.state.topics():
+            if topic.incarnation in model.deleted and not _is_for_people(model, topic) and not model.torn:
+                owner = next(each for each in shape.sites if IDS[each] == model.owner_of(topic.incarnation))
+                assert site.name not in shape.reached_from(owner), f"{site.name}: {topic.name} was deleted and lives"
+
+
+def _is_for_people(model: Model, topic: Topic) -> bool:
+    return model.contested(topic.name) or topic.incarnation in model.rolled_back
+
+
+def a_replica_stands_where_its_owner_does(owner: Site, topic: Topic, replica: Site) -> None:
+    """The same partitions, ends and epochs; and no record that the owner has deleted."""
+    state = replica.log.announced.state
+    copy = state.by_incarnation(topic.incarnation)
+    assert copy is not None, f"{replica.name}: topic {topic.name} of {owner.name} never came"
+    assert (copy.partitions, copy.epoch, copy.owner) == (topic.partitions, topic.epoch, topic.owner)
+    assert copy.version == topic.version, f"{replica.name}: {topic.name} has version {copy.version}"
+    for partition in range(topic.partitions):
+        expected = owner.log.announced.state.partition(topic.number, partition)
+        got = state.partition(copy.number, partition)
+        assert got.end == expected.end, f"{replica.name}: {topic.name} ends at {got}, at {owner.name} at {expected}"
+        assert got.epoch == expected.epoch
+        assert got.log_start >= expected.deleted_to, f"{replica.name}: {got} has records that {owner.name} has deleted"

@@ -1,0 +1,135 @@
+"""What people and programs ask of the owners of topics, and what producers send: each method is one action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from tests.properties.model import Place, Site
+from tests.properties.sites import World
+from tests.support.batches import produce
+
+from fairlead.model.errors import FairleadError, NotOwner, OutOfOrderSequence
+from fairlead.protocol.batch import build_batch
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.deletion import delete_records
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.produce import ProduceResult
+from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
+
+LIVES = {"retention.ms": (None, None, None, "0", "1500"), "retention.bytes": (None, None, None, "0", "150")}
+TRIES = 3
+"""Of one action; a batch that was not acknowledged is sent again by the next one."""
+PARTITIONS_MAX = 4
+
+
+@dataclass
+class Producer:
+    """An idempotent producer of one partition."""
+
+    id: int
+    sequence: int = 0
+    unanswered: list[bytes] | None = None
+    """Values of the batch that may or may not have been written."""
+
+
+def topics_of(site: Site, *, owned: bool) -> list[Topic]:
+    """Those that the site owns, or holds for others."""
+    return [topic for topic in site.log.announced.state.topics() if (topic.owner == site.stream_id) is owned]
+
+
+def _life(choose: Random) -> dict[str, str | None]:
+    return {key: choose.choice(values) for key, values in LIVES.items()}
+
+
+class Owners:
+    """Acts on topics, at the sites that own them and, in vain, at others."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._producers: dict[tuple[str, Place], Producer] = {}
+        self._ids = 0
+
+    def create(self, site: Site, name: str, choose: Random) -> None:
+        """A topic is made."""
+        if site.log.announced.state.by_name(name) is None:
+            partitions, limits = choose.randint(1, 2), _life(choose)
+            configs = {key: limit for key, limit in limits.items() if limit is not None}
+            self._world.run(site, lambda d: create_topic(d, name, partitions, configs))
+
+    def grow(self, site: Site, topic: Topic, _: Random) -> None:
+        """A topic gets one more partition."""
+        if topic.partitions < PARTITIONS_MAX:
+            self._world.run(site, lambda d: set_partitions(d, topic.name, topic.partitions + 1))
+
+    def delete(self, site: Site, topic: Topic, _: Random) -> None:
+        """A topic is deleted."""
+        self._world.run(site, lambda d: delete_topic(d, topic.name))
+
+    def delete_records(self, site: Site, topic: Topic, choose: Random) -> None:
+        """The first records of a partition are deleted, some or all."""
+        partition = choose.randrange(topic.partitions)
+        state = site.log.announced.state.partition(topic.number, partition)
+        more = choose.randrange(6)
+        offset = min(state.log_start + more, state.end) if more else -1
+        found = self._world.run(site, lambda d: delete_records(d, topic.number, partition, offset))
+        if isinstance(found, int):
+            assert found >= offset
+            self._world.model.deleted_to[topic.incarnation, partition] = found
+
+    def limit(self, site: Site, topic: Topic, choose: Random) -> None:
+        """A topic gets a life of its own, or loses it."""
+        limits = _life(choose)
+        self._world.run(site, lambda d: set_configs(d, topic.name, limits))
+
+    def produce(self, site: Site, topic: Topic, choose: Random) -> None:
+        """An idempotent producer sends a batch, and sends it again until it is acknowledged, or until the next time."""
+        partition = choose.randrange(topic.partitions)
+        place = (topic.incarnation, partition)
+        producer = self._producers.get((site.name, place)) or self._new_producer(site, place)
+        if producer.unanswered is None:
+            producer.unanswered = self._world.new_values(choose.randint(1, 3))
+        values = producer.unanswered
+        batch = build_batch(
+            [(None, value) for value in values],
+            producer_id=producer.id,
+            producer_epoch=0,
+            base_sequence=producer.sequence,
+        )
+        for _ in range(TRIES):
+            result = self._world.run(site, lambda d: produce(d, topic.number, partition, batch))
+            if isinstance(result, ProduceResult):
+                self._world.model.acknowledge(place, topic.epoch, result.base_offset, values)
+                producer.sequence += len(values)
+                producer.unanswered = None
+                return
+            if isinstance(result, OutOfOrderSequence):
+                assert topic.incarnation in self._world.model.rolled_back, "a producer was refused that kept its order"
+                self._new_producer(site, place)
+                return
+
+    def _new_producer(self, site: Site, place: Place) -> Producer:
+        self._ids += 1
+        producer = self._producers[site.name, place] = Producer(self._ids)
+        return producer
+
+    def try_elsewhere(self, site: Site, topic: Topic) -> None:
+        """A site that does not own a topic refuses to change it."""
+        batch = build_batch([(None, b"never")])
+
+        def changed(draft: Draft) -> None:
+            for change in (
+                lambda: produce(draft, topic.number, 0, batch),
+                lambda: delete_topic(draft, topic.name),
+                lambda: set_partitions(draft, topic.name, topic.partitions + 1),
+                lambda: set_configs(draft, topic.name, {"retention.ms": "7"}),
+                lambda: delete_records(draft, topic.number, 0, -1),
+            ):
+                try:
+                    change()
+                except NotOwner:
+                    continue
+                raise AssertionError(f"{site.name} changed topic {topic.name}, which it does not own")
+
+        answer = self._world.run(site, changed)
+        assert answer is None or isinstance(answer, FairleadError)

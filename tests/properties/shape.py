@@ -1,0 +1,92 @@
+"""Which sites a world has, and which links with which options go between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count, islice
+from random import Random
+
+from fairlead.model.names import slice_of
+
+SITES = "abcdefgh"
+IDS = {name: name.encode() * 16 for name in SITES}
+SHARED = "ships"
+"""A name that several sites may give a topic."""
+SLICES_USED = sorted({slice_of(SHARED), (slice_of(SHARED) + 1) % 16, (slice_of(SHARED) + 2) % 16})
+"""All names lie in few slices: each costs every link a frame."""
+
+
+def names_of(site: str, how_many: int = 3) -> list[str]:
+    """What a site calls its topics; no other site uses these names."""
+    found = (name for name in (f"{site}{number}" for number in count()) if slice_of(name) in SLICES_USED)
+    return list(islice(found, how_many))
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """From a site to another one, and what both ends have agreed."""
+
+    source: str
+    target: str
+    forward: str = "all"
+    """`all`: what the source has received goes on; `own`: only what was first written there."""
+    peer: str = "own"
+    """What the target takes the source for. `partner`: only the topics that it owns itself count."""
+
+    def __str__(self) -> str:
+        return f"{self.source}→{self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sites of one world and its links."""
+
+    sites: str
+    links: tuple[Link, ...]
+
+    def reached_from(self, owner: str) -> set[str]:
+        """Sites to which the topics of `owner` come, once all is healed."""
+        found = {owner}
+        waiting = [owner]
+        while waiting:
+            at = waiting.pop()
+            for link in self.links:
+                if link.source == at and link.target not in found and self._passes(link, owner):
+                    found.add(link.target)
+                    waiting.append(link.target)
+        return found
+
+    def _passes(self, link: Link, owner: str) -> bool:
+        return link.source == owner or (link.forward == "all" and link.peer == "own")
+
+
+DIAMOND = Shape("abcd", tuple(Link(*ends) for ends in ("ab", "ac", "bd", "cd")))
+"""A → B → D and A → C → D: two ways by which the same rows come, and two relays that merge and expire by themselves."""
+
+
+def random_shape(random: Random) -> Shape:
+    """A diamond, or five to eight sites: a line or a ring that links all, and links between any two."""
+    if random.random() < 0.25:
+        return DIAMOND
+    sites = SITES[: random.randint(5, 8)]
+    ends = list(zip(sites, sites[1:], strict=False))
+    if random.random() < 0.5:
+        ends.append((sites[-1], sites[0]))
+    two_ways = random.random() < 0.5
+    pairs = {(a, b) if random.random() < 0.5 else (b, a) for a, b in ends}
+    if two_ways:
+        pairs |= {(b, a) for a, b in ends}
+    for _ in range(random.randint(0, 3)):
+        a, b = random.sample(sites, 2)
+        pairs.add((a, b))
+    own_only, partners = random.choice([0, 0, 0.3]), random.choice([0, 0, 0.2])
+    links = [
+        Link(
+            a,
+            b,
+            "own" if random.random() < own_only else "all",
+            "partner" if random.random() < partners else "own",
+        )
+        for a, b in sorted(pairs)
+    ]
+    return Shape(sites, tuple(links))
