@@ -8,7 +8,7 @@ CASE ?=
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-fast-one-half test-fast-other-half check format crash interop bench \
+.PHONY: help setup java demo test test-fast test-fast-one-half test-fast-other-half check format simulate crash interop bench \
 	bench-quick clean
 
 help: ## every target
@@ -54,6 +54,11 @@ check: setup ## lint, types, import rules
 format: setup ## puts the code into its form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+simulate: SEEDS ?= 0:1000
+simulate: setup ## runs of several sites in memory; SEEDS=first:count chooses, MUTATION=name switches a rule off
+	FAIRLEAD_TEST_SEEDS=$(SEEDS) FAIRLEAD_TEST_MUTATION=$(MUTATION) $(BIN)/python -m pytest -x \
+		tests/properties/test_simulation.py -k 'silently_missing' $(PYTEST_ARGS)
 
 crash: ROUNDS ?= 20
 crash: setup java ## the kill tests, longer with ROUNDS=100

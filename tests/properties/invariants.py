@@ -159,8 +159,8 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
     for site in model.sites.values():
         for topic in site.log.announced.state.topics():
             if topic.incarnation in model.deleted and not _is_for_people(model, topic) and not model.torn:
-                owner = next(each for each in shape.sites if IDS[each] == model.owner_of(topic.incarnation))
-                assert site.name not in shape.reached_from(owner), f"{site.name}: {topic.name} was deleted and lives"
+                writer = next(each for each in shape.sites if IDS[each] == model.owner_of(topic.incarnation))
+                assert site.name not in shape.reached_from(writer), f"{site.name}: {topic.name} was deleted and lives"
 
 
 def _is_for_people(model: Model, topic: Topic) -> bool:

@@ -109,8 +109,8 @@ class Links:
         return hashlib.sha256(f"{link.source}{link.target}{line.life}.{line.rescan}".encode()).digest()[:16]
 
     def frames_in_flight(self, link: Link) -> list[bytes]:
-        """Those that are not referred to."""
-        return [each.frame.data for each in self._lines[link].frames]
+        """None of them may be referred to."""
+        return [bytes(each.frame.data) for each in self._lines[link].frames]
 
     # The network, and people
 
@@ -310,7 +310,9 @@ class Links:
         hello = parse_address(frames[-1].address).hello
         try:
             data = [
-                self._bytes_of(source, frame) for frame in frames if parse_address(frame.address).hello.link == hello.link
+                self._bytes_of(source, frame)
+                for frame in frames
+                if parse_address(frame.address).hello.link == hello.link
             ]
         except (Crashed, FairleadError) as error:
             self._world.note("dropped", str(link), repr(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count, islice, pairwise
 from random import Random
 
 from fairlead.model.names import slice_of
@@ -69,7 +69,7 @@ def random_shape(random: Random) -> Shape:
     if random.random() < 0.25:
         return DIAMOND
     sites = SITES[: random.randint(5, 8)]
-    ends = list(zip(sites, sites[1:], strict=False))
+    ends = list(pairwise(sites))
     if random.random() < 0.5:
         ends.append((sites[-1], sites[0]))
     two_ways = random.random() < 0.5

@@ -6,6 +6,7 @@ What must hold of them stands in `invariants`, what goes between them in `links`
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -29,6 +30,8 @@ from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topic_expiry import expire
 from fairlead.streamlog.writing.writer import ShardLog
 
+RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "300"))
+"""How many seeds a test plays."""
 TTL_MS = 10_000
 HOUR_MS = 3_600_000
 SETTINGS = Settings(

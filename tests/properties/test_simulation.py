@@ -1,8 +1,8 @@
 """Many seeded runs of four to eight sites: crashes, cuts, rollbacks, sleepers, merges, expiry, frames in any order.
 
 Each seed is one run. The first ones are always the same, `FAIRLEAD_TEST_RUNS` of them, and some are new each time;
-`FAIRLEAD_TEST_SEEDS=<first>:<count>` chooses others, and a failure prints the seed. With `FAIRLEAD_TEST_MUTATION=<name>`
-a rule is switched off meanwhile, to find seeds that notice it.
+`FAIRLEAD_TEST_SEEDS=<first>:<count>` chooses others, and a failure prints the seed. With
+`FAIRLEAD_TEST_MUTATION=<name>` a rule is switched off meanwhile, to find seeds that notice it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from tests.properties.actions import Play
-from tests.properties.mutations import MUTATIONS, Mutation, switched_off
+from tests.properties.mutations import MUTATIONS, switched_off
 from tests.properties.shape import DIAMOND
-from tests.properties.sites import World
+from tests.properties.sites import RUNS, World
 from tests.support.directory import FaultyDirectory
 from tests.support.disk import Disks
 
-RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "300"))
 PARTS = 4
 ON_DISK = RUNS // 10
 RAM = "/dev/shm"

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.properties.actions import ACTIONS, Action, Play
 from tests.properties.healing import heal
 from tests.properties.shape import DIAMOND
-from tests.properties.test_simulation import RUNS
+from tests.properties.sites import RUNS
 
 STEPS = 30
 EXAMPLES = RUNS // 4
