@@ -18,7 +18,7 @@ from fairlead.protocol.batch import records_of
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Call, Fault, Faults
 from fairlead.streamlog import payloads
-from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.numbers import slice_of_number, slices_of_mask
 from fairlead.streamlog.payloads import History, TopicPayload
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.writing.shard import Shard
@@ -147,7 +147,7 @@ class Model:
         elif row.kind == Kind.POSITION:
             position = payloads.decode_position(row.batch)
             if position.commit is not None:
-                shown.moved.setdefault(position.link, set()).add(position.slice)
+                shown.moved.setdefault(position.link, set()).update(slices_of_mask(position.slices))
         elif row.kind == Kind.BEHIND:
             note = payloads.decode_behind(row.batch)
             if note.reason is None:

@@ -100,6 +100,22 @@ _TABLE = [
         25,
     ),
     Mutation(
+        "deletion",
+        "a deletion is applied",
+        _TOPICS + "topic_deleted",
+        "self._bury(known, payload, row)\n    release_waiting",
+        "release_waiting",
+        3,
+    ),
+    Mutation(
+        "unknown-deletion",
+        "a deletion of what was never here is remembered",
+        _TOPICS + "topic_deleted",
+        "self._bury(known, payload, row)\n        return",
+        "return",
+        14,
+    ),
+    Mutation(
         "newer-version",
         "an older version of a topic changes nothing",
         _TOPICS + "_newer",
@@ -127,8 +143,8 @@ _TABLE = [
         "from-check",
         "a frame that begins beyond the position is refused",
         _FRAME + "_refusal",
-        'return "from" if frame.from_commit > (0 if recorded is None else recorded.commit) else ""',
-        'return ""',
+        "any(frame.from_commit > (0 if each is None else each.commit) for each in known)",
+        "False",
         19,
     ),
     Mutation(
