@@ -94,7 +94,7 @@ HEADER_DTYPE = np.dtype([(name, f">{form}") for name, form in zip(BatchHeader._f
 LENGTH_END = _place("leader_epoch")
 """Bytes of a batch that its length field does not count."""
 MAGIC_AT = _place("magic")
-CRC_AT, CRC_BYTES = _place("crc"), 4
+CRC_AT = _place("crc")
 CRC_FROM = _place("attributes")
 """The CRC covers the bytes from here to the end."""
 _PRODUCER_AT = _place("producer_id")
@@ -124,11 +124,6 @@ def read_header(batch: bytes | bytearray | memoryview) -> BatchHeader:
 def magic_of(buffer: bytes | memoryview) -> int | None:
     """The format version of the records in `buffer`; None if it is too short to have one."""
     return buffer[MAGIC_AT] if len(buffer) > MAGIC_AT else None
-
-
-def crc_of(batch: bytes | memoryview) -> bytes:
-    """The CRC in the header, as four bytes."""
-    return bytes(batch[CRC_AT:CRC_FROM])
 
 
 def producer_of(batch: bytes | memoryview) -> tuple[int, int, int]:

@@ -291,7 +291,7 @@ def _records_of(files: Storage, names: Sequence[str], chooser: Chooser) -> tuple
             continue
         places = chooser.batches(columns)
         commits.append(columns.commit[places])
-        records.append(columns.last_offset[places] - columns.base_offset[places] + 1)
+        records.append(columns.records[places].astype(np.int64))
     distinct, place = np.unique(np.concatenate(commits), return_inverse=True)
     counts = np.bincount(place, weights=np.concatenate(records), minlength=len(distinct))
     return distinct.tolist(), counts.astype(np.int64).tolist()

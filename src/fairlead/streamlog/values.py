@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fairlead.model.errors import UnknownPartition, UnknownTopic
-from fairlead.protocol.batch import crc_of
 from fairlead.streamlog.rows import Row
 
 Since = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
@@ -270,12 +269,12 @@ class StoredBatch(NamedTuple):
     last_offset: int
     epoch: int
     origin: bytes | None
-    crc: bytes
+    crc: int
 
 
 def stored(row: Row) -> StoredBatch:
     """What tells this BATCH row from others."""
-    return StoredBatch(row.base_offset, row.last_offset, row.epoch, row.origin, crc_of(row.batch))
+    return StoredBatch(row.base_offset, row.last_offset, row.epoch, row.origin, row.crc)
 
 
 class NotLoaded(Exception):

@@ -29,14 +29,14 @@ from tests.support.rows import said_of
 
 from fairlead.model.errors import CorruptBatch, InvalidValue, NotAllowed
 from fairlead.model.names import slice_of
-from fairlead.protocol.batch import CONTROL, CRC_AT, TRANSACTIONAL, check_produced, set_offset
+from fairlead.protocol.batch import CONTROL, CRC_AT, TRANSACTIONAL, build_batch, check_produced, set_offset
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.numbers import mask_of, slices_of_mask
 from fairlead.streamlog.payloads import StartPayload
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import REWRITTEN, Kind, Row
 from fairlead.streamlog.values import GrantRun, Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions, take_again
@@ -82,6 +82,34 @@ def test_a_replica_takes_what_no_producer_may_send_here() -> None:
     assert copy is not None
     assert values_at(b, copy.number) == dict(enumerate([b"1", b"2", b"3"] * 2 + [b"1", b"2"]))
     assert check_all(b.announced.storage) == []
+
+
+def compacted(row: Row) -> Row:
+    """The row once its log was compacted at its site: its first record is left, at its offset."""
+    batch = changed(build_batch([(None, b"1")]), last_offset_delta=row.last_offset - row.base_offset)
+    batch = bytes(set_offset(batch, row.base_offset, 0))
+    return row._replace(batch=batch, records=1, bits=row.bits | REWRITTEN)
+
+
+def test_a_batch_that_was_rewritten_is_still_the_one_that_its_owner_wrote() -> None:
+    """Compaction works at each site by itself. Its row keeps the CRC of the batch as it was: no conflict where another
+    site has that, in memory or on the disk. Where it comes first, it counts as many records as it has."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    produced(a, made(a).number, b"1", b"2", b"3")
+    replicated(a, b)
+    f = frame(a, B, slice_of("ships"), 0)
+    rewritten = replace(f, rows=[f.rows[0], compacted(f.rows[1])])
+    for log in (b, opened(b.announced.storage, B)):
+        answer = applied(log, rewritten)[0]
+        assert (answer.duplicates, answer.behind, answer.conflicts) == (1, 0, 0)
+    assert applied(c, rewritten)[0].appended == 1
+    answer = applied(c, f)[0]
+    assert (answer.duplicates, answer.behind, answer.conflicts) == (3, 0, 0)
+    assert sum(s.records for stats in c.announced.tail.commits for s in stats.slices) == 1
+    (held,) = [row for row in rows_of(c) if row.kind == Kind.BATCH]
+    assert (held.crc, held.records, held.bits) == (f.rows[1].crc, 1, REWRITTEN)
+    lying = replace(f, rows=[f.rows[0], compacted(f.rows[1])._replace(bits=0)])
+    assert applied(fresh(B), lying)[0].behind == 1
 
 
 def test_a_frame_applied_twice_changes_nothing() -> None:
@@ -358,15 +386,16 @@ def test_of_what_lies_in_a_gap_the_epoch_must_fit() -> None:
 
 
 def test_a_damaged_row_at_offsets_that_are_here_is_behind_and_no_conflict() -> None:
-    """S4: its CRC tells nothing of what the source has."""
+    """S4: its CRC tells nothing of what the source has. If its row says what is here, nothing is to be brought."""
     a, b = fresh(A), fresh(B)
     produced(a, made(a).number, b"1")
     replicated(a, b)
     f = frame(a, B, slice_of("ships"), 0)
     changed = bytearray(f.rows[1].batch)
     changed[CRC_AT] ^= 1
-    answer = applied(b, replace(f, rows=[f.rows[0], f.rows[1]._replace(batch=bytes(changed))]))[0]
-    assert (answer.duplicates, answer.behind, answer.conflicts) == (0, 1, 0)
+    row = f.rows[1]._replace(batch=bytes(changed))
+    answers = [applied(b, replace(f, rows=[f.rows[0], each]))[0] for each in (row, row._replace(crc=row.crc ^ 1))]
+    assert [(each.duplicates, each.behind, each.conflicts) for each in answers] == [(1, 0, 0), (0, 1, 0)]
 
 
 def test_a_row_that_begins_below_the_end_and_reaches_beyond_it_is_a_conflict() -> None:

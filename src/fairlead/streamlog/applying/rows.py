@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
-from fairlead.protocol.batch import check_stored, crc_of
+from fairlead.protocol.batch import check_stored
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.notes import LinkNotes
@@ -151,11 +151,11 @@ class FrameRows:
             crc=row.crc,
             via_commit=row.commit,
         )
-        self.appended += row.last_offset - row.base_offset + 1
+        self.appended += row.records
 
     def _already_here(self, named: FrameTopic, topic: Topic, row: Row, state: PartitionState) -> None:
         if self._same(topic, row, state):
-            self.duplicates += row.last_offset - row.base_offset + 1
+            self.duplicates += row.records
         elif not _holds_together(row):
             self.notes.note_behind(named, row.partition, state.end, "crc")
         else:
@@ -173,7 +173,7 @@ class FrameRows:
 
     def _as_stored(self, row: Row) -> StoredBatch:
         origin = row.origin or self._frame.source
-        return StoredBatch(row.base_offset, row.last_offset, row.epoch, origin, crc_of(row.batch))
+        return StoredBatch(row.base_offset, row.last_offset, row.epoch, origin, row.crc)
 
     def _start(self, named: FrameTopic, topic: Topic, row: Row) -> None:
         payload = self._start_payload(named, topic, row)

@@ -29,7 +29,7 @@ from fairlead.streamlog.objects.manifest import CheckpointEntry, SegmentEntry, S
 from fairlead.streamlog.reading.lasting import replay_rows, replay_segments
 from fairlead.streamlog.reading.located import LocatedRows, load, open_object, together
 from fairlead.streamlog.reading.slices import sendable
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
 
@@ -227,10 +227,9 @@ def segment_entry(
 def count_slices(columns: Columns) -> tuple[SliceCount, ...]:
     """Rows, bytes and records by slice; rows that are never sent come last."""
     slices = np.where(sendable(columns), slices_of_numbers(columns.topic), SLICES).astype(np.int64)
-    records = np.where(columns.kind == Kind.BATCH, columns.last_offset - columns.base_offset + 1, 0)
     counts = [
         np.bincount(slices, weights, SLICES + 1).astype(np.int64).tolist()
-        for weights in (np.ones(len(columns)), columns.size, records)
+        for weights in (np.ones(len(columns)), columns.size, columns.records)
     ]
     return tuple(SliceCount(*numbers) for numbers in zip(*counts, strict=True))
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fairlead.model.errors import CorruptBatch, Damaged, OffsetOutOfRange, another
-from fairlead.protocol.batch import CRC_AT, CRC_BYTES, check_stored, empty_batch, read_header
+from fairlead.protocol.batch import check_stored, empty_batch, read_header
 from fairlead.protocol.lookup import Room, first_record
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.health import Health
@@ -242,8 +242,7 @@ class LogReader:
         piece = next(self._places.from_offset(number, partition, offset), None)
         if piece is None or piece.base_offset > offset:
             return None
-        crc = self._log.storage.get_range(piece.name, piece.position + CRC_AT, CRC_BYTES)
-        return StoredBatch(piece.base_offset, piece.last_offset, piece.epoch, piece.origin, crc)
+        return StoredBatch(piece.base_offset, piece.last_offset, piece.epoch, piece.origin, piece.crc)
 
     # Look-ups
 

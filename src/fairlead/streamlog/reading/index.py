@@ -147,7 +147,7 @@ def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
             counts = by_slice[slice] = [0, 0]
         counts[1] += size
         if row.kind == Kind.BATCH:
-            counts[0] += row.last_offset - row.base_offset + 1
+            counts[0] += row.records
             keys[row.topic, row.partition] = None
     slices = tuple(SliceStats(slice, counts[0], counts[1]) for slice, counts in by_slice.items())
     return CommitStats(commit, rows[-1].appended_at, len(rows), size_bytes, slices, tuple(keys))

@@ -41,6 +41,7 @@ class BatchPlace(NamedTuple):
     max_timestamp: int
     epoch: int
     origin: bytes | None
+    crc: int
 
 
 _Choice = Callable[[Columns, range], Iterable[int]]
@@ -191,4 +192,5 @@ def _piece(columns: Columns, place: int) -> BatchPlace:
         int(columns.max_timestamp[place]),
         int(columns.epoch[place]),
         origin,
+        int(columns.crc[place]),
     )

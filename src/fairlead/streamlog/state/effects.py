@@ -125,6 +125,7 @@ def _note_producer(target: Target, row: Row) -> None:
     if producer_id == NO_PRODUCER:
         return
     before = target.producer(row.topic, row.partition, producer_id) or NO_PRODUCER_STATE
+    # As in Kafka, a batch takes as many numbers as offsets, also once compaction has left it fewer records.
     last = last_sequence(first, row.last_offset - row.base_offset + 1)
     batch = ProducerBatch(first, last, row.base_offset)
     target.put_producer(row.topic, row.partition, producer_id, before.after(epoch, row.appended_at, batch))
