@@ -290,6 +290,9 @@ def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview)
     if kind == Kind.BEHIND:
         behind = decode_behind(data)
         return (Kind.BEHIND, behind.link, behind.incarnation, behind.partition)
+    if kind == Kind.TRUNCATE:
+        truncate = decode_truncate(data)
+        return (Kind.TRUNCATE, topic, partition, truncate.reason, truncate.by_epoch, truncate.keep)
     if kind == Kind.EXPIRED:
         decode_expired(data)
         return (Kind.EXPIRED, topic, partition)

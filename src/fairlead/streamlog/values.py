@@ -108,8 +108,31 @@ class PartitionState(NamedTuple):
             floor = epoch
         return floor, self.end
 
+    def cut_at(self, offset: int) -> PartitionState:
+        """The partition without what stands at `offset` and above it; if it does not reach that far, or begins above,
+        it is empty there. What of it is deleted for clients is not said of the offsets that are given anew."""
+        history = tuple(entry for entry in self.history if entry[1] < offset)
+        start = self.start if self.start <= offset <= self.end else offset
+        return PartitionState(start, offset, history[-1][0] if history else -1, history, min(self.deleted_to, offset))
+
 
 EMPTY_PARTITION = PartitionState(0, 0, -1, ())
+
+
+class Cut(NamedTuple):
+    """A TRUNCATE row of a partition: what stood at `offset` and above before (commit, row) is dead."""
+
+    offset: int
+    commit: int
+    row: int
+    by_epoch: int
+    """Topic epoch of the owner whose history goes on there."""
+    keep: bytes | None = None
+    """Incarnation of the topic into which the dead batches are still to be copied; until then they stay on disk."""
+    end: int = 0
+    """Where the log ended before."""
+    history: tuple[tuple[int, int], ...] = ()
+    """Epoch history of the log before, while there is something to keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +281,8 @@ class Pending:
 
 PartitionKey = tuple[int, int]
 """(topic number, partition)."""
+DeadFrom = tuple[int, int, int, int, int]
+"""(topic number, partition, offset, commit, row): what stood there from the offset on before (commit, row) is dead."""
 RowKey = tuple[int, int, int]
 """(topic number, partition, an offset)."""
 

@@ -32,6 +32,8 @@ from fairlead.streamlog.values import PartitionKey
 EXPIRED = "ttl"
 """Reason in the `start` rows that merging makes."""
 
+_FOLDED_APART = frozenset({Kind.POSITION, Kind.TRUNCATE})
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:
@@ -200,7 +202,7 @@ def _fold(rows: Sequence[Row], job: MergeJob) -> list[Row]:
         *_fold_topics([row for row in rows if row.kind == Kind.TOPIC]),
         *_fold_tombstones([row for row in rows if row.kind == Kind.TOPIC_DELETED], job),
         *_fold_positions([row for row in rows if row.kind == Kind.POSITION], job),
-        *_fold_values([row for row in rows if row.kind > Kind.TOPIC_DELETED and row.kind != Kind.POSITION], job),
+        *_fold_values([row for row in rows if row.kind > Kind.TOPIC_DELETED and row.kind not in _FOLDED_APART], job),
     ]
 
 

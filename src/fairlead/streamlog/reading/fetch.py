@@ -35,6 +35,10 @@ _REST_SECONDS = 0.0005
 """A look-up rests as long as it works: while it works, the event loop cannot."""
 
 
+_Key = tuple[int, int, int, int]
+"""Topic number, partition, offset, and how often the partition was cut: what was known before is not found after it."""
+
+
 class Fetched(NamedTuple):
     """Batches in offset order, each bytes-like; empty at the end of the partition."""
 
@@ -70,7 +74,7 @@ class LogReader:
         self._lookup_bytes_max = LOOKUP_BATCHES * message_bytes_max
         self._health = health
         self._places = BatchPlaces(log, health.stop)
-        self._stored: OrderedDict[RowKey, StoredBatch | None] = OrderedDict()
+        self._stored: OrderedDict[_Key, StoredBatch | None] = OrderedDict()
         self._ahead = ReadAhead(self._read_on)
 
     @property
@@ -138,7 +142,7 @@ class LogReader:
         self._health.check_readable()
         state = self._state(number, partition)
         limit = _Limit(max_bytes, at_least_one)
-        ahead = self._ahead.take((number, partition, offset))
+        ahead = self._ahead.take(self._key(number, partition, offset))
         if ahead:
             fitting = list(itertools.takewhile(lambda batch: limit.takes(len(batch)), ahead))
             return Fetched(fitting, state.end, state.log_start)
@@ -152,13 +156,16 @@ class LogReader:
         next_offset = read_header(fetched.batches[-1]).last_offset + 1
         if next_offset >= fetched.high_watermark:
             return None
-        return self._ahead.plan((number, partition, next_offset), max_bytes)
+        return self._ahead.plan(self._key(number, partition, next_offset), max_bytes)
 
     def close(self) -> None:
         """Nobody reads any more."""
         self._ahead.close()
 
-    def _read_on(self, number: int, partition: int, offset: int, max_bytes: int) -> list[bytes | memoryview]:
+    def _key(self, number: int, partition: int, offset: int) -> _Key:
+        return number, partition, offset, len(self._log.state.cuts_of(number, partition))
+
+    def _read_on(self, number: int, partition: int, offset: int, _: int, max_bytes: int) -> list[bytes | memoryview]:
         state = self._state(number, partition)
         return self._from_disk(number, partition, offset, _Limit(max_bytes, at_least_one=True), state)
 
@@ -181,10 +188,13 @@ class LogReader:
         if chosen:
             return self._read(chosen)
         # Nothing is there: a gap, or records that expired meanwhile; a consumer must be told of these, not led past.
+        # Or the log was cut meanwhile, and ends where it did not.
         now = self._state(number, partition)
-        if offset < now.log_start:
+        if not now.log_start <= offset <= now.end:
             raise OffsetOutOfRange(offset, now.log_start, now.end)
-        end = next((p.base_offset for p in self._places.from_offset(number, partition, offset)), state.end)
+        end = next((p.base_offset for p in self._places.from_offset(number, partition, offset)), now.end)
+        if end <= offset:
+            return []
         gap = empty_batch(offset, end - 1, state.epoch)
         return [gap] if limit.takes(len(gap)) else []
 
@@ -213,18 +223,18 @@ class LogReader:
         Raises:
             NotLoaded: it is only on disk, and was not loaded by `load_stored`.
         """
-        key = (number, partition, offset)
         if offset < self._log.state.partition(number, partition).start:
             return None
-        rows, place = self._log.recent.find(*key)
+        rows, place = self._log.recent.find(number, partition, offset)
         if place < len(rows):
             if rows[place].base_offset <= offset:
                 return stored(rows[place])
             if rows[place].previous_end <= offset:
                 return None
+        key = self._key(number, partition, offset)
         if key in self._stored:
             return self._stored[key]
-        raise NotLoaded([key])
+        raise NotLoaded([(number, partition, offset)])
 
     def load_stored(self, keys: Sequence[RowKey]) -> None:
         """Look rows up on disk so that `find_stored` knows them. Blocking.
@@ -234,7 +244,7 @@ class LogReader:
         """
         with self._health.stopped_by_failed_reads():
             for key in keys:
-                self._stored[key] = self._load(*key)
+                self._stored[self._key(*key)] = self._load(*key)
         while len(self._stored) > max(STORED_KEPT, len(keys)):
             self._stored.popitem(last=False)
 

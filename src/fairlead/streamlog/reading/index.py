@@ -72,7 +72,9 @@ class Tail:
         """Take in an announced commit."""
         stats = _stats(commit, rows)
         for row in rows:
-            if row.kind == Kind.BATCH:
+            if is_cut(row):
+                cut_lists(self._entries, (row.topic, row.partition), row.base_offset)
+            elif row.kind == Kind.BATCH:
                 entry = Entry(row.last_offset, row.base_offset, row.previous_end, row.commit, row.row, len(row.batch))
                 entries = self._entries.get((row.topic, row.partition))
                 if entries is None:
@@ -126,6 +128,35 @@ def drop_below(lists: dict[PartitionKey, list[C]], key: PartitionKey, commit: in
     if found is None:
         return
     kept = found[bisect_left(found, commit, key=attrgetter("commit")) :]
+    if kept:
+        lists[key] = kept
+    else:
+        del lists[key]
+
+
+def is_cut(row: Row) -> bool:
+    """Whether the row makes dead what stood from its offset on; a TRUNCATE row without an offset does not."""
+    return row.kind == Kind.TRUNCATE and row.base_offset >= 0
+
+
+def live_batches(rows: Sequence[Row]) -> list[Row]:
+    """The batches of a commit that it does not cut itself."""
+    found = [row for row in rows if row.kind == Kind.BATCH]
+    for cut in filter(is_cut, rows):
+        found = [row for row in found if row.row > cut.row or not _cuts(cut, row)]
+    return found
+
+
+def _cuts(cut: Row, row: Row) -> bool:
+    return (cut.topic, cut.partition) == (row.topic, row.partition) and row.base_offset >= cut.base_offset
+
+
+def cut_lists(lists: dict[PartitionKey, list[C]], key: PartitionKey, offset: int) -> None:
+    """Drop a partition's entries from an offset on. Its list is replaced, never cut: others may read it."""
+    found = lists.get(key)
+    if found is None:
+        return
+    kept = [entry for entry in found if entry.base_offset < offset]
     if kept:
         lists[key] = kept
     else:

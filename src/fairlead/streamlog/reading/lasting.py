@@ -31,7 +31,7 @@ from fairlead.streamlog.state.producers import BATCHES_KEPT
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import LogObject
 
-_OF_TOPIC: Final = (Kind.START, Kind.TOPIC, Kind.TOPIC_DELETED, Kind.EXPIRED)
+_OF_TOPIC: Final = (Kind.START, Kind.TOPIC, Kind.TOPIC_DELETED, Kind.TRUNCATE, Kind.EXPIRED)
 """Kinds of control rows that change what a later batch of the topic does."""
 
 

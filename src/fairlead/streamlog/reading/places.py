@@ -20,6 +20,7 @@ from fairlead.model.errors import Damaged, another
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.index import first_at
 
@@ -147,11 +148,26 @@ class BatchPlaces:
                     yield found
                     continue
                 columns, keys = found
-                low, high = np.searchsorted(keys, [key, key + 1])
-                low += np.searchsorted(columns.last_offset[low:high], offset)
-                if low < high:
-                    stretches.append((int(columns.base_offset[low]), columns, range(int(low), int(high))))
+                for places in self._live(columns, *np.searchsorted(keys, [key, key + 1]).tolist()):
+                    low = places.start + int(np.searchsorted(columns.last_offset[places.start : places.stop], offset))
+                    if low < places.stop:
+                        stretches.append((int(columns.base_offset[low]), columns, range(low, places.stop)))
             yield from ((columns, places) for _, columns, places in sorted(stretches, key=itemgetter(0)))
+
+    def _live(self, columns: Columns, low: int, high: int) -> Iterable[range]:
+        """Neighbouring rows of one partition at [low, high), without those that a cut has made dead."""
+        if low == high:
+            return
+        number, partition = int(columns.topic[low]), int(columns.partition[low])
+        cuts = self._log.state.cuts_of(number, partition)
+        if not cuts:
+            yield range(low, high)
+            return
+        dead = DeadRows([(number, partition, cut.offset, cut.commit, cut.row) for cut in cuts])
+        live = low + np.flatnonzero(~dead.among(columns.take(slice(low, high))))
+        for run in np.split(live, np.flatnonzero(np.diff(live) != 1) + 1):
+            if len(run):
+                yield range(int(run[0]), int(run[-1]) + 1)
 
     def _indexed(self, name: str) -> _Indexed | Damaged:
         """An object's columns, or why they cannot be read."""

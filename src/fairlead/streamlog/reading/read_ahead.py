@@ -19,8 +19,8 @@ BYTES_MAX: Final = 64 * 1024 * 1024
 """What all logs of a process may hold together, counted by the bytes that were asked for."""
 
 Batches = Sequence[bytes | memoryview]
-AheadKey = tuple[int, int, int]
-"""Topic number, partition, offset."""
+AheadKey = tuple[int, ...]
+"""Topic number, partition, offset, and how often the partition was cut: what was read before is not taken after it."""
 
 
 @dataclass(slots=True)
@@ -62,8 +62,8 @@ def read_ahead_bytes(shared: Shared = _SHARED) -> int:
 class ReadAhead:
     """The reading ahead of one log. Any thread may call it."""
 
-    def __init__(self, read: Callable[[int, int, int, int], Batches], shared: Shared = _SHARED) -> None:
-        """`read(number, partition, offset, max_bytes)` gives batches, blocking."""
+    def __init__(self, read: Callable[..., Batches], shared: Shared = _SHARED) -> None:
+        """`read(*key, max_bytes)` gives batches, blocking."""
         self._read = read
         self._shared = shared
         self._log = next(shared.logs)

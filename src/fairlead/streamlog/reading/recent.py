@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 from fairlead.model.settings import Settings
 from fairlead.process.machine import memory_part_bytes
-from fairlead.streamlog.reading.index import drop_below
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.reading.index import cut_lists, drop_below, is_cut, live_batches
+from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import PartitionKey
 
 ROW_BYTES: Final = 600
@@ -118,8 +118,12 @@ class LogBatches:
         self._life = object()
 
     def add(self, commit: int, rows: Sequence[Row]) -> None:
-        """Take in the batches of an announced commit. Control rows are never fetched."""
-        batches = _compact([row for row in rows if row.kind == Kind.BATCH])
+        """Take in the batches of an announced commit, and drop those that it cuts. Control rows are never fetched."""
+        for row in rows:
+            if is_cut(row):
+                with self._shared._lock:
+                    cut_lists(self._rows, (row.topic, row.partition), row.base_offset)
+        batches = _compact(live_batches(rows))
         if not batches:
             return
         with self._shared._lock:

@@ -16,9 +16,9 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.ranges import EPOCH_MAX, are_offsets, check_partition, check_topic_number
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import NO_OFFSET, Kind, Row
 from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch, ProducerState
-from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, PartitionState, Topic
+from fairlead.streamlog.values import Behind, Cursor, Cut, Gap, GrantRun, LinkPosition, PartitionState, Topic
 
 HEAD_BYTES = PRODUCER_END
 """What a batch does depends only on this many of its first bytes."""
@@ -65,6 +65,8 @@ class Target(Protocol):
     def remove_topic(self, incarnation: bytes, tombstone: Tombstone, *, remember: bool) -> None: ...
     def put_partition(self, number: int, partition: int, state: PartitionState) -> None: ...
     def put_gap(self, number: int, partition: int, gap: Gap) -> None: ...
+    def put_cut(self, number: int, partition: int, cut: Cut) -> None: ...
+    def put_copied(self, number: int, partition: int, keep: bytes) -> None: ...
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None: ...
     def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None: ...
     def put_position(self, key: PositionKey, position: LinkPosition | None) -> None: ...
@@ -245,6 +247,26 @@ def _behind(target: Target, row: Row) -> None:
     target.put_note((payload.link, payload.incarnation, payload.partition), note)
 
 
+def _truncate(target: Target, row: Row) -> None:
+    """What stood from the row's offset on is gone from the partition. All of its producers are forgotten, and not only
+    those whose newest batch is: a merge drops dead batches, and the log must say the same without them. A row without
+    an offset cuts nothing: what an earlier one keeps was copied."""
+    payload = payloads.decode_truncate(row.batch)
+    if not _has_partition(target, row):
+        return
+    if row.base_offset == NO_OFFSET:
+        if payload.keep is not None:
+            target.put_copied(row.topic, row.partition, payload.keep)
+        return
+    state = target.partition(row.topic, row.partition)
+    after = state.cut_at(row.base_offset)
+    check_partition(after.start, after.end, after.history)
+    history = () if payload.keep is None else state.history
+    cut = Cut(row.base_offset, row.commit, row.row, payload.by_epoch, payload.keep, state.end, history)
+    target.put_cut(row.topic, row.partition, cut)
+    target.put_partition(row.topic, row.partition, after)
+
+
 def _expired(target: Target, row: Row) -> None:
     """Only the start moves: the end and the epochs are those of batches, which may still be in the log."""
     payloads.decode_expired(row.batch)
@@ -269,5 +291,6 @@ _CONTROL: dict[int, Callable[[Target, Row], None]] = {
     Kind.POSITION: _position,
     Kind.BEHIND: _behind,
     Kind.ENTRY: _entry,
+    Kind.TRUNCATE: _truncate,
     Kind.EXPIRED: _expired,
 }

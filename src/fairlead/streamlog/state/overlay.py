@@ -8,8 +8,8 @@ from fairlead.model.names import slice_of
 from fairlead.streamlog.numbers import counter_of_number, number_at, slice_of_number
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.producers import ProducerState
-from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import EMPTY_PARTITION, Cursor, Gap, LinkPosition, PartitionState, Topic
+from fairlead.streamlog.state.shard_state import ShardState, copied, gaps_below
+from fairlead.streamlog.values import EMPTY_PARTITION, Cursor, Cut, Gap, LinkPosition, PartitionState, Topic
 
 _GONE: Any = object()
 """Marks what the commit has removed."""
@@ -26,7 +26,11 @@ class Overlay:
         self._incarnations: dict[bytes, Any] = {}
         self._tombstones: dict[bytes, Tombstone | None] = {}
         self._partitions: dict[tuple[int, int], PartitionState] = {}
+        self._gaps: dict[tuple[int, int], tuple[Gap, ...]] = {}
+        self._cuts: dict[tuple[int, int], tuple[Cut, ...]] = {}
         self._producers: dict[tuple[int, int, int], ProducerState] = {}
+        self._forgotten: set[tuple[int, int]] = set()
+        """Partitions of which the state's producers are forgotten."""
         self._cursors: dict[tuple[str, int, int], Any] = {}
         self._positions: dict[PositionKey, Any] = {}
         self._notes: dict[NoteKey, Any] = {}
@@ -113,7 +117,19 @@ class Overlay:
 
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         found = self._producers.get((number, partition, producer_id))
-        return found if found is not None else self._state.producer(number, partition, producer_id)
+        if found is not None or (number, partition) in self._forgotten:
+            return found
+        return self._state.producer(number, partition, producer_id)
+
+    def cuts_of(self, number: int, partition: int) -> tuple[Cut, ...]:
+        """Where the partition was cut, in the order of the log."""
+        found = self._cuts.get((number, partition))
+        return self._state.cuts_of(number, partition) if found is None else found
+
+    def gaps_of(self, number: int, partition: int) -> tuple[Gap, ...]:
+        """Gaps of the partition, those that have expired meanwhile perhaps among them."""
+        found = self._gaps.get((number, partition))
+        return self._state.gaps_of(number, partition) if found is None else found
 
     def cursor(self, group: str, number: int, partition: int) -> Cursor | None:
         key = (group, number, partition)
@@ -184,12 +200,23 @@ class Overlay:
         self._incarnations[incarnation] = _GONE
         for partition in range(topic.partitions):
             self._partitions.pop((topic.number, partition), None)
+            self._cuts[topic.number, partition] = self._gaps[topic.number, partition] = ()
 
     def put_partition(self, number: int, partition: int, state: PartitionState) -> None:
         self._partitions[number, partition] = state
 
     def put_gap(self, number: int, partition: int, gap: Gap) -> None:
-        """Nothing to keep: no request asks for the gaps of its own commit."""
+        self._gaps[number, partition] = (*self.gaps_of(number, partition), gap)
+
+    def put_cut(self, number: int, partition: int, cut: Cut) -> None:
+        key = number, partition
+        self._cuts[key] = (*self.cuts_of(*key), cut)
+        self._gaps[key] = gaps_below(self.gaps_of(*key), cut.offset)
+        self._forgotten.add(key)
+        self._producers = {known: state for known, state in self._producers.items() if known[:2] != key}
+
+    def put_copied(self, number: int, partition: int, keep: bytes) -> None:
+        self._cuts[number, partition] = copied(self.cuts_of(number, partition), keep)
 
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None:
         self._producers[number, partition, producer_id] = state

@@ -53,13 +53,28 @@ class Producers:
     def __init__(self) -> None:
         self._recent: dict[ProducerKey, ProducerState] = {}
         self._packed: dict[int, bytes] = {}
+        self._left: set[tuple[int, int]] = set()
+        """Partitions of which all are forgotten; their entries are dropped together, at the next look at one."""
 
     def __len__(self) -> int:
         self._pack_all()
         return len(self._packed)
 
+    def forget(self, number: int, partition: int) -> None:
+        """Forget all producers of a partition."""
+        self._left.add((number, partition))
+
+    def _drop_left(self) -> None:
+        left, self._left = self._left, set()
+        for key in [key for key in self._recent if key[:2] in left]:
+            del self._recent[key]
+        for packed in [packed for packed in self._packed if _tuple_key(packed)[:2] in left]:
+            del self._packed[packed]
+
     def get(self, key: ProducerKey) -> ProducerState | None:
         """What is known of that producer in that partition."""
+        if self._left and key[:2] in self._left:
+            return None
         recent = self._recent.get(key)
         if recent is not None:
             return recent
@@ -68,11 +83,15 @@ class Producers:
 
     def put(self, key: ProducerKey, state: ProducerState) -> None:
         """Remember the producer's newest batch."""
+        if self._left and key[:2] in self._left:
+            self._drop_left()
         self._recent[key] = state
         if len(self._recent) > RECENT:
             self._pack_all()
 
     def _pack_all(self) -> None:
+        if self._left:
+            self._drop_left()
         for key, state in self._recent.items():
             self._packed[_int_key(key)] = _pack(state)
         self._recent.clear()

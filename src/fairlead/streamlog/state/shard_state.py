@@ -6,7 +6,8 @@ the state is what replaying the announced log gives; nothing else changes it. It
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from fairlead.streamlog.values import (
     EMPTY_PARTITION,
     Behind,
     Cursor,
+    Cut,
+    DeadFrom,
     Gap,
     LinkPosition,
     PartitionKey,
@@ -52,6 +55,9 @@ class ShardState:
         self._gaps: dict[PartitionKey, tuple[Gap, ...]] = {}
         self._deleted_to: dict[PartitionKey, int] = {}
         """Of the partitions whose owner ever deleted records; few have one, so it is in no array."""
+        self._cuts: dict[PartitionKey, tuple[Cut, ...]] = {}
+        self.cut_count = 0
+        """Grows with each cut; whoever remembers which rows are dead sees by it that there are more."""
         self._entries: dict[str, Any] = {}
         self.yielded: dict[int, int] = {}
         """When each topic made room for another one of its name, by number; nobody uses the rows of these topics."""
@@ -139,6 +145,19 @@ class ShardState:
     def gaps_of(self, number: int, partition: int) -> tuple[Gap, ...]:
         """Gaps of one partition that no expiry has passed, in the order in which they were declared."""
         return self._gaps.get((number, partition), ())
+
+    def cuts_of(self, number: int, partition: int) -> tuple[Cut, ...]:
+        """Where the partition was cut, in the order of the log. None is forgotten: older rows may be on disk still."""
+        return self._cuts.get((number, partition), ()) if self._cuts else ()
+
+    def cut_items(self) -> list[tuple[PartitionKey, tuple[Cut, ...]]]:
+        """Cuts by (topic number, partition)."""
+        return sorted(self._cuts.items())
+
+    def dead_from(self, commit: int = 0) -> list[DeadFrom]:
+        """What cuts from a commit on have made dead. Any thread may ask."""
+        cuts = [(key, cut) for key, found in list(self._cuts.items()) for cut in found]
+        return [(*key, cut.offset, cut.commit, cut.row) for key, cut in cuts if cut.commit >= commit]
 
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         """What is remembered of an idempotent producer."""
@@ -274,6 +293,7 @@ class ShardState:
         for partition in partitions:
             self._gaps.pop((number, partition), None)
             self._deleted_to.pop((number, partition), None)
+            self._cuts.pop((number, partition), None)
         for group in list(self._cursors):
             for partition in partitions:
                 self.put_cursor(group, number, partition, None)
@@ -289,6 +309,8 @@ class ShardState:
         self.partition_table.put(slot, state)
         if state.deleted_to:
             self._deleted_to[number, partition] = state.deleted_to
+        elif self._deleted_to:
+            self._deleted_to.pop((number, partition), None)
         if self._gaps and (number, partition) in self._gaps:
             self._drop_gaps(number, partition, state.start)
 
@@ -301,6 +323,22 @@ class ShardState:
 
     def put_gap(self, number: int, partition: int, gap: Gap) -> None:
         self._gaps[number, partition] = (*self._gaps.get((number, partition), ()), gap)
+
+    def put_cut(self, number: int, partition: int, cut: Cut) -> None:
+        self._cuts[number, partition] = (*self._cuts.get((number, partition), ()), cut)
+        self.cut_count += 1
+        self.producers.forget(number, partition)
+        gaps = gaps_below(self._gaps.pop((number, partition), ()), cut.offset)
+        if gaps:
+            self._gaps[number, partition] = gaps
+
+    def load_cut(self, number: int, partition: int, cut: Cut) -> None:
+        """Take in a cut of a checkpoint, whose tables are as the cut has left them."""
+        self._cuts[number, partition] = (*self._cuts.get((number, partition), ()), cut)
+        self.cut_count += 1
+
+    def put_copied(self, number: int, partition: int, keep: bytes) -> None:
+        self._cuts[number, partition] = copied(self._cuts.get((number, partition), ()), keep)
 
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None:
         self.producers.put((number, partition, producer_id), state)
@@ -332,3 +370,13 @@ class ShardState:
             self._entries.pop(key, None)
         else:
             self._entries[key] = value
+
+
+def gaps_below(gaps: Iterable[Gap], offset: int) -> tuple[Gap, ...]:
+    """What is left of gaps in a partition that is cut at an offset."""
+    return tuple(replace(gap, end=min(gap.end, offset)) for gap in gaps if gap.start < offset)
+
+
+def copied(cuts: Iterable[Cut], keep: bytes) -> tuple[Cut, ...]:
+    """The cuts of a partition once what they keep for a topic was copied into it."""
+    return tuple(cut._replace(keep=None, history=()) if cut.keep == keep else cut for cut in cuts)

@@ -18,7 +18,7 @@ from fairlead.streamlog.payloads import BehindPayload, CursorPayload, PositionPa
 from fairlead.streamlog.state.effects import Note, Tombstone
 from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import Behind, Cursor, Gap, GrantRun, LinkPosition, Since, Topic
+from fairlead.streamlog.values import Behind, Cursor, Cut, Gap, GrantRun, LinkPosition, Since, Topic
 
 SNAPSHOT_VERSION = 4
 Tables = dict[str, Any]
@@ -50,6 +50,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
         "older": older,
         "gaps": [[*key, [[g.topic, g.start, g.end, g.reason] for g in gaps]] for key, gaps in state.gap_items()],
         "deleted_to": [[*key, offset] for key, offset in sorted(state.deleted_to().items())],
+        "cuts": [[*key, [_cut_row(cut) for cut in cuts]] for key, cuts in state.cut_items()],
         "yielded": sorted(state.yielded.items()),
         "entries": dict(state.entries),
     }
@@ -79,11 +80,25 @@ def load(stream_id: bytes, tables: Mapping[str, Any], meta: Mapping[str, Any]) -
     for number, partition, offset in meta["deleted_to"]:
         known = state.partition(number, partition)
         state.put_partition(number, partition, known._replace(deleted_to=offset))
+    for number, partition, cuts in meta["cuts"]:
+        for row in cuts:
+            state.load_cut(number, partition, _cut(row))
     state.yielded.update(dict(meta["yielded"]))
     for key, value in meta["entries"].items():
         state.put_entry(key, value)
     state.next_counter[:] = meta["counters"]
     return state
+
+
+def _cut_row(cut: Cut) -> list[Any]:
+    keep = None if cut.keep is None else cut.keep.hex()
+    return [cut.offset, cut.commit, cut.row, cut.by_epoch, keep, cut.end, cut.history]
+
+
+def _cut(row: Sequence[Any]) -> Cut:
+    offset, commit, place, by_epoch, keep, end, history = row
+    known = None if keep is None else bytes.fromhex(keep)
+    return Cut(offset, commit, place, by_epoch, known, end, tuple((epoch, first) for epoch, first in history))
 
 
 def _dump_topics(state: ShardState, numbers: NDArray[np.int64], tables: Tables) -> None:

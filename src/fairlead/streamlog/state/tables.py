@@ -69,10 +69,11 @@ class PartitionTable:
         self.start[slot] = state.start
         self.end[slot] = state.end
         history = state.history
-        if history:
-            self.epoch[slot], self.epoch_first[slot] = history[-1]
-            if len(history) > 1:
-                self.older[slot] = history[:-1]
+        self.epoch[slot], self.epoch_first[slot] = history[-1] if history else (-1, 0)
+        if len(history) > 1:
+            self.older[slot] = history[:-1]
+        elif self.older:
+            self.older.pop(slot, None)
 
 
 class TopicTable:

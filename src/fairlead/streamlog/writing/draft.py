@@ -58,6 +58,8 @@ class Draft:
         self._full = full
         self._randomness = randomness or SystemRandomness()
         self._batches_at: dict[tuple[int, int], list[int]] = {}
+        self._cut_at: dict[tuple[int, int], int] = {}
+        """The lowest offset at which this commit cuts each partition that it cuts."""
         self._announced = state
 
     def run(self, request: DraftRequest[T]) -> T:
@@ -73,7 +75,7 @@ class Draft:
     def _take_back(self, count: int) -> None:
         kept = self.rows[:count]
         self.state = Overlay(self._announced)
-        self.rows, self.batch_bytes, self._batches_at = [], 0, {}
+        self.rows, self.batch_bytes, self._batches_at, self._cut_at = [], 0, {}, {}
         for row in kept:
             self._add(row)
 
@@ -162,7 +164,7 @@ class Draft:
         if len(data) > CONTROL_ROW_BYTES_MAX:
             raise InvalidValue(f"{kind.name} row of {len(data):,} bytes: at most {CONTROL_ROW_BYTES_MAX:,}")
         end, epoch = NO_OFFSET, NO_EPOCH
-        if kind == Kind.START:
+        if kind in {Kind.START, Kind.TRUNCATE}:
             state = self.state.partition(number, partition)
             end, epoch = state.end, state.epoch
         row = Row(
@@ -193,9 +195,18 @@ class Draft:
         if row.kind == Kind.BATCH:
             self.batch_bytes += len(row.batch)
             self._batches_at.setdefault((row.topic, row.partition), []).append(len(self.rows))
+        elif row.kind == Kind.TRUNCATE and row.base_offset >= 0:
+            self._forget_dead(row)
         # First of all, so that a row whose effect fails is taken back with what it had changed.
         self.rows.append(row)
         effects.replay(self.state, row)
+
+    def _forget_dead(self, cut: Row) -> None:
+        key = cut.topic, cut.partition
+        self._cut_at[key] = min(cut.base_offset, self._cut_at.get(key, cut.base_offset))
+        if key in self._batches_at:
+            places = self._batches_at[key]
+            self._batches_at[key] = [at for at in places if self.rows[at].base_offset < cut.base_offset]
 
     def stored_at(self, number: int, partition: int, offset: int) -> StoredBatch | None:
         """The batch that holds an offset below the partition's end, in this commit or before it; None in a gap.
@@ -207,6 +218,8 @@ class Draft:
             row = self.rows[place]
             if row.previous_end <= offset <= row.last_offset:
                 return stored(row) if row.base_offset <= offset else None
+        if self._cut_at and offset >= self._cut_at.get((number, partition), offset + 1):
+            return None
         return self._find_stored(number, partition, offset)
 
     def require_stored(self, keys: Iterable[RowKey]) -> None:

@@ -14,7 +14,7 @@ from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
 
-_OF_PARTITION = (Kind.BATCH, Kind.START)
+_OF_PARTITION = (Kind.BATCH, Kind.START, Kind.TRUNCATE)
 """Kinds of rows that say where their partition ended before them."""
 
 

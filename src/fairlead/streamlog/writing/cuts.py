@@ -1,0 +1,48 @@
+"""Cutting a partition's log where its history and its owner's part: what stands from there on is dead.
+
+    cut       a request, or a part of one: writes the TRUNCATE row
+    (copy)    what the row keeps goes into a topic of its own, see `diverged`
+
+Always true: a row is dead iff it stands at the cut's offset or above and its (commit, row) is lower than the cut's
+(`objects/dead.py`). Dead rows are never fetched, sent, counted or turned into START rows. They stay on disk until they
+were copied, if the cut keeps them, else until they are merged. A row decides nothing at replay, so where to cut is
+decided here.
+"""
+
+from __future__ import annotations
+
+from fairlead.streamlog.payloads import TruncatePayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import topic_with
+from fairlead.streamlog.writing.draft import Draft
+
+
+def cut(draft: Draft, number: int, partition: int, offset: int, reason: str, by_epoch: int, keep: bytes | None) -> int:
+    """Cut a partition at an offset, because the owner of `by_epoch` gives others from there on; answers where its log
+    ends now. A log that ends there or below is left as it is.
+
+    What stands there must begin there: a batch is cut as a whole, and so is a gap, since what lies in it may come from
+    the new owner. With `keep`, the incarnation of the topic into which the dead batches go, they stay until then.
+
+    Raises:
+        UnknownTopic, UnknownPartition
+        NotLoaded: what stands at the offset is only on disk.
+    """
+    topic_with(draft.state.topic(number), number, partition)
+    state = draft.state.partition(number, partition)
+    if offset >= state.end:
+        return state.end
+    at = _beginning(draft, number, partition, max(offset, 0))
+    held = state.start < state.end
+    payload = TruncatePayload(reason, by_epoch, keep if held else None)
+    draft.add_control(Kind.TRUNCATE, payload, number=number, partition=partition, base_offset=at)
+    return at
+
+
+def _beginning(draft: Draft, number: int, partition: int, offset: int) -> int:
+    """Where the batch or the gap begins in which the offset lies; the offset itself in none."""
+    for gap in draft.state.gaps_of(number, partition):
+        if gap.start < offset < gap.end:
+            return gap.start
+    batch = draft.stored_at(number, partition, offset)
+    return offset if batch is None else batch.base_offset
