@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tests.streamlog.merging.test_survivors import replayed, tables
@@ -68,9 +69,9 @@ def again_opened(log: ShardLog) -> ShardLog:
     return opened(copy, A)
 
 
-def merged(log: ShardLog, **settings: int) -> ShardLog:
+def merged(log: ShardLog) -> ShardLog:
     """The same log in segments, opened anew."""
-    log = opened(log.announced.storage, A, settings=replace(log.settings, merge_commits_min=1, **settings))
+    log = opened(log.announced.storage, A, settings=replace(log.settings, merge_commits_min=1))
     while (job := log.upkeep.plan()) is not None:
         installed(log, run_job.run(log.announced.storage, SeededRandomness(log.announced.end), job))
     return log
@@ -165,7 +166,7 @@ def test_a_cut_forgets_the_producers_of_its_partition_alone() -> None:
     number = made(log, partitions=2).number
     for partition in (0, 1):
         batch = batch_of(b"1", producer_id=7, epoch=0, sequence=0)
-        committed(log, lambda d, p=partition, b=batch: produce(d, number, p, b))
+        committed(log, partial(produce, number=number, partition=partition, batch=batch))
     state = log.announced.state
 
     def request(draft: Draft) -> None:

@@ -10,7 +10,7 @@ from fairlead.model.strict_json import JsonForm, Words
 from fairlead.streamlog.objects.manifest import CheckpointEntry, CommitRange, SegmentEntry
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.rows import LOCAL_KINDS, Row
-from fairlead.streamlog.values import LogObject
+from fairlead.streamlog.values import DeadFrom, LogObject
 
 TOMBSTONE_MS: Final = 30 * 86_400_000
 """Merging keeps a tombstone at least this long; see `docs/formats/stream-log.md`."""
@@ -48,6 +48,10 @@ class MergeJob:
     """(topic number, partition, offset below which its owner has deleted all records): whole batches are dropped."""
     expired_below: tuple[tuple[int, int, int], ...] = ()
     """(topic number, partition, offset): batches below it have expired by their topic's own settings, and go."""
+    cuts: tuple[DeadFrom, ...] = ()
+    """What is dead: neither expired nor turned into START rows, but dropped."""
+    kept: tuple[DeadFrom, ...] = ()
+    """Those of the cuts whose dead batches stay, since they are not copied yet."""
     tombstone_ms: int = TOMBSTONE_MS
     links_passed: int = 0
     """Every link has sent all commits below this one."""

@@ -21,7 +21,7 @@ from fairlead.streamlog.merging.job import SEGMENT_BYTES_MAX, TOMBSTONE_MS, Merg
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest, SegmentEntry, order
 from fairlead.streamlog.payloads import History
-from fairlead.streamlog.values import LogObject
+from fairlead.streamlog.values import DeadFrom, LogObject
 
 FAN: Final = 8
 """Fewer neighbouring runs of about one size than this are not joined; see above."""
@@ -74,13 +74,18 @@ class Now:
     """Topic number → when it was deleted (`appended_at`), of all tombstones known."""
     compact: frozenset[int] = frozenset()
     exempt_less_at: int = 0
-    """When topics were last seen to be in `compact` no more: what was spared for them before this may expire."""
+    """When topics were last seen to be in `compact` no more, or dead batches to be kept no more: what was spared for
+    them before this may go."""
     histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
     deleted_to: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """(topic number, partition) → the offset below which its owner has deleted all records."""
     expired_below: tuple[tuple[int, int, int], ...] = ()
     """(topic number, partition, offset) of partitions with batches below the offset, which have expired by the topic's
     own settings."""
+    cuts: tuple[DeadFrom, ...] = ()
+    """Where partitions were cut: what is dead."""
+    kept: tuple[DeadFrom, ...] = ()
+    """Those of them whose dead batches are not copied yet."""
     half_dead: frozenset[str] = frozenset()
     """Segments of which more than half are such batches."""
     urgent: bool = False
@@ -155,6 +160,8 @@ def _job(
         histories=tuple((*key, history) for key, history in now.histories.items()),
         deleted_to=tuple((*key, offset) for key, offset in now.deleted_to.items()),
         expired_below=now.expired_below,
+        cuts=tuple(cut for cut in now.cuts if cut[3] >= first),
+        kept=tuple(cut for cut in now.kept if cut[3] >= first),
         tombstone_ms=settings.tombstone_ms,
         links_passed=now.links_passed,
         segment_bytes_max=settings.segment_bytes_max,
@@ -193,9 +200,9 @@ def _dropping(
 
 
 def _may_expire(segment: SegmentEntry, now: Now) -> bool:
-    """False for a segment of exempt topics only, which an earlier expiry left."""
+    """False for a segment of exempt topics and kept batches only, which an earlier expiry left."""
     spared = segment.newest_at < segment.expired_to and segment.cleaned_at >= now.exempt_less_at
-    return not now.compact or not spared
+    return not (now.compact or now.kept) or not spared
 
 
 def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:

@@ -24,7 +24,9 @@ from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects.by_partition import Offsets, last_of_groups, packed_keys
 from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.payloads import DELETED_RECORDS, History, PositionPayload, StartPayload
+from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.reading.located import LocatedRows, load
 from fairlead.streamlog.rows import NO_OFFSET, NO_TOPIC, Kind, Row
 from fairlead.streamlog.values import PartitionKey
@@ -56,13 +58,15 @@ def merge(storage: Storage, rows: LocatedRows, job: MergeJob) -> Merged:
     """
     columns = rows.columns
     gone = deleted_rows(columns, job.deleted)
-    batch = (columns.kind == Kind.BATCH) & ~gone
+    dead = DeadRows(job.cuts, job.kept)
+    batch = (columns.kind == Kind.BATCH) & ~gone & ~dead.among(columns)
     deleted = batch & _below(columns, job.deleted_to)
     expired = batch & (_expired(columns, job) | _below(columns, job.expired_below)) | deleted
     control = _control_rows(storage, rows, np.flatnonzero((columns.kind != Kind.BATCH) & ~gone))
-    starts = _starts(columns.take(expired), deleted[expired], _histories(control, job.histories), job)
+    histories = _histories(control, job)
+    starts = _starts(columns.take(expired), deleted[expired], histories, job)
     folded = _fold(sorted([*control, *starts], key=_log_order), job)
-    data = np.flatnonzero(batch & ~expired)
+    data = np.flatnonzero(batch & ~expired | dead.kept(columns) & ~gone)
     return Merged(data[segment_order(columns.take(data))], sorted(folded, key=control_order), starts)
 
 
@@ -116,13 +120,17 @@ def segment_order(columns: Columns) -> NDArray[np.int64]:
 # start rows
 
 
-def _histories(control: Sequence[Row], known: Iterable[tuple[int, int, History]]) -> dict[PartitionKey, History]:
-    """Epoch histories as far as the job and the run's own `start` rows say."""
-    found = {(number, partition): history for number, partition, history in known}
+def _histories(control: Sequence[Row], job: MergeJob) -> dict[PartitionKey, History]:
+    """Epoch histories as far as the job and the run's own `start` rows say, without epochs that were cut."""
+    found = {(number, partition): history for number, partition, history in job.histories}
     for row in sorted(control, key=_log_order):
         if row.kind == Kind.START:
             key = (row.topic, row.partition)
-            found[key] = _joined(found.get(key, ()), payloads.decode_start(row.batch).history)
+            lowest = min(
+                [cut[2] for cut in job.cuts if cut[:2] == key and _log_order(row) < cut[3:]], default=OFFSET_MAX
+            )
+            told = payloads.decode_start(row.batch).history
+            found[key] = _joined(found.get(key, ()), (entry for entry in told if entry[1] < lowest))
     return found
 
 
@@ -198,7 +206,7 @@ def _epochs(rows: Columns, first: int, last: int) -> list[tuple[int, int]]:
 def _fold(rows: Sequence[Row], job: MergeJob) -> list[Row]:
     """Control rows, given in the order of the log, that still say something."""
     return [
-        *_fold_starts([row for row in rows if row.kind == Kind.START]),
+        *_fold_starts([row for row in rows if row.kind in {Kind.START, Kind.TRUNCATE}]),
         *_fold_topics([row for row in rows if row.kind == Kind.TOPIC]),
         *_fold_tombstones([row for row in rows if row.kind == Kind.TOPIC_DELETED], job),
         *_fold_positions([row for row in rows if row.kind == Kind.POSITION], job),
@@ -215,6 +223,21 @@ def _groups(rows: Iterable[Row]) -> Iterable[list[Row]]:
 
 
 def _fold_starts(rows: Iterable[Row]) -> Iterator[Row]:
+    """All TRUNCATE rows, which are few: each may be the only one that says what older rows are; and what is left
+    of the START rows between two of them."""
+    for group in _groups(rows):
+        between: list[Row] = []
+        for row in group:
+            if row.kind == Kind.START:
+                between.append(row)
+            else:
+                yield from _fold_uncut(between)
+                between = []
+                yield row
+        yield from _fold_uncut(between)
+
+
+def _fold_uncut(rows: Iterable[Row]) -> Iterator[Row]:
     """The row below which most is gone, the gaps above it, and the newest of those that say up to where records were
     deleted: a link that has passed the place of the first may still need the other, whose place is not before that of
     the deletion itself."""

@@ -159,6 +159,11 @@ class ShardState:
         cuts = [(key, cut) for key, found in list(self._cuts.items()) for cut in found]
         return [(*key, cut.offset, cut.commit, cut.row) for key, cut in cuts if cut.commit >= commit]
 
+    def kept_from(self) -> list[DeadFrom]:
+        """The cuts whose dead rows are kept until they were copied."""
+        cuts = [(key, cut) for key, found in self._cuts.items() for cut in found]
+        return [(*key, cut.offset, cut.commit, cut.row) for key, cut in cuts if cut.keep is not None]
+
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         """What is remembered of an idempotent producer."""
         return self.producers.get((number, partition, producer_id))

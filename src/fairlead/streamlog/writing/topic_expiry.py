@@ -26,6 +26,7 @@ from fairlead.model.settings import Settings
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects.by_partition import last_of_groups, packed_key, packed_keys, unpacked_key
 from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.objects.manifest import SegmentEntry
 from fairlead.streamlog.payloads import ExpiredPayload
@@ -117,6 +118,8 @@ class TopicExpiry:
         self._next_ms = clock.monotonic_ms()
         self._limits: Mapping[int, Limit] = {}
         self._summaries: dict[str, _Summary] = {}
+        self._cut_count = 0
+        """Of the log's state when they were made."""
         self.dead = NOTHING
 
     def shortest_ms(self) -> int:
@@ -181,8 +184,14 @@ class TopicExpiry:
         return found
 
     def _summarize(self, segments: Sequence[SegmentEntry], limits: Mapping[int, Limit]) -> None:
-        """Remember the marks of each segment; anew if it may have batches of a topic whose limits have changed."""
+        """Remember the marks of each segment; anew if it may have batches of a topic whose limits have changed, or of
+        which some are dead now."""
+        cut_count, cuts = self._log.state.cut_count, self._log.state.dead_from()
         changed = [number for number, limit in limits.items() if self._limits.get(number) != limit]
+        if cut_count != self._cut_count:
+            changed += {number for number, *_ in cuts}
+            self._cut_count = cut_count
+        dead = DeadRows(cuts)
         lowest = np.full(SLICES, _ANY, np.int64)
         for number in changed:
             slice = slice_of_number(number)
@@ -192,7 +201,7 @@ class TopicExpiry:
         for segment in segments:
             known = self._summaries.get(segment.name)
             if known is None or bool(np.any(lowest <= known.highest)):
-                known = _summary(read_columns(self._log.storage, segment.name), columns)
+                known = _summary(read_columns(self._log.storage, segment.name), columns, dead)
             found[segment.name] = known
         self._summaries, self._limits = found, limits
 
@@ -231,12 +240,13 @@ class _LimitColumns(NamedTuple):
         return cls(np.array([number for number, _ in known], np.int64), *(np.array(span, np.int64) for span in spans))
 
 
-def _summary(columns: Columns, limits: _LimitColumns) -> _Summary:
+def _summary(columns: Columns, limits: _LimitColumns, dead: DeadRows) -> _Summary:
     topic = columns.topic.astype(np.int64)
     highest = np.full(SLICES, -1, np.int64)
     np.maximum.at(highest, slices_of_numbers(columns.topic), topic)
     at = np.minimum(np.searchsorted(limits.numbers, topic), len(limits.numbers) - 1)
-    mine = np.flatnonzero((columns.kind == Kind.BATCH) & (limits.numbers[at] == topic))
+    live = (columns.kind == Kind.BATCH) & ~dead.among(columns)
+    mine = np.flatnonzero(live & (limits.numbers[at] == topic))
     at = at[mine]
     key = packed_keys(columns.topic[mine], columns.partition[mine])
     order = np.lexsort((columns.last_offset[mine], key))

@@ -32,9 +32,9 @@ from fairlead.streamlog.objects.manifest import CheckpointEntry, Manifest
 from fairlead.streamlog.payloads import History, decode_start
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.state import effects, snapshot
+from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import WriterEpoch
+from fairlead.streamlog.values import DeadFrom, WriterEpoch
 from fairlead.streamlog.writing.reserve import Reserve
 from fairlead.streamlog.writing.retention import ExpiryGuard
 from fairlead.streamlog.writing.topic_expiry import Round, TopicExpiry
@@ -86,7 +86,7 @@ class Upkeep:
         """Expiry by the settings of topics."""
         self._producer_expiry_ms = PRODUCER_EXPIRY_MS
         self._shortest_ms = 0
-        self._exempt: frozenset[int] = frozenset()
+        self._exempt: frozenset[int | DeadFrom] = frozenset()
         self._exempt_less_at_ms = 0
         self._due: deque[_Due] = deque()
         self._checkpoint_at_ms: int | None = None
@@ -140,11 +140,13 @@ class Upkeep:
         log = self._log
         state = log.state
         deleted = {t.number: t.deleted_at_ms for t in state.tombstones.values()} | state.yielded
+        kept = tuple(state.kept_from())
         now_ms, cut_off_ms, compact = self._guard.now_ms(), self._guard.cut_off_ms(self._ttl_ms), _compacted(state)
         if cut_off_ms is not None:
-            if any(state.topic(number) is not None for number in self._exempt - compact):
+            exempt = compact | frozenset(kept)
+            if any(isinstance(each, tuple) or state.topic(each) is not None for each in self._exempt - exempt):
                 self._exempt_less_at_ms = now_ms - 1  # a segment that is made now has this in `cleaned_at`
-            self._exempt = compact
+            self._exempt = exempt
         return Now(
             now_ms=now_ms,
             ttl_ms=self._ttl_ms,
@@ -157,6 +159,8 @@ class Upkeep:
             histories=histories(state),
             deleted_to=state.deleted_to(),
             expired_below=self.topics.dead.partitions,
+            cuts=tuple(state.dead_from()),
+            kept=kept,
             half_dead=self.topics.dead.segments,
             urgent=self._reserve.is_reached,
             room_bytes=self._reserve.room_for_merging_bytes(),
@@ -196,7 +200,7 @@ class Upkeep:
         for at in range(0, len(prepared.starts), STARTS_AT_ONCE):
             step = prepared.starts[at : at + STARTS_AT_ONCE]
             for row in step:
-                effects.replay(self._log.state, row._replace(appended_at=0))
+                _raise_start(self._log.state, row)
             yield [(row.topic, row.partition) for row in step]
 
     def finish(self, prepared: Prepared) -> None:
@@ -276,6 +280,17 @@ class Upkeep:
         cut_off_ms = self._guard.cut_off_ms(self._producer_expiry_ms)
         if cut_off_ms is not None:
             self._log.state.producers.expire(cut_off_ms)
+
+
+def _raise_start(state: ShardState, row: Row) -> None:
+    """Let a partition begin where a merge says, but no higher than where it was cut after the row."""
+    if state.topic_table.slot_of(row.topic, row.partition) < 0:
+        return
+    known = state.partition(row.topic, row.partition)
+    cuts = state.cuts_of(row.topic, row.partition)
+    lowest = min([cut.offset for cut in cuts if (row.commit, row.row) < (cut.commit, cut.row)], default=known.end)
+    if known.start < (start := min(row.base_offset, lowest)):
+        state.put_partition(row.topic, row.partition, known._replace(start=start))
 
 
 def _starts(storage: Storage, name: str) -> list[Row]:
