@@ -129,8 +129,6 @@ class Cut(NamedTuple):
     """Topic epoch of the owner whose history goes on there."""
     keep: bytes | None = None
     """Incarnation of the topic into which the dead batches are still to be copied; until then they stay on disk."""
-    end: int = 0
-    """Where the log ended before."""
     history: tuple[tuple[int, int], ...] = ()
     """Epoch history of the log before, while there is something to keep."""
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fairlead.model.errors import InvalidValue
 from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
 from fairlead.streamlog.ranges import SliceMask
-from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
+from fairlead.streamlog.values import DeadFrom, EpochRange, GrantRun, LogObject
 
 PROTOCOL = 4
 """Version of the link protocol; both ends of /gateway/apply must speak the same."""
@@ -176,6 +176,8 @@ class Announce:
     end: int
     objects: tuple[LogObject, ...]
     reset: bool = False
+    cuts: tuple[DeadFrom, ...] = ()
+    """What these commits make dead, in them and before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,8 @@ class Located:
     offset: int
     objects: tuple[LogObject, ...]
     end: int
+    cuts: tuple[DeadFrom, ...] = ()
+    """Where the partition was cut."""
 
 
 @dataclass(frozen=True, slots=True)

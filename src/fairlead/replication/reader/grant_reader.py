@@ -21,10 +21,11 @@ from fairlead.replication.reader.in_thread import in_thread
 from fairlead.replication.reader.log_view import LogView, Send
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.located import LocatedRows
 from fairlead.streamlog.reading.slices import Route, SlicePart, bytes_in_frame, read_slices
 from fairlead.streamlog.values import LogObject
-from fairlead.wire.messages import Done, Grant, ReadReport, RepairGrant
+from fairlead.wire.messages import Done, Grant, ReadReport
 
 MISSED_PAUSE_SECONDS_MAX = 5.0
 """Longest pause before an unreadable object is tried again: the server reports damage, and an operator mends it."""
@@ -151,7 +152,9 @@ class GrantReader:
 
     async def _read_to(self, target: int) -> None:
         objects = await self._view.objects(self.scanned_to, target)
-        async for parts in in_thread(self._parts(objects), lambda part: bytes_in_frame(part.columns)):
+        async for parts in in_thread(
+            self._parts(objects, self._view.dead()), lambda part: bytes_in_frame(part.columns)
+        ):
             for part in parts:
                 await self._part(part)
             await self._framer.flush()
@@ -162,7 +165,7 @@ class GrantReader:
                 await self._frame(slice_, target, None)
         await self._framer.flush()
 
-    def _parts(self, objects: Sequence[LogObject]) -> Iterator[SlicePart]:
+    def _parts(self, objects: Sequence[LogObject], dead: DeadRows) -> Iterator[SlicePart]:
         """The rows of these objects in parts; this runs in a thread."""
         yield from read_slices(
             self._storage,
@@ -171,6 +174,7 @@ class GrantReader:
             route=self._route,
             frame_bytes=self._limits.frame_bytes,
             refer_bytes=self._limits.refer_bytes,
+            dead=dead,
         )
         self._read_bytes = sum(self._storage.size(known.name) or 0 for known in objects)
 
@@ -199,6 +203,6 @@ class Misses:
         self._count += 1
 
 
-def route_of(grant: Grant | RepairGrant) -> Route:
+def route_of(grant: Grant) -> Route:
     """Which rows go over the link of this grant."""
     return Route(grant.destination.stream, own_only=grant.forward == "own")

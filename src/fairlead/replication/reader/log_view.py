@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from fairlead.model.errors import Damaged
 from fairlead.streamlog.frames.frame import FrameTopic
-from fairlead.streamlog.values import LogObject
+from fairlead.streamlog.objects.dead import DeadRows
+from fairlead.streamlog.values import DeadFrom, LogObject
 from fairlead.wire.messages import Announce, ListObjects, Locate, Located, Topics, TopicsWanted
 
 Send = Callable[[object], Awaitable[None]]
@@ -29,6 +30,7 @@ class LogView:
         self._shard = shard
         self._send = send
         self._objects: list[LogObject] = []
+        self._cuts: set[DeadFrom] = set()
         self._topics: dict[int, FrameTopic] = {}
         self._asked_topics: deque[asyncio.Future[Topics]] = deque()
         self._asked_places: deque[asyncio.Future[Located]] = deque()
@@ -49,6 +51,7 @@ class LogView:
         if message.objects:
             self._replace_from(message.objects[0], whole_run=message.reset)
         self._objects.extend(message.objects)
+        self._cuts.update(message.cuts)
         self.end = message.end
         self._news.set()
 
@@ -105,8 +108,14 @@ class LogView:
             reached = max(reached, known.end)
         return reached >= end
 
+    def dead(self) -> DeadRows:
+        """What is dead of the commits that may be read. A cut that the server has not told of yet makes more of them
+        dead: if these are sent, the other end drops them, since they belong to an epoch that has ended below them."""
+        return DeadRows(self._cuts)
+
     def forget(self, before: int) -> None:
         """Forget the objects below this commit: nobody reads them any more."""
+        self._cuts = {cut for cut in self._cuts if cut[3] >= before}
         self._objects = [known for known in self._objects if known.end > before]
 
     async def list_again(self, first: int) -> None:

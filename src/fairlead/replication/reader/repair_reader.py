@@ -11,13 +11,14 @@ import numpy as np
 from fairlead.model.errors import Damaged
 from fairlead.replication.reader.credit import CreditWindow
 from fairlead.replication.reader.framer import Framer, HandOn
-from fairlead.replication.reader.grant_reader import FrameLimits, Misses, route_of
+from fairlead.replication.reader.grant_reader import FrameLimits, Misses
 from fairlead.replication.reader.in_thread import in_thread
 from fairlead.replication.reader.log_view import LogView, Send
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.frames.frame import Repair
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.slices import bytes_in_frame, read_partition
 from fairlead.streamlog.rows import Kind
 from fairlead.wire.messages import Done, Located, RepairGrant, RepairPartition
@@ -76,7 +77,8 @@ class RepairReader:
                 return
 
     async def _bring(self, wanted: RepairPartition, located: Located) -> int:
-        """Hand on every row from where the partition is behind; returns where its log ends with them."""
+        """Hand on every row from where the partition is behind, whoever wrote it and whichever way it came: after a
+        change of owner the replica may lack rows that the link does not send. Returns where its log ends with them."""
         end = wanted.end
         parts = read_partition(
             self._storage,
@@ -84,8 +86,8 @@ class RepairReader:
             wanted.number,
             wanted.partition,
             wanted.end,
-            route=route_of(self.grant),
             frame_bytes=self._limits.frame_bytes,
+            dead=DeadRows(located.cuts),
         )
         async for found in in_thread(parts, bytes_in_frame):
             for columns in found:

@@ -89,6 +89,9 @@ class DeadRows:
         return replace(rows, base_offset=np.minimum(rows.base_offset, lowest))
 
 
+NOTHING_DEAD: Final = DeadRows()
+
+
 def _nth(of: dict[int, list[tuple[int, int, int, int]]], place: int) -> _Cuts:
     found = sorted((key, cuts[place]) for key, cuts in of.items() if place < len(cuts))
     offset, commit, row, keeps = np.array([cut for _, cut in found], np.int64).reshape(-1, 4).T

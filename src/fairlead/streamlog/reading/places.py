@@ -159,11 +159,10 @@ class BatchPlaces:
         if low == high:
             return
         number, partition = int(columns.topic[low]), int(columns.partition[low])
-        cuts = self._log.state.cuts_of(number, partition)
-        if not cuts:
+        dead = DeadRows(self._log.state.dead_in(number, partition))
+        if not dead:
             yield range(low, high)
             return
-        dead = DeadRows([(number, partition, cut.offset, cut.commit, cut.row) for cut in cuts])
         live = low + np.flatnonzero(~dead.among(columns.take(slice(low, high))))
         for run in np.split(live, np.flatnonzero(np.diff(live) != 1) + 1):
             if len(run):

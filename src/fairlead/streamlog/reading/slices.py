@@ -24,6 +24,7 @@ from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.dead import NOTHING_DEAD, DeadRows
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, has_control, load, open_object, together
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind
 from fairlead.streamlog.values import LogObject
@@ -81,8 +82,9 @@ def read_slices(
     route: Route | None = None,
     frame_bytes: int = FRAME_BYTES,
     refer_bytes: int | None = None,
+    dead: DeadRows = NOTHING_DEAD,
 ) -> Iterator[SlicePart]:
-    """Rows of these slices, each from its own commit on, in parts near `frame_bytes`.
+    """Rows of these slices, each from its own commit on, in parts near `frame_bytes`; none that is `dead`.
 
     A part of `refer_bytes` or more is not loaded but referred to; a part with control rows is cut near that size and
     loaded. With None all are loaded.
@@ -94,7 +96,7 @@ def read_slices(
     reader = _SliceReader(storage, from_commits, route, frame_bytes, refer_bytes)
     lowest = min(from_commits.values(), default=0)
     for found in _groups(storage, (o for o in objects if o.end > lowest)):
-        yield from reader.read(found)
+        yield from reader.read(_live(found, dead))
 
 
 def read_partition(
@@ -104,21 +106,30 @@ def read_partition(
     partition: int,
     from_offset: int,
     *,
-    route: Route | None = None,
     frame_bytes: int = FRAME_BYTES,
+    dead: DeadRows = NOTHING_DEAD,
 ) -> Iterator[Columns]:
-    """Rows of one partition about offsets from `from_offset` on, and the rows of its topic, for a repair.
+    """Rows of one partition about offsets from `from_offset` on, and the rows of its topic, for a repair; none that is
+    `dead`.
 
     Its START rows are all among them: one may have deleted records that the replica holds, and was refused there.
     """
-    for found in _groups(storage, objects):
+    for each in _groups(storage, objects):
+        found = _live(each, dead)
         columns = found.columns
         mine = (columns.topic == number) & (columns.partition == partition)
         batch = mine & (columns.kind == Kind.BATCH) & (columns.last_offset >= from_offset)
         start = mine & (columns.kind == Kind.START)
         topic = (columns.topic == number) & np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))
-        wanted = (batch | start | topic) & sendable(columns, route)
+        wanted = (batch | start | topic) & sendable(columns)
         yield from _parts(storage, _in_order(found.take(np.flatnonzero(wanted))), frame_bytes)
+
+
+def _live(found: LocatedRows, dead: DeadRows) -> LocatedRows:
+    if not dead:
+        return found
+    columns = dead.cut_back(found.columns)
+    return LocatedRows(columns, found.objects, found.object).take(np.flatnonzero(~dead.among(columns)))
 
 
 class _SliceReader:

@@ -262,7 +262,7 @@ def _truncate(target: Target, row: Row) -> None:
     after = state.cut_at(row.base_offset)
     check_partition(after.start, after.end, after.history)
     history = () if payload.keep is None else state.history
-    cut = Cut(row.base_offset, row.commit, row.row, payload.by_epoch, payload.keep, state.end, history)
+    cut = Cut(row.base_offset, row.commit, row.row, payload.by_epoch, payload.keep, history)
     target.put_cut(row.topic, row.partition, cut)
     target.put_partition(row.topic, row.partition, after)
 

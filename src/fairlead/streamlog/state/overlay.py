@@ -28,6 +28,7 @@ class Overlay:
         self._partitions: dict[tuple[int, int], PartitionState] = {}
         self._gaps: dict[tuple[int, int], tuple[Gap, ...]] = {}
         self._cuts: dict[tuple[int, int], tuple[Cut, ...]] = {}
+        self._cut_count = 0
         self._producers: dict[tuple[int, int, int], ProducerState] = {}
         self._forgotten: set[tuple[int, int]] = set()
         """Partitions of which the state's producers are forgotten."""
@@ -126,6 +127,11 @@ class Overlay:
         found = self._cuts.get((number, partition))
         return self._state.cuts_of(number, partition) if found is None else found
 
+    @property
+    def cut_count(self) -> int:
+        """Grows with each cut."""
+        return self._state.cut_count + self._cut_count
+
     def gaps_of(self, number: int, partition: int) -> tuple[Gap, ...]:
         """Gaps of the partition, those that have expired meanwhile perhaps among them."""
         found = self._gaps.get((number, partition))
@@ -211,6 +217,7 @@ class Overlay:
     def put_cut(self, number: int, partition: int, cut: Cut) -> None:
         key = number, partition
         self._cuts[key] = (*self.cuts_of(*key), cut)
+        self._cut_count += 1
         self._gaps[key] = gaps_below(self.gaps_of(*key), cut.offset)
         self._forgotten.add(key)
         self._producers = {known: state for known, state in self._producers.items() if known[:2] != key}

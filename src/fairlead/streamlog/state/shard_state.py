@@ -154,6 +154,10 @@ class ShardState:
         """Cuts by (topic number, partition)."""
         return sorted(self._cuts.items())
 
+    def dead_in(self, number: int, partition: int) -> list[DeadFrom]:
+        """What cuts have made dead of a partition."""
+        return [(number, partition, cut.offset, cut.commit, cut.row) for cut in self.cuts_of(number, partition)]
+
     def dead_from(self, commit: int = 0) -> list[DeadFrom]:
         """What cuts from a commit on have made dead. Any thread may ask."""
         cuts = [(key, cut) for key, found in list(self._cuts.items()) for cut in found]

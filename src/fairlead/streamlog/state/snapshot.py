@@ -92,13 +92,13 @@ def load(stream_id: bytes, tables: Mapping[str, Any], meta: Mapping[str, Any]) -
 
 def _cut_row(cut: Cut) -> list[Any]:
     keep = None if cut.keep is None else cut.keep.hex()
-    return [cut.offset, cut.commit, cut.row, cut.by_epoch, keep, cut.end, cut.history]
+    return [cut.offset, cut.commit, cut.row, cut.by_epoch, keep, cut.history]
 
 
 def _cut(row: Sequence[Any]) -> Cut:
-    offset, commit, place, by_epoch, keep, end, history = row
+    offset, commit, place, by_epoch, keep, history = row
     known = None if keep is None else bytes.fromhex(keep)
-    return Cut(offset, commit, place, by_epoch, known, end, tuple((epoch, first) for epoch, first in history))
+    return Cut(offset, commit, place, by_epoch, known, tuple((epoch, first) for epoch, first in history))
 
 
 def _dump_topics(state: ShardState, numbers: NDArray[np.int64], tables: Tables) -> None:

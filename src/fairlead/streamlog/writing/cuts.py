@@ -39,6 +39,12 @@ def cut(draft: Draft, number: int, partition: int, offset: int, reason: str, by_
     return at
 
 
+def end_keep(draft: Draft, number: int, partition: int, keep: bytes) -> None:
+    """A request: what a cut of the partition kept for that topic was copied, and may go."""
+    if any(found.keep == keep for found in draft.state.cuts_of(number, partition)):
+        draft.add_control(Kind.TRUNCATE, TruncatePayload("copied", 0, keep), number=number, partition=partition)
+
+
 def _beginning(draft: Draft, number: int, partition: int, offset: int) -> int:
     """Where the batch or the gap begins in which the offset lies; the offset itself in none."""
     for gap in draft.state.gaps_of(number, partition):

@@ -369,7 +369,8 @@ class Shard:
             return
         found = await self._loop.run_in_executor(self._executor, self._log.upkeep.topics.find, expiry)
         for first in range(0, len(found), EXPIRED_AT_ONCE):
-            await self.submit(partial(expire, found=found[first : first + EXPIRED_AT_ONCE]))
+            some = found[first : first + EXPIRED_AT_ONCE]
+            await self.submit(partial(expire, found=some, cut_count=self._log.upkeep.topics.cut_count))
 
     async def close(self, *, checkpoint: bool = False) -> None:
         """Finish what is queued, then stop; with `checkpoint`, leave one if a start would be slow without it."""

@@ -118,8 +118,10 @@ class TopicExpiry:
         self._next_ms = clock.monotonic_ms()
         self._limits: Mapping[int, Limit] = {}
         self._summaries: dict[str, _Summary] = {}
-        self._cut_count = 0
-        """Of the log's state when they were made."""
+        self._cuts_known = 0
+        """The state's `cut_count` when they were made."""
+        self.cut_count = 0
+        """That of the last `find`."""
         self.dead = NOTHING
 
     def shortest_ms(self) -> int:
@@ -146,11 +148,13 @@ class TopicExpiry:
         return Round(limits, {ms: cut_off for ms, cut_off in found.items() if cut_off is not None})
 
     def find(self, expiry: Round) -> list[Expired]:
-        """How far partitions have expired beyond their starts. Blocking: reads the columns of segments, once.
+        """How far partitions have expired beyond their starts. Blocking: reads the columns of segments, once. If the
+        log is cut meanwhile, nothing is found: what is looked at may be dead.
 
         Raises:
             Damaged, Missing, StorageUnavailable
         """
+        self.cut_count = self._log.state.cut_count
         waiting = self._waiting(expiry)  # before the manifest, so that a batch is in one of the two
         segments = [segment for segment in self._log.manifest.segments if segment.kind == "data"]
         self._summarize(segments, expiry.limits)
@@ -159,6 +163,8 @@ class TopicExpiry:
         tail = _marks_of(row[:4] for row in waiting if row[4] >= merged_end)
         whole = _joined([*summaries.values(), tail])
         partitions = _Partitions.of(whole, expiry, self._log)
+        if self._log.state.cut_count != self.cut_count:
+            return []
         self.dead = Dead(
             tuple(partitions.with_dead(whole)),
             frozenset(s.name for s in segments if 2 * partitions.dead_bytes(summaries[s.name]) > s.bytes),
@@ -188,9 +194,9 @@ class TopicExpiry:
         which some are dead now."""
         cut_count, cuts = self._log.state.cut_count, self._log.state.dead_from()
         changed = [number for number, limit in limits.items() if self._limits.get(number) != limit]
-        if cut_count != self._cut_count:
+        if cut_count != self._cuts_known:
             changed += {number for number, *_ in cuts}
-            self._cut_count = cut_count
+            self._cuts_known = cut_count
         dead = DeadRows(cuts)
         lowest = np.full(SLICES, _ANY, np.int64)
         for number in changed:
@@ -206,8 +212,11 @@ class TopicExpiry:
         self._summaries, self._limits = found, limits
 
 
-def expire(draft: Draft, found: Iterable[Expired]) -> None:
-    """A request: raise the starts of partitions to where their records have expired."""
+def expire(draft: Draft, found: Iterable[Expired], cut_count: int = 0) -> None:
+    """A request: raise the starts of partitions to where their records have expired; nothing if the log has been cut
+    since there were so many cuts, as other records may stand there now."""
+    if draft.state.cut_count != cut_count:
+        return
     for number, partition, offset in found:
         if partition >= draft.state.partition_count(number):
             continue  # the topic was deleted

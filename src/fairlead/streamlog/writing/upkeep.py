@@ -37,7 +37,7 @@ from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import DeadFrom, WriterEpoch
 from fairlead.streamlog.writing.reserve import Reserve
 from fairlead.streamlog.writing.retention import ExpiryGuard
-from fairlead.streamlog.writing.topic_expiry import Round, TopicExpiry
+from fairlead.streamlog.writing.topic_expiry import Expired, Round, TopicExpiry
 
 CHECKPOINT_ROWS_MIN = 20_000
 """A clean stop leaves no checkpoint if fewer rows than this must be replayed, which takes a third of a second."""
@@ -158,7 +158,7 @@ class Upkeep:
             exempt_less_at=self._exempt_less_at_ms,
             histories=histories(state),
             deleted_to=state.deleted_to(),
-            expired_below=self.topics.dead.partitions,
+            expired_below=tuple(_still_below(state, found) for found in self.topics.dead.partitions),
             cuts=tuple(state.dead_from()),
             kept=kept,
             half_dead=self.topics.dead.segments,
@@ -280,6 +280,13 @@ class Upkeep:
         cut_off_ms = self._guard.cut_off_ms(self._producer_expiry_ms)
         if cut_off_ms is not None:
             self._log.state.producers.expire(cut_off_ms)
+
+
+def _still_below(state: ShardState, found: Expired) -> tuple[int, int, int]:
+    """What had expired when it was looked for, but no more than lies below the partition's start now: it may have been
+    cut since."""
+    start = state.partition(found.number, found.partition).log_start
+    return found.number, found.partition, min(found.offset, start)
 
 
 def _raise_start(state: ShardState, row: Row) -> None:

@@ -164,10 +164,18 @@ class ConnectedReader:
         if shard is None:
             return
         end = shard.announced.end
+        cuts = shard.state.dead_in(asked.number, asked.partition)
         objects = await asyncio.to_thread(shard.announced.locate, asked.number, asked.partition, asked.offset)
         self._put(
             Located(
-                asked.source, asked.shard, asked.number, asked.partition, asked.offset, objects=tuple(objects), end=end
+                asked.source,
+                asked.shard,
+                asked.number,
+                asked.partition,
+                asked.offset,
+                objects=tuple(objects),
+                end=end,
+                cuts=tuple(cuts),
             )
         )
 
@@ -200,7 +208,8 @@ class ConnectedReader:
             # Several objects may stand for one run of commits: it may be read when the last of them is named.
             following = objects[index + len(part) : index + len(part) + 1]
             part_end = min(part[-1].end, following[0].first) if following else end
-            yield Announce(*key, end=part_end, objects=part, reset=first is not None and index == 0)
+            cuts = tuple(shard.state.dead_from(start)) if index == 0 else ()
+            yield Announce(*key, end=part_end, objects=part, reset=first is not None and index == 0, cuts=cuts)
 
     def _shard(self, key: ShardKey) -> Shard | None:
         stream = self._cluster.stream_by_id(key[0])
