@@ -94,8 +94,8 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
     ),
     (
         m.READER_HEARS,
-        m.Announce(SOURCE, 0, 12, OBJECTS),
-        f'{{"type":"announce",{TEXT_SOURCE},"shard":0,"end":12,{TEXT_OBJECTS},"reset":false}}',
+        m.Announce(SOURCE, 0, 12, OBJECTS, cuts=((1, 2, 30, 11, 0),)),
+        f'{{"type":"announce",{TEXT_SOURCE},"shard":0,"end":12,{TEXT_OBJECTS},"reset":false,"cuts":[[1,2,30,11,0]]}}',
     ),
     (
         m.READER_HEARS,
@@ -108,7 +108,8 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
     (
         m.READER_HEARS,
         m.Located(SOURCE, 0, 1, 2, 3, OBJECTS, 12),
-        f'{{"type":"located",{TEXT_SOURCE},"shard":0,"number":1,"partition":2,"offset":3,{TEXT_OBJECTS},"end":12}}',
+        f'{{"type":"located",{TEXT_SOURCE},"shard":0,"number":1,"partition":2,"offset":3,{TEXT_OBJECTS},"end":12,'
+        '"cuts":[]}',
     ),
     (m.READER_HEARS, m.Withdraw(1, "paused"), '{"type":"withdraw","grant":1,"reason":"paused"}'),
     (m.READER_HEARS, m.Credit(1, 2, 3), '{"type":"credit","grant":1,"frames":2,"size_bytes":3}'),
