@@ -191,6 +191,7 @@ BODIES: list[tuple[object, str]] = [
 ]
 
 DEFAULTS = {
+    "cuts",
     "emitted",
     "deleted",
     "until",
