@@ -37,6 +37,7 @@ TEXT_OBJECTS = (
     '"objects":[{"name":"commit/1","first":0,"end":1,"segment":false},'
     '{"name":"segment/a","first":1,"end":9,"segment":true}]'
 )
+LOCATED_OBJECTS = TEXT_OBJECTS + ',"end":12,"cuts":[]'
 
 MESSAGES: list[tuple[m.Kinds, object, str]] = [
     (m.READER_SAYS, m.ReaderHello("w", 2), '{"type":"hello","worker":"w","slots":2}'),
@@ -108,8 +109,7 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
     (
         m.READER_HEARS,
         m.Located(SOURCE, 0, 1, 2, 3, OBJECTS, 12),
-        f'{{"type":"located",{TEXT_SOURCE},"shard":0,"number":1,"partition":2,"offset":3,{TEXT_OBJECTS},"end":12,'
-        '"cuts":[]}',
+        f'{{"type":"located",{TEXT_SOURCE},"shard":0,"number":1,"partition":2,"offset":3,{LOCATED_OBJECTS}}}',
     ),
     (m.READER_HEARS, m.Withdraw(1, "paused"), '{"type":"withdraw","grant":1,"reason":"paused"}'),
     (m.READER_HEARS, m.Credit(1, 2, 3), '{"type":"credit","grant":1,"frames":2,"size_bytes":3}'),
