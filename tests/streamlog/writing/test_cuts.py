@@ -44,7 +44,7 @@ def in_epoch(log: ShardLog, number: int, epoch: int) -> None:
     """Records of the topic get this epoch from now on."""
     topic = log.announced.state.topic(number)
     assert topic is not None
-    changed = replace(topic, epoch=epoch, version=topic.version + 1)
+    changed = topic._replace(epoch=epoch, version=topic.version + 1)
     committed(log, lambda d: put_topic(d, changed, A, None))
 
 
