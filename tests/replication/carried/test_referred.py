@@ -26,7 +26,7 @@ ALL = dict.fromkeys(range(16), 0)
 
 def frame_of(part: SlicePart) -> Frame:
     topics = {int(number): FrameTopic(bytes(16), f"t{number}") for number in part.columns.topic}
-    return Frame(LINK, RUN, SOURCE, 0, 1 << part.slice, part.from_commit, part.to_commit, DESTINATION, topics, ())
+    return Frame(LINK, RUN, SOURCE, 0, part.slices, part.from_commit, part.to_commit, DESTINATION, topics, ())
 
 
 def parts_of(log: Log, frame_bytes: int, refer_bytes: int | None) -> list[SlicePart]:

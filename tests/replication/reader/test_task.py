@@ -142,8 +142,8 @@ class Taken:
         assert await asyncio.to_thread(self.handover.take_some, seconds, 0) == []
 
 
-async def test_rows_come_as_frames_of_their_slices(tmp_path: Path) -> None:
-    """Rows of two slices become two frames with names, incarnations, commits and the epoch's id."""
+async def test_rows_of_all_slices_come_as_one_frame(tmp_path: Path) -> None:
+    """With names, incarnations, commits, the epoch's id and the end of the log."""
     site = Site(tmp_path)
     site.commit(row(0, 1, 0), row(0, 2, 0))
     site.commit(row(1, 1, 1))
@@ -151,13 +151,28 @@ async def test_rows_come_as_frames_of_their_slices(tmp_path: Path) -> None:
     async with fake_control(start) as control:
         taken = Taken(control)
         async with running(taken.task.run()):
-            frames = {frame.slices: frame for frame in await taken.frames(2)}
-    assert [found.base_offset for found in frames[1 << 1].rows] == [0, 1]
-    assert (frames[1 << 1].from_commit, frames[1 << 1].to_commit) == (0, 2)
-    assert (frames[1 << 2].from_commit, frames[1 << 2].to_commit) == (0, 1)
-    assert frames[1 << 1].topics[1].name == "t1"
-    assert frames[1 << 1].epoch_id == EPOCH
-    assert (frames[1 << 1].link, frames[1 << 1].run, frames[1 << 1].source) == (LINK, RUN, SOURCE)
+            (frame,) = await taken.frames(1)
+    assert [(found.topic, found.base_offset) for found in frame.rows] == [(1, 0), (2, 0), (1, 1)]
+    assert (frame.slices, frame.from_commit, frame.to_commit, frame.end) == (6, 0, 2, 2)
+    assert [topic.name for topic in frame.topics.values()] == ["t1", "t2"]
+    assert frame.epoch_id == EPOCH
+    assert (frame.link, frame.run, frame.source) == (LINK, RUN, SOURCE)
+
+
+async def test_slices_behind_are_brought_up_in_frames_of_their_own(tmp_path: Path) -> None:
+    """Then one frame has all."""
+    site = Site(tmp_path)
+    for number in range(3):
+        site.commit(row(number, 1, number), row(number, 2, number))
+    start = site.server(site.grant({1: 1, 2: 2, 3: 2}), site.announce(site.objects))
+    async with fake_control(start) as control:
+        taken = Taken(control)
+        async with running(taken.task.run()):
+            apart = await taken.frames(2)
+            await control.say(site.announce([site.commit(row(3, 2, 3))]))
+            (together,) = await taken.frames(1)
+    found = [(frame.slices, frame.from_commit, frame.to_commit, len(frame.rows)) for frame in (*apart, together)]
+    assert found == [(2, 1, 3, 2), (12, 2, 3, 1), (14, 3, 4, 1)]
 
 
 async def test_frames_of_a_slice_touch(tmp_path: Path) -> None:
@@ -202,9 +217,10 @@ async def test_a_position_far_behind_is_brought_up_by_an_empty_frame(
     async with fake_control(start) as control:
         taken = Taken(control)
         async with running(taken.task.run()):
-            (frame,) = await taken.frames(1)
+            frames = await taken.frames(2)
             await taken.nothing()
-    assert (frame.slices, frame.from_commit, frame.to_commit, len(frame.rows)) == (2, 0, 4, 0)
+    found = [(frame.slices, frame.from_commit, frame.to_commit, len(frame.rows)) for frame in frames]
+    assert found == [(2, 0, 4, 0), (8, 2, 4, 0)]
 
 
 async def test_nothing_is_read_beyond_the_announced_end(tmp_path: Path) -> None:

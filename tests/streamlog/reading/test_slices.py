@@ -14,7 +14,7 @@ from tests.support.rows import batch_row, control_row, entry_row
 from fairlead.model.errors import Missing
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import payloads
-from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.numbers import ALL_SLICES, slice_of_number, slices_of_mask
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.payloads import StartPayload, TopicDeletedPayload
 from fairlead.streamlog.reading import slices as reader
@@ -80,25 +80,52 @@ class Log:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 1000), st.integers(0, 60), st.sampled_from([1, 500, 10**9]))
-def test_a_slice_has_its_rows_in_order(seed: int, from_commit: int, frame_bytes: int) -> None:
-    """Out of segments and commits, from any commit on, in parts of any size."""
+@given(st.integers(0, 1000), st.integers(0, 60), st.sampled_from([1, 500, 10**9]), st.sampled_from([0, 7]))
+def test_a_slice_has_its_rows_in_order(seed: int, from_commit: int, frame_bytes: int, back: int) -> None:
+    """Out of segments and commits, from any commit on, in parts of any size, whose slices stand alike and which touch;
+    where reading begins may lie beyond where the frames ended."""
     log = Log(seed)
     wanted = {slice: from_commit + slice for slice in range(0, 16, 2)}
     found: dict[int, list[Row]] = {slice: [] for slice in wanted}
-    reached = dict(wanted)
-    for part in read_slices(log.storage, log.objects, wanted, frame_bytes=frame_bytes):
-        assert part.from_commit == reached[part.slice]
-        reached[part.slice] = part.to_commit
-        rows = list(part.columns.rows())
-        assert rows
-        assert all(part.from_commit <= row.commit < part.to_commit for row in rows)
-        found[part.slice] += rows
+    reached = {slice: max(first - back, 0) for slice, first in wanted.items()}
+    for part in read_slices(log.storage, log.objects, wanted, framed=dict(reached), frame_bytes=frame_bytes):
+        slices = slices_of_mask(part.slices)
+        assert {reached[slice] for slice in slices} == {part.from_commit}
+        reached.update(dict.fromkeys(slices, part.to_commit))
+        for row in part.columns.rows():
+            assert part.from_commit <= row.commit < part.to_commit
+            found[slice_of_number(row.topic)].append(row)
     for slice, first in wanted.items():
         in_slice = [
             r for r in log.rows if r.kind == Kind.BATCH and slice_of_number(r.topic) == slice and r.commit >= first
         ]
         assert found[slice] == in_slice
+    if any(found.values()):
+        assert {at for at in reached.values() if at <= 60} == {60}
+
+
+def test_slices_that_stand_alike_come_together() -> None:
+    """One frame a read, and not one a slice; those behind are brought up first, by parts of their own."""
+    log = Log(1, merged=0)
+    together = read_slices(log.storage, log.objects, dict.fromkeys(range(16), 50))
+    assert [(part.slices, part.from_commit, part.to_commit) for part in together] == [(ALL_SLICES, 50, 60)]
+    apart = list(read_slices(log.storage, log.objects[:55], {**dict.fromkeys(range(16), 50), 3: 45}))
+    assert [(part.slices, part.from_commit, part.to_commit) for part in apart] == [
+        (1 << 3, 45, 55),
+        (ALL_SLICES & ~(1 << 3), 50, 55),
+    ]
+
+
+def test_a_large_run_is_read_by_neighbouring_slices() -> None:
+    """Segments are sorted so: in commit order each part would be gathered from all over them. All slices end alike."""
+    log = Log(1, commits=20, merged=40)
+    parts = list(read_slices(log.storage, log.objects, dict.fromkeys(range(16), 0), frame_bytes=2000))
+    masks = list(dict.fromkeys(part.slices for part in parts))
+    assert sum(masks) == ALL_SLICES
+    assert 1 < len(masks) < 16
+    assert all("01" not in f"{mask:b}".rstrip("0") for mask in masks)
+    ends = {part.slices: part.to_commit for part in parts}
+    assert set(ends.values()) == {20}
 
 
 def test_a_large_slice_is_loaded_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +155,7 @@ def test_objects_before_all_slices_are_not_opened() -> None:
     for item in log.objects[:5]:
         log.storage.delete(item.name)
     parts = list(read_slices(log.storage, log.objects, {1: 50, 2: 55}))
+    assert parts
     assert all(part.to_commit > 50 for part in parts)
     with pytest.raises(Missing):
         list(read_slices(log.storage, log.objects, {1: 0}))
@@ -143,19 +171,9 @@ def test_rows_do_not_go_back_where_they_came_from() -> None:
 
     batches = [row for row in log.rows if row.kind == Kind.BATCH]
     to_office = [r for r in batches if r.origin != OFFICE and r.via != OFFICE]
-    assert sorted(sent(Route(OFFICE)), key=order) == to_office
-    assert sent(Route(SHIP)) == sorted((r for r in batches if r.origin != SHIP and r.via != SHIP), key=by_slice)
+    assert sent(Route(OFFICE)) == to_office
+    assert sent(Route(SHIP)) == [r for r in batches if r.origin != SHIP and r.via != SHIP]
     assert {r.via for r in sent(Route(OFFICE, own_only=True))} == {None}
-
-
-def order(row: Row) -> tuple[int, int]:
-    return row.commit, row.row
-
-
-def by_slice(row: Row) -> tuple[bool, int, int, int, int]:
-    """Segments come first, each run by itself, then commits in groups."""
-    run = 0 if row.commit < 20 else 1 if row.commit < 40 else 2
-    return row.commit >= 40, run, slice_of_number(row.topic), row.commit, row.row
 
 
 def test_local_rows_and_cursors_are_never_sent() -> None:

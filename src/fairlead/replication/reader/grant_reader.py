@@ -1,14 +1,15 @@
 """Reads what one grant names and hands it on as frames.
 
 In: a `Grant` (which slices, from which commits) and a `LogView` (what may be read). Out: encoded frames, each the rows
-of one slice for a range of commits. Always true: a frame begins where the slice's last one ended, and no commit at or
-above the announced end is read. The next frame covers a stretch without rows, or an empty frame does now and then.
+of a mask of slices for a range of commits: of all of them, once those that stand behind the others were brought up.
+Always true: a frame begins where the last one of each of its slices ended, and no commit at or above the announced end
+is read. The next frame covers a stretch without rows, or an empty frame does now and then.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -20,6 +21,7 @@ from fairlead.replication.reader.framer import Framer, HandOn
 from fairlead.replication.reader.in_thread import in_thread
 from fairlead.replication.reader.log_view import LogView, Send
 from fairlead.storage.interface import Storage
+from fairlead.streamlog.numbers import mask_of, slices_of_mask
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.located import LocatedRows
@@ -34,8 +36,8 @@ READ_INTERVAL_SECONDS_MAX = 0.02
 """A busy log is read at intervals of at most this, so that commits gather between two reads."""
 
 POSITION_COMMITS = 10_000
-"""If a slice's recorded position lies further behind the commit from which it is read than this, the grant sends an
-empty frame for it: a restart of the server would read all this again."""
+"""If a slice's recorded position lies further behind the commit from which it is read than this, the grant begins with
+empty frames: a restart of the server would read all this again."""
 
 log = structlog.get_logger("fairlead.replication.reader")
 
@@ -46,7 +48,7 @@ class FrameLimits:
 
     frame_bytes: int = 4_000_000
     position_bytes: int = 64_000_000
-    """An empty frame is sent after this much of the log without a row of the slice."""
+    """An empty frame is sent after this much of the log without a row of the grant's slices."""
     refer_bytes: int = REFER_BYTES
     """Frames of at least this size are referred to; see `carried.referred`."""
 
@@ -102,10 +104,8 @@ class GrantReader:
         self._framed = dict(grant.slices)
         self._emitted: dict[int, int] = {}
         self._read_bytes = 0
-        self._unframed_bytes = {
-            each: limits.position_bytes if self._scanned[each] - start > POSITION_COMMITS else 0
-            for each, start in grant.slices.items()
-        }
+        far = any(self._scanned[each] - start > POSITION_COMMITS for each, start in grant.slices.items())
+        self._unframed_bytes = limits.position_bytes if far else 0
         self._reported: ReadReport | None = None
         self._misses = Misses()
 
@@ -158,12 +158,16 @@ class GrantReader:
             for part in parts:
                 await self._part(part)
             await self._framer.flush()
-        for slice_ in self._scanned:
-            self._scanned[slice_] = max(self._scanned[slice_], target)
-            self._unframed_bytes[slice_] += self._read_bytes
-            if self._unframed_bytes[slice_] >= self._limits.position_bytes and self._framed[slice_] < target:
-                await self._frame(slice_, target, None)
+        self._scan(self._scanned, target)
+        self._unframed_bytes += self._read_bytes
+        if self._unframed_bytes >= self._limits.position_bytes:
+            await self._bring_up(target)
         await self._framer.flush()
+
+    async def _bring_up(self, target: int) -> None:
+        """Send empty frames to there, one for the slices that stand alike."""
+        for start in sorted({at for at in self._framed.values() if at < target}):
+            await self._frame(mask_of(each for each, at in self._framed.items() if at == start), start, target, None)
 
     def _parts(self, objects: Sequence[LogObject], dead: DeadRows) -> Iterator[SlicePart]:
         """The rows of these objects in parts; this runs in a thread."""
@@ -171,6 +175,7 @@ class GrantReader:
             self._storage,
             objects,
             self._scanned,
+            framed=self._framed,
             route=self._route,
             frame_bytes=self._limits.frame_bytes,
             refer_bytes=self._limits.refer_bytes,
@@ -179,13 +184,20 @@ class GrantReader:
         self._read_bytes = sum(self._storage.size(known.name) or 0 for known in objects)
 
     async def _part(self, part: SlicePart) -> None:
-        await self._frame(part.slice, part.to_commit, part.columns if part.referred is None else part.referred)
-        self._scanned[part.slice] = part.to_commit
+        rows = part.columns if part.referred is None else part.referred
+        await self._frame(part.slices, part.from_commit, part.to_commit, rows)
+        self._scan(slices_of_mask(part.slices), part.to_commit)
 
-    async def _frame(self, slice_: int, to_commit: int, rows: Columns | LocatedRows | None) -> None:
-        await self._framer.send(1 << slice_, self._framed[slice_], to_commit, rows)
-        self._framed[slice_] = self._emitted[slice_] = to_commit
-        self._unframed_bytes[slice_] = 0
+    async def _frame(self, mask: int, from_commit: int, to_commit: int, rows: Columns | LocatedRows | None) -> None:
+        await self._framer.send(mask, from_commit, to_commit, rows)
+        framed = dict.fromkeys(slices_of_mask(mask), to_commit)
+        self._framed.update(framed)
+        self._emitted.update(framed)
+        self._unframed_bytes = 0
+
+    def _scan(self, slices: Iterable[int], to_commit: int) -> None:
+        for each in slices:
+            self._scanned[each] = max(self._scanned[each], to_commit)
 
 
 class Misses:

@@ -42,7 +42,7 @@ comes."""
 UNANSWERED_BYTES_OF_WORKER = 256_000_000
 """Limit that all grants of a worker share: what may wait in its sink when every destination is slow."""
 UNANSWERED_FRAMES_MAX = 32
-"""Limit of one grant, two frames for each slice. Where frames are small and many, a queue only adds latency; rows that
+"""Limit of one grant. Where frames are small and many, a queue only adds latency; rows that
 wait in the log instead go out in fewer, larger frames."""
 
 _REPORT_SECONDS = 0.2

@@ -14,7 +14,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.numbers import slices_of_numbers
+from fairlead.streamlog.numbers import slices_of_mask, slices_of_numbers
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import NOTHING_DEAD, DeadRows
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, has_control, load, open_object, together
@@ -53,9 +53,9 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class SlicePart:
-    """All rows of a slice in the commits [from_commit, to_commit), at least one."""
+    """All rows of a mask of slices in the commits [from_commit, to_commit); perhaps none."""
 
-    slice: int
+    slices: int
     from_commit: int
     to_commit: int
     columns: Columns
@@ -79,6 +79,7 @@ def read_slices(
     objects: Sequence[LogObject],
     from_commits: Mapping[int, int],
     *,
+    framed: Mapping[int, int] | None = None,
     route: Route | None = None,
     frame_bytes: int = FRAME_BYTES,
     refer_bytes: int | None = None,
@@ -89,14 +90,15 @@ def read_slices(
     A part of `refer_bytes` or more is not loaded but referred to; a part with control rows is cut near that size and
     loaded. With None all are loaded.
 
-    Parts of a slice come in commit order and touch: each begins where the one before ended. When the iterator ends,
-    every slice has been read to the end of `objects`; a slice without a row has no part. A commit is never cut, so a
-    part can be larger.
+    Parts of a slice come in commit order and touch: each begins where the one before ended, and the first where
+    `framed` says (if not given, where reading begins; nothing to send lies in between). A part has slices that stand
+    alike. As soon as there is a row to send, all of them are brought to the end of the objects that are read together,
+    so that the parts after that are of all slices. A commit is never cut, so a part can be larger.
     """
-    reader = _SliceReader(storage, from_commits, route, frame_bytes, refer_bytes)
+    reader = _SliceReader(storage, from_commits, framed or from_commits, route, frame_bytes, refer_bytes)
     lowest = min(from_commits.values(), default=0)
-    for found in _groups(storage, (o for o in objects if o.end > lowest)):
-        yield from reader.read(_live(found, dead))
+    for group in _groups(storage, (o for o in objects if o.end > lowest)):
+        yield from reader.read(group._replace(rows=_live(group.rows, dead)))
 
 
 def read_partition(
@@ -114,8 +116,8 @@ def read_partition(
 
     Its START rows are all among them: one may have deleted records that the replica holds, and was refused there.
     """
-    for each in _groups(storage, objects):
-        found = _live(each, dead)
+    for group in _groups(storage, objects):
+        found = _live(group.rows, dead)
         columns = found.columns
         mine = (columns.topic == number) & (columns.partition == partition)
         batch = mine & (columns.kind == Kind.BATCH) & (columns.last_offset >= from_offset)
@@ -139,6 +141,7 @@ class _SliceReader:
         self,
         storage: Storage,
         from_commits: Mapping[int, int],
+        framed: Mapping[int, int],
         route: Route | None,
         frame_bytes: int,
         refer_bytes: int | None,
@@ -147,23 +150,45 @@ class _SliceReader:
         self._route = route
         self._frame_bytes = frame_bytes
         self._refer_bytes = sys.maxsize if refer_bytes is None else refer_bytes
-        self._next = dict(from_commits)
+        self._next = dict(framed)
         self._from = np.full(SLICES, np.iinfo(np.int64).max, np.int64)
         self._from[list(from_commits)] = list(from_commits.values())
 
-    def read(self, found: LocatedRows) -> Iterator[SlicePart]:
-        columns = found.columns
+    def read(self, group: _Group) -> Iterator[SlicePart]:
+        columns = group.rows.columns
         slices = slices_of_numbers(columns.topic)
         wanted = sendable(columns, self._route) & (columns.commit >= self._from[slices])
         places = np.flatnonzero(wanted)
-        for number in np.unique(slices[places]).tolist():
-            mine = places[slices[places] == number]
-            of_slice = _in_order(found if len(mine) == len(columns) else found.take(mine))
-            for part in self._pieces(of_slice):
-                if self._is_large(part.columns) and not has_control(part.columns):
-                    yield self._part(number, part.columns, part)
-                else:
-                    yield self._part(number, load(self._storage, part))
+        if not len(places):
+            return
+        found = _Rows(slices[places], columns.size[places])
+        for mask in self._masks(found, group):
+            mine = places[found.of(mask)]
+            rows = group.rows if len(mine) == len(columns) else group.rows.take(mine)
+            yield from self._parts(mask, _in_order(rows), group.end)
+
+    def _masks(self, found: _Rows, group: _Group) -> Iterator[int]:
+        """The slices that stand before the group's end, those together that stand alike. A run of segments is sorted by
+        slice, so if it is large, its parts are neighbouring slices: parts in commit order would each be gathered from
+        all of its bytes."""
+        alike: dict[int, int] = {}
+        for each, at in sorted(self._next.items(), key=lambda item: (item[1], item[0])):
+            if at < group.end:
+                alike[at] = alike.get(at, 0) | 1 << each
+        for mask in alike.values():
+            if group.is_run:
+                yield from found.groups(mask, self._frame_bytes)
+            else:
+                yield mask
+
+    def _parts(self, mask: int, rows: LocatedRows, end: int) -> Iterator[SlicePart]:
+        """The last one goes to `end`, also where no row does."""
+        ready: LocatedRows | None = None
+        for part in self._pieces(rows):
+            if ready is not None:
+                yield self._part(mask, int(ready.columns.commit[-1]) + 1, ready)
+            ready = part
+        yield self._part(mask, end, rows if ready is None else ready)
 
     def _pieces(self, of_slice: LocatedRows) -> Iterator[LocatedRows]:
         """Cut near `frame_bytes`, or near `refer_bytes` if there are control rows. These are never referred to, since
@@ -177,10 +202,49 @@ class _SliceReader:
     def _is_large(self, columns: Columns) -> bool:
         return bytes_in_frame(columns) >= self._refer_bytes
 
-    def _part(self, number: int, columns: Columns, referred: LocatedRows | None = None) -> SlicePart:
-        from_commit = self._next[number]
-        self._next[number] = to_commit = int(columns.commit[-1]) + 1
-        return SlicePart(number, from_commit, to_commit, columns, referred)
+    def _part(self, mask: int, to_commit: int, rows: LocatedRows) -> SlicePart:
+        slices = slices_of_mask(mask)
+        from_commit = self._next[slices[0]]
+        self._next.update(dict.fromkeys(slices, to_commit))
+        if not len(rows.columns):
+            return SlicePart(mask, from_commit, to_commit, rows.columns)
+        if self._is_large(rows.columns) and not has_control(rows.columns):
+            return SlicePart(mask, from_commit, to_commit, rows.columns, rows)
+        return SlicePart(mask, from_commit, to_commit, load(self._storage, rows))
+
+
+class _Rows:
+    """In which slices some rows lie, and how large they are."""
+
+    def __init__(self, slices: NDArray[np.uint32], size: NDArray[np.uint32]) -> None:
+        self._masks = np.left_shift(1, slices.astype(np.int64))
+        self._bytes = np.bincount(slices, size.astype(np.int64) + ROW_BYTES, SLICES)
+
+    def of(self, mask: int) -> NDArray[np.bool_]:
+        """Which rows lie in a mask of slices."""
+        found: NDArray[np.bool_] = (self._masks & mask) != 0
+        return found
+
+    def groups(self, mask: int, most_bytes: int) -> Iterator[int]:
+        """The mask in parts of neighbouring slices that have at most so many bytes, or one slice."""
+        part, part_bytes = 0, 0.0
+        for each in slices_of_mask(mask):
+            size_bytes = float(self._bytes[each])
+            if part and part_bytes + size_bytes > most_bytes:
+                yield part
+                part, part_bytes = 0, 0.0
+            part, part_bytes = part | 1 << each, part_bytes + size_bytes
+        yield part
+
+
+class _Group(NamedTuple):
+    """Objects that are read together."""
+
+    rows: LocatedRows
+    end: int
+    """Of their commits."""
+    is_run: bool
+    """They are the segments of a run."""
 
 
 def bytes_in_frame(columns: Columns) -> int:
@@ -194,26 +258,30 @@ def _cut(rows: LocatedRows, part_bytes: int) -> Iterator[LocatedRows]:
         yield rows if cut.stop - cut.start == len(rows.columns) else rows.take(cut)
 
 
-def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[LocatedRows]:
+def _groups(storage: Storage, objects: Iterable[LogObject]) -> Iterator[_Group]:
     """Groups of objects that are read together: all segments of one run, or as many commits as fit well in memory."""
     for run, group in itertools.groupby(objects, lambda o: (o.first, o.end) if o.segment else None):
-        opened = (open_object(storage, item) for item in group)
         if run is not None:
-            yield together(list(opened))
+            yield _Group(together([open_object(storage, item) for item in group]), run[1], True)
             continue
-        for first in opened:
-            yield together(_some([first], opened))
+        commits = iter(group)
+        for first in commits:
+            yield _some(storage, first, commits)
 
 
-def _some(found: list[Columns], more: Iterator[Columns]) -> list[Columns]:
-    size = 0 if found[0].data is None else found[0].data.nbytes
-    while size < LOAD_BYTES and len(found) < COMMITS_AT_ONCE:
-        columns = next(more, None)
-        if columns is None:
+def _some(storage: Storage, first: LogObject, more: Iterator[LogObject]) -> _Group:
+    found, end, size = [open_object(storage, first)], first.end, 0
+    while True:
+        data = found[-1].data
+        size += 0 if data is None else data.nbytes
+        if size >= LOAD_BYTES or len(found) >= COMMITS_AT_ONCE:
             break
-        found.append(columns)
-        size += 0 if columns.data is None else columns.data.nbytes
-    return found
+        item = next(more, None)
+        if item is None:
+            break
+        found.append(open_object(storage, item))
+        end = item.end
+    return _Group(together(found), end, False)
 
 
 def _in_order(found: LocatedRows) -> LocatedRows:
