@@ -80,3 +80,25 @@ def test_a_large_payload_is_received_in_place() -> None:
     assert len(space) == 1000 - 37
     feed(framing, b"y" * len(space), 2000, whole)
     assert whole[0].obj is space.obj
+
+
+def test_little_is_read_behind_a_payload_that_was_larger_than_the_buffer() -> None:
+    """The next one is large too, and what is read before its memory is there is copied. Then all of the buffer again:
+    smaller ones come many at a time."""
+    framing, whole = cutter(64 * 1024), list[memoryview]()
+    feed(framing, packed(bytes(100_000)), 100_000, whole)
+    assert len(framing.space()) == 4096
+    feed(framing, packed(b"x"), 64, whole)
+    assert len(framing.space()) == 64 * 1024
+    feed(framing, packed(bytes(60_000))[:50_000], 64 * 1024, whole)
+    feed(framing, bytes(10_003), 64 * 1024, whole)
+    assert len(framing.space()) == 64 * 1024
+    assert [len(payload) for payload in whole] == [100_000, 1, 60_000]
+
+
+def test_payloads_of_one_read_share_one_copy() -> None:
+    """Each by itself would cost a request twice."""
+    framing, whole = cutter(), list[memoryview]()
+    feed(framing, packed(b"a") + packed(b"b") + packed(b"c")[:2], 64, whole)
+    assert whole[0].obj is whole[1].obj
+    assert bytes(whole[0].obj) == packed(b"a") + packed(b"b")
