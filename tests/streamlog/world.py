@@ -20,7 +20,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.merging.job import MergeResult
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects import format
-from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind, Row
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, NOT_YET_SENT_KINDS, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.values import GrantRun, LogObject, Topic, epoch_before
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.produce import ProduceResult
@@ -238,7 +238,7 @@ def masked_frame(
                 to_commit=end,
                 epoch_id=epoch_before(source.announced.epochs, end).id,
                 topics=names,
-                rows=[row for row in wanted if row.topic in names],
+                rows=[row for row in wanted if row.topic in names or row.topic >= NO_TOPIC_SENT],
                 created=created,
             )
         )
@@ -282,6 +282,8 @@ def repair_frame(
 def _brings(row: Row, partition: int, offset: int) -> bool:
     if row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
         return True
+    if row.kind in PASSED_ON_KINDS:
+        return row.partition in {partition, -1}
     return row.partition == partition and (row.kind == Kind.START or _end_after(row) > offset)
 
 

@@ -15,7 +15,7 @@ from annotated_types import MaxLen
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
-from fairlead.model.strict_json import WHOLE, Id, JsonForm, OtherVersion, Unreadable
+from fairlead.model.strict_json import WHOLE, Id, JsonForm, Natural, OtherVersion, Unreadable
 from fairlead.streamlog.ranges import (
     CONFIGS_MAX,
     Commit,
@@ -32,7 +32,7 @@ from fairlead.streamlog.ranges import (
     check_history,
     check_since,
 )
-from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.rows import KEPT_KINDS, Kind, kind_name
 
 PAYLOAD_VERSION = 3
 DELETED_RECORDS = "deleted-records"
@@ -173,6 +173,28 @@ class ExpiredPayload:
     reason: Name = "ttl"
 
 
+@dataclass(frozen=True, slots=True)
+class StatePayload:
+    """Payload of a STATE row; its topic is in the row, and the value goes with it. None deletes it."""
+
+    key: Name
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPayload:
+    """What all payloads of `KEPT_KINDS` say, beside what only programs that know the kind can read."""
+
+    v: Natural
+    """Version of the payload; whatever it is, the row is kept."""
+    k: Name
+    """Of two rows of a kind, topic and partition with the same key the later one counts."""
+    n: Counter = 0
+    """Where rows are sent, of two rows with the same key the one with the larger number is the later one."""
+    gone: bool = False
+    """The key holds nothing any more."""
+
+
 Payload = (
     StartPayload
     | TopicPayload
@@ -183,6 +205,8 @@ Payload = (
     | EntryPayload
     | ExpiredPayload
     | TruncatePayload
+    | StatePayload
+    | KeptPayload
 )
 
 
@@ -199,9 +223,23 @@ _BEHIND = _form(BehindPayload)
 _ENTRY = _form(EntryPayload)
 _EXPIRED = _form(ExpiredPayload)
 _TRUNCATE = _form(TruncatePayload)
+_STATE = _form(StatePayload)
+_KEPT = JsonForm(KeptPayload, ascii=False)
 _FORMS: Mapping[type[Any], JsonForm[Any]] = {
     form.kind: form
-    for form in (_START, _TOPIC, _TOPIC_DELETED, _CURSOR, _POSITION, _BEHIND, _ENTRY, _EXPIRED, _TRUNCATE)
+    for form in (
+        _START,
+        _TOPIC,
+        _TOPIC_DELETED,
+        _CURSOR,
+        _POSITION,
+        _BEHIND,
+        _ENTRY,
+        _EXPIRED,
+        _TRUNCATE,
+        _STATE,
+        _KEPT,
+    )
 }
 
 
@@ -265,6 +303,16 @@ def decode_truncate(data: bytes | memoryview) -> TruncatePayload:
     return _decode(data, Kind.TRUNCATE, _TRUNCATE)
 
 
+def decode_state(data: bytes | memoryview) -> StatePayload:
+    """Payload of a STATE row. Raises: CorruptBatch."""
+    return _decode(data, Kind.STATE, _STATE)
+
+
+def decode_kept(data: bytes | memoryview, kind: int) -> KeptPayload:
+    """What this program reads of the payload of a row of `KEPT_KINDS`. Raises: CorruptBatch."""
+    return _decode(data, kind, _KEPT)
+
+
 def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview) -> tuple[Any, ...]:
     """What a control row is about: of two rows with equal keys the newer one counts, the older is of no use.
 
@@ -296,14 +344,20 @@ def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview)
     if kind == Kind.EXPIRED:
         decode_expired(data)
         return (Kind.EXPIRED, topic, partition)
-    return (Kind.ENTRY, decode_entry(data).key)
+    if kind == Kind.STATE:
+        return (Kind.STATE, topic, decode_state(data).key)
+    if kind in KEPT_KINDS:
+        return (kind, topic, partition, decode_kept(data, kind).k)
+    if kind == Kind.ENTRY:
+        return (Kind.ENTRY, decode_entry(data).key)
+    raise CorruptBatch(f"row of {kind_name(kind)}, which this program does not know")
 
 
-def _decode(data: bytes | memoryview, kind: Kind, form: JsonForm[T]) -> T:
+def _decode(data: bytes | memoryview, kind: int, form: JsonForm[T]) -> T:
     try:
         return form.read(bytes(data))
     except OtherVersion as error:
         why = f"of version {error.version}; this program knows version {PAYLOAD_VERSION}"
-        raise CorruptBatch(f"{kind.name} row {why}") from error
+        raise CorruptBatch(f"{kind_name(kind)} row {why}") from error
     except Unreadable as error:
-        raise CorruptBatch(f"{kind.name} row cannot be read: {error}") from error
+        raise CorruptBatch(f"{kind_name(kind)} row cannot be read: {error}") from error

@@ -22,8 +22,8 @@ COMMIT_MAX: Final = 2**62 - 1
 EPOCH_MAX: Final = 2**30 - 1
 """Largest topic epoch. Columns have 31 bits; the rest is room for those who take such a topic over."""
 VERSION_MAX: Final = 2**31 - 1
-NUMBER_MAX: Final = 2**32 - 2
-"""Largest topic number; the one after it means no topic."""
+NUMBER_MAX: Final = 0xFFFFFFDF
+"""Largest topic number; those after it mean no topic (`rows.NO_TOPIC_SENT`, `rows.NO_TOPIC`)."""
 DELTA_MAX: Final = 2**31 - 1
 """A batch has at most one offset more than this: its header has 31 bits for it."""
 NAME_LENGTH_MAX: Final = 1000

@@ -20,6 +20,8 @@ NO_COMMIT = -1
 """`via_commit` of rows that came by no link."""
 NO_TOPIC = 0xFFFFFFFF
 """Topic number of rows that are about no topic: positions and settings."""
+NO_TOPIC_SENT = 0xFFFFFFE0
+"""With a slice added: topic number of rows that are about no topic, and are sent with that slice."""
 
 
 class Kind(IntEnum):
@@ -46,9 +48,9 @@ class Kind(IntEnum):
     COMMITTED = 10
     """Local, reserved: a cursor as a group committed it here."""
     TXN = 11
-    """Reserved: how a transaction ended."""
+    """Reserved: how a transaction ended. Kept and passed on like the kinds of `OPAQUE_SENT`."""
     COMPACTED = 12
-    """Reserved: how far a partition was compacted."""
+    """Reserved: how far a partition was compacted. Kept and passed on likewise."""
     STATE = 13
     """Local: a key and its value that belong to a topic and go with it; or its deletion."""
     EXPIRED = 14
@@ -58,6 +60,11 @@ class Kind(IntEnum):
 OPAQUE_LOCAL = range(64, 96)
 OPAQUE_SENT = range(96, 128)
 """Kinds that later versions may bring, with an envelope that this one can keep and pass on."""
+
+PASSED_ON_KINDS = frozenset({Kind.TXN, Kind.COMPACTED, *OPAQUE_SENT})
+"""Kinds of which this program does nothing but that those behind it get them."""
+KEPT_KINDS = PASSED_ON_KINDS | frozenset(OPAQUE_LOCAL)
+"""Kinds of which the newest row of each key is kept, and nothing is done."""
 
 LOCAL_KINDS = frozenset(
     {
@@ -84,6 +91,14 @@ HOLE = 1 << 17
 """In `bits`: offsets before the batch were compacted away."""
 ABORT = 1 << 18
 """In `bits`: a control batch that ends a transaction by aborting it."""
+
+
+def kind_name(kind: int) -> str:
+    """The kind in words."""
+    return Kind(kind).name if kind in _KNOWN else f"kind {kind}"
+
+
+_KNOWN = frozenset(Kind)
 
 ROW_SCHEMA = pa.schema(
     [

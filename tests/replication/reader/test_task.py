@@ -25,7 +25,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects import format
-from fairlead.streamlog.rows import NO_COMMIT, NO_TOPIC, Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, NO_TOPIC, NO_TOPIC_SENT, Kind, Row
 from fairlead.streamlog.values import EpochRange, LogObject
 from fairlead.wire.messages import (
     Announce,
@@ -253,6 +253,21 @@ async def test_rows_are_not_sent_where_they_came_from(tmp_path: Path) -> None:
         async with running(taken.task.run()):
             (frame,) = await taken.frames(1)
     assert [found.base_offset for found in frame.rows] == [2, 3]
+
+
+async def test_rows_of_no_topic_are_sent_with_their_slice(tmp_path: Path) -> None:
+    """Their numbers mean no topic, so nobody is asked for their names; a later program may have written them."""
+    site = Site(tmp_path)
+    later = [row(0, NO_TOPIC_SENT + slice, 0, b'{"v":1,"k":"k"}', kind=100, partition=-1) for slice in (1, 2)]
+    site.commit(*later)
+    site.commit(row(1, 1, 3))
+    start = site.server(site.grant({1: 0}), site.announce(site.objects))
+    async with fake_control(start) as control:
+        taken = Taken(control)
+        async with running(taken.task.run()):
+            (frame,) = await taken.frames(1)
+    assert [(found.kind, found.topic) for found in frame.rows] == [(100, NO_TOPIC_SENT + 1), (Kind.BATCH, 1)]
+    assert list(frame.topics) == [1]
 
 
 async def test_forward_own_sends_what_was_first_written_here(tmp_path: Path) -> None:

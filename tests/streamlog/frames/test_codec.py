@@ -18,7 +18,7 @@ from fairlead.streamlog.objects import format
 from fairlead.streamlog.values import GrantRun
 
 NATURAL = st.integers(0, 2**53)
-NUMBERS = st.integers(0, 2**32 - 2)
+NUMBERS = st.integers(0, 2**32 - 33)
 REPAIRS = st.none() | st.builds(Repair, NUMBERS, st.integers(0, 4095), NATURAL, st.booleans(), NATURAL)
 FRAMES = st.builds(
     Frame,

@@ -31,13 +31,13 @@ TEXT_BARE = (
     '"shard":0,"slices":65535,"from":10,"to":9007199254740992,"epoch_id":"' + "65" * 16 + '",'
     '"topics":[],"repair":null,"created":null,"end":0,"features":[],"ext":{},"rows":0,"batch_bytes":0}'
 )
-TOPICS = {5: FrameTopic(b"i" * 16, 'flöte 船 \U0001f6a2 "\\/\n\x01'), 2**32 - 2: FrameTopic(bytes(16), "")}
+TOPICS = {5: FrameTopic(b"i" * 16, 'flöte 船 \U0001f6a2 "\\/\n\x01'), 2**32 - 33: FrameTopic(bytes(16), "")}
 FULL = replace(BARE, topics=TOPICS, repair=Repair(21, 0, 11, True, 7), created=7, end=2**53, ext={"a": [1, None]})
 TEXT_FULL = (
     TEXT_BARE.replace(
         '"topics":[]',
         '"topics":[[5,"' + "69" * 16 + '","fl\\u00f6te \\u8239 \\ud83d\\udea2 \\"\\\\/\\n\\u0001"],'
-        '[4294967294,"' + "00" * 16 + '",""]]',
+        '[4294967263,"' + "00" * 16 + '",""]]',
     )
     .replace('"repair":null', '"repair":[21,0,11,true,7]')
     .replace('"created":null,"end":0', '"created":7,"end":9007199254740992')

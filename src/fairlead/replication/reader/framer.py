@@ -17,7 +17,7 @@ from fairlead.streamlog.frames.codec import encode_frame, encode_frame_columns
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.located import LocatedRows
-from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.rows import NO_TOPIC_SENT, Kind
 from fairlead.streamlog.values import epoch_before
 from fairlead.wire.messages import PROTOCOL, ApplyHello, Grant, RepairGrant
 
@@ -96,11 +96,12 @@ class Framer:
         itself, comes later in the log."""
         columns = rows.columns if isinstance(rows, LocatedRows) else rows
         self._view.learn(topics_told(columns, f"shard {self._grant.shard} of {self._grant.source.path}"))
-        numbers = np.unique(columns.topic)
+        of_topic = columns.topic < NO_TOPIC_SENT
+        numbers = np.unique(columns.topic[of_topic])
         topics = await self._view.names(numbers.tolist())
         if len(topics) == len(numbers):
             return rows, topics
-        known = np.flatnonzero(np.isin(columns.topic, np.array(list(topics), np.uint32)))
+        known = np.flatnonzero(np.isin(columns.topic, np.array(list(topics), np.uint32)) | ~of_topic)
         return (rows if len(known) else columns).take(known), topics
 
 

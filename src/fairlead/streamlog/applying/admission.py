@@ -47,6 +47,14 @@ class Admission:
             sum(count for _, count in owned) + partitions, self.partitions_max, "partitions", "partner_partitions_max"
         )
 
+    def check_kept(self, state: Overlay) -> None:
+        """
+        Raises:
+            NotAllowed: of one row more, of a kind that only others know, there would be too many.
+        """
+        if self.origins is not None:
+            _check(state.kept_count + 1, self.topics_max, "rows of kinds that are not known here", "partner_topics_max")
+
     def check_notes(self, notes: int) -> None:
         """
         Raises:

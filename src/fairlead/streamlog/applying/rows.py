@@ -15,15 +15,17 @@ from collections.abc import Iterator
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
+from fairlead.model.names import SLICES
 from fairlead.protocol.batch import check_stored
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.applying.kept import KeptRows
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
-from fairlead.streamlog.rows import ATTRIBUTES_MASK, REWRITTEN, Kind, Row
+from fairlead.streamlog.rows import ATTRIBUTES_MASK, NO_TOPIC_SENT, PASSED_ON_KINDS, REWRITTEN, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
 from fairlead.streamlog.writing.deletion import put_deletion
@@ -39,6 +41,7 @@ class FrameRows:
         self._admission = admission
         self.notes = LinkNotes(draft, frame, admission)
         self._topics = TopicRows(draft, frame, self.notes, admission)
+        self._kept = KeptRows(draft, frame, self.notes, admission)
         self._here: dict[int, Topic] = {}
         """Topics of the frame's data rows that are here and not deleted, by the source's numbers. What a row does to a
         topic empties it: a frame has some hundred topics, and thousands of rows of them."""
@@ -78,6 +81,10 @@ class FrameRows:
             self._topics.topic_deleted(self._named(row), row)
         elif row.kind in {Kind.BATCH, Kind.START}:
             self._data(row)
+        elif row.kind in PASSED_ON_KINDS and NO_TOPIC_SENT <= row.topic < NO_TOPIC_SENT + SLICES:
+            self._kept.of_no_topic(row)
+        elif row.kind in PASSED_ON_KINDS:
+            self._kept.of_topic(self._named(row), row)
         else:
             raise CorruptBatch(
                 f"frame of link {self._frame.link.hex()}: this version applies no rows of kind {row.kind}; "

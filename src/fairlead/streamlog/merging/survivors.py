@@ -28,7 +28,7 @@ from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.payloads import DELETED_RECORDS, History, PositionPayload, StartPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.reading.located import LocatedRows, load
-from fairlead.streamlog.rows import NO_OFFSET, NO_TOPIC, Kind, Row
+from fairlead.streamlog.rows import KEPT_KINDS, NO_OFFSET, NO_TOPIC, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.values import PartitionKey
 
 EXPIRED = "ttl"
@@ -308,8 +308,12 @@ def _fold_values(rows: Iterable[Row], job: MergeJob) -> Iterator[Row]:
 
 
 def _deletes(row: Row) -> bool:
-    if row.kind == Kind.EXPIRED:
+    if row.kind == Kind.EXPIRED or row.kind in PASSED_ON_KINDS:
         return False
+    if row.kind in KEPT_KINDS:
+        return payloads.decode_kept(row.batch, row.kind).gone
+    if row.kind == Kind.STATE:
+        return payloads.decode_state(row.batch).value is None
     if row.kind == Kind.CURSOR:
         return payloads.decode_cursor(row.batch).offset is None
     if row.kind == Kind.BEHIND:

@@ -26,7 +26,7 @@ from fairlead.streamlog.numbers import slices_of_mask, slices_of_numbers
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import NOTHING_DEAD, DeadRows
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, has_control, load, open_object, together
-from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, Kind
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, PASSED_ON_KINDS, Kind
 from fairlead.streamlog.values import LogObject
 
 FRAME_BYTES: Final = 1 << 20
@@ -114,7 +114,8 @@ def read_partition(
     """Rows of one partition about offsets from `from_offset` on, and the rows of its topic, for a repair; none that is
     `dead`.
 
-    Its START rows are all among them: one may have deleted records that the replica holds, and was refused there.
+    Its START rows are all among them: one may have deleted records that the replica holds, and was refused there. So
+    are those that only others know.
     """
     for group in _groups(storage, objects):
         found = _live(group.rows, dead)
@@ -123,7 +124,9 @@ def read_partition(
         batch = mine & (columns.kind == Kind.BATCH) & (columns.last_offset >= from_offset)
         start = mine & (columns.kind == Kind.START)
         topic = (columns.topic == number) & np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))
-        wanted = (batch | start | topic) & sendable(columns)
+        kept = (columns.topic == number) & ((columns.partition == partition) | (columns.partition == -1))
+        kept &= np.isin(columns.kind, sorted(PASSED_ON_KINDS))
+        wanted = (batch | start | topic | kept) & sendable(columns)
         yield from _parts(storage, _in_order(found.take(np.flatnonzero(wanted))), frame_bytes)
 
 

@@ -15,8 +15,9 @@ from fairlead.protocol.batch import NO_PRODUCER, PRODUCER_END, producer_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.payloads import History
-from fairlead.streamlog.ranges import EPOCH_MAX, are_offsets, check_partition, check_topic_number
-from fairlead.streamlog.rows import NO_OFFSET, Kind, Row
+from fairlead.streamlog.ranges import EPOCH_MAX, NUMBER_MAX, are_offsets, check_partition, check_topic_number
+from fairlead.streamlog.rows import KEPT_KINDS, NO_OFFSET, PASSED_ON_KINDS, Kind, Row, kind_name
+from fairlead.streamlog.state.keyed import Kept, KeptKey
 from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch, ProducerState
 from fairlead.streamlog.values import Behind, Cursor, Cut, Gap, GrantRun, LinkPosition, PartitionState, Topic
 
@@ -72,6 +73,8 @@ class Target(Protocol):
     def put_position(self, key: PositionKey, position: LinkPosition | None) -> None: ...
     def put_note(self, key: NoteKey, note: Note | None) -> None: ...
     def put_entry(self, key: str, value: Any) -> None: ...
+    def put_topic_state(self, number: int, key: str, value: Any) -> None: ...
+    def put_kept(self, number: int, key: KeptKey, kept: Kept | None) -> None: ...
 
 
 def replay(target: Target, row: Row) -> None:
@@ -88,7 +91,7 @@ def replay(target: Target, row: Row) -> None:
     elif row.kind in _CONTROL:
         _CONTROL[row.kind](target, row)
     else:
-        raise CorruptBatch(f"row of kind {row.kind}, which this program does not know")
+        raise CorruptBatch(f"row of {kind_name(row.kind)}, which this program does not know")
 
 
 def _batch(target: Target, row: Row) -> None:
@@ -283,6 +286,23 @@ def _entry(target: Target, row: Row) -> None:
     target.put_entry(payload.key, payload.value)
 
 
+def _state(target: Target, row: Row) -> None:
+    payload = payloads.decode_state(row.batch)
+    if target.partition_count(row.topic):
+        target.put_topic_state(row.topic, payload.key, payload.value)
+
+
+def _kept(target: Target, row: Row) -> None:
+    """Nothing, but that the row is held. One that is sent is held also once its key is gone: an earlier row of it that
+    comes late by another way must not count."""
+    payload = payloads.decode_kept(row.batch, row.kind)
+    if row.topic <= NUMBER_MAX and not target.partition_count(row.topic):
+        return
+    is_over = payload.gone and row.kind not in PASSED_ON_KINDS
+    kept = None if is_over else Kept(payload.n, bytes(row.batch))
+    target.put_kept(row.topic, (row.kind, row.partition, payload.k), kept)
+
+
 _CONTROL: dict[int, Callable[[Target, Row], None]] = {
     Kind.START: _start,
     Kind.TOPIC: _topic,
@@ -293,4 +313,6 @@ _CONTROL: dict[int, Callable[[Target, Row], None]] = {
     Kind.ENTRY: _entry,
     Kind.TRUNCATE: _truncate,
     Kind.EXPIRED: _expired,
+    Kind.STATE: _state,
+    **dict.fromkeys(KEPT_KINDS, _kept),
 }

@@ -7,6 +7,7 @@ from typing import Any
 from fairlead.model.names import slice_of
 from fairlead.streamlog.numbers import counter_of_number, number_at, slice_of_number
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
+from fairlead.streamlog.state.keyed import Kept, KeptKey
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.state.shard_state import ShardState, copied, gaps_below
 from fairlead.streamlog.values import EMPTY_PARTITION, Cursor, Cut, Gap, LinkPosition, PartitionState, Topic
@@ -36,6 +37,9 @@ class Overlay:
         self._positions: dict[PositionKey, Any] = {}
         self._notes: dict[NoteKey, Any] = {}
         self._entries: dict[str, Any] = {}
+        self._topic_states: dict[tuple[int, str], Any] = {}
+        self._kept: dict[tuple[int, KeptKey], Any] = {}
+        self._kept_more = 0
         self._counters: dict[int, int] = {}
         self._partitions_more = 0
         self._owned: dict[bytes, tuple[int, int]] = {}
@@ -173,6 +177,23 @@ class Overlay:
     def entry(self, key: str) -> Any:
         return _present(self._entries[key]) if key in self._entries else self._state.entry(key)
 
+    def topic_state(self, number: int, key: str) -> Any:
+        if self._topics.get(number) is _GONE:
+            return None
+        found = self._topic_states.get((number, key))
+        return self._state.topic_state(number, key) if found is None else _present(found)
+
+    def kept(self, number: int, key: KeptKey) -> Kept | None:
+        if self._topics.get(number) is _GONE:
+            return None
+        found = self._kept.get((number, key))
+        return self._state.kept(number, key) if found is None else _present(found)
+
+    @property
+    def kept_count(self) -> int:
+        """Of how many keys a row is kept, those of topics that go in this commit included."""
+        return self._state.kept_count + self._kept_more
+
     # What rows do; see effects.py
 
     def put_time(self, appended_at_ms: int) -> None:
@@ -239,6 +260,13 @@ class Overlay:
 
     def put_entry(self, key: str, value: Any) -> None:
         self._entries[key] = _or_gone(value)
+
+    def put_topic_state(self, number: int, key: str, value: Any) -> None:
+        self._topic_states[number, key] = _or_gone(value)
+
+    def put_kept(self, number: int, key: KeptKey, kept: Kept | None) -> None:
+        self._kept_more += (kept is not None) - (self.kept(number, key) is not None)
+        self._kept[number, key] = _or_gone(kept)
 
 
 def _present(value: Any) -> Any:

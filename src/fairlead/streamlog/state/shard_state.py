@@ -14,6 +14,7 @@ from typing import Any, Final
 from fairlead.model.names import SLICES
 from fairlead.streamlog.numbers import counter_of_number, slice_of_number
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
+from fairlead.streamlog.state.keyed import Kept, KeptKey, Keyed
 from fairlead.streamlog.state.producers import Producers, ProducerState
 from fairlead.streamlog.state.tables import PartitionTable, TopicTable
 from fairlead.streamlog.values import (
@@ -59,6 +60,9 @@ class ShardState:
         self.cut_count = 0
         """Grows with each cut; whoever remembers which rows are dead sees by it that there are more."""
         self._entries: dict[str, Any] = {}
+        self.topic_states: Keyed[str, Any] = Keyed()
+        self.kept_rows: Keyed[KeptKey, Kept] = Keyed()
+        """Of the kinds of which nothing else is known."""
         self.yielded: dict[int, int] = {}
         """When each topic made room for another one of its name, by number; nobody uses the rows of these topics."""
         self.entries: Mapping[str, Any] = MappingProxyType(self._entries)
@@ -251,6 +255,19 @@ class ShardState:
         """The value of an entry; None if there is none."""
         return self._entries.get(key)
 
+    def topic_state(self, number: int, key: str) -> Any:
+        """The value of a topic's key; None if there is none."""
+        return self.topic_states.get(number, key)
+
+    def kept(self, number: int, key: KeptKey) -> Kept | None:
+        """The newest row of that key, of a kind that is not known here."""
+        return self.kept_rows.get(number, key)
+
+    @property
+    def kept_count(self) -> int:
+        """Of how many keys a row is kept."""
+        return len(self.kept_rows)
+
     # What rows do; see effects.py
 
     def put_time(self, appended_at_ms: int) -> None:
@@ -297,7 +314,15 @@ class ShardState:
         if self._by_name.get(tombstone.name) == number:
             del self._by_name[tombstone.name]
 
+    def put_topic_state(self, number: int, key: str, value: Any) -> None:
+        self.topic_states.put(number, key, value)
+
+    def put_kept(self, number: int, key: KeptKey, kept: Kept | None) -> None:
+        self.kept_rows.put(number, key, kept)
+
     def _forget_partitions(self, number: int) -> None:
+        self.topic_states.remove(number)
+        self.kept_rows.remove(number)
         partitions = range(self.topic_table.count[number])
         for partition in partitions:
             self._gaps.pop((number, partition), None)

@@ -16,6 +16,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.payloads import BehindPayload, CursorPayload, PositionPayload
 from fairlead.streamlog.state.effects import Note, Tombstone
+from fairlead.streamlog.state.keyed import Kept
 from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Behind, Cursor, Cut, Gap, GrantRun, LinkPosition, Since, Topic
@@ -38,6 +39,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
     _dump_cursors(state, tables)
     tables["positions"] = [payloads.encode(payload) for payload in _position_payloads(state)]
     tables["notes"] = [payloads.encode(_note_payload(key[0], note)) for key, note in state.all_notes().items()]
+    _dump_kept(state, tables)
     configs = {int(n): dict(c) for n, c in state.topic_table.configs.items()}
     return tables, {
         "version": SNAPSHOT_VERSION,
@@ -53,6 +55,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
         "cuts": [[*key, [_cut_row(cut) for cut in cuts]] for key, cuts in state.cut_items()],
         "yielded": sorted(state.yielded.items()),
         "entries": dict(state.entries),
+        "topic_states": [list(each) for each in state.topic_states.items()],
     }
 
 
@@ -74,6 +77,9 @@ def load(stream_id: bytes, tables: Mapping[str, Any], meta: Mapping[str, Any]) -
     _load_tombstones(state, tables)
     _load_cursors(state, tables)
     _load_links(state, tables)
+    _load_kept(state, tables)
+    for number, key, value in meta["topic_states"]:
+        state.put_topic_state(number, key, value)
     for number, partition, gaps in meta["gaps"]:
         for topic, start, end, reason in gaps:
             state.put_gap(number, partition, Gap(topic, partition, start, end, reason))
@@ -240,6 +246,20 @@ def _position_payloads(state: ShardState) -> Iterator[PositionPayload]:
         masks[key] = masks.get(key, 0) | 1 << slice
     for (link, shard, p), mask in masks.items():
         yield PositionPayload(link, shard, mask, p.commit, p.epoch_id, p.run.epoch, p.run.counter)
+
+
+def _dump_kept(state: ShardState, tables: Tables) -> None:
+    items = list(state.kept_rows.items())
+    tables["kept"] = [kept.data for _, _, kept in items]
+    keys = [(number, kind, partition) for number, (kind, partition, _), _ in items]
+    tables["kept.key"] = np.array(keys, np.int64).reshape(-1)
+
+
+def _load_kept(state: ShardState, tables: Mapping[str, Any]) -> None:
+    keys = tables["kept.key"].reshape(-1, 3).tolist()
+    for data, (number, kind, partition) in zip(tables["kept"], keys, strict=True):
+        payload = payloads.decode_kept(data, kind)
+        state.put_kept(number, (kind, partition, payload.k), Kept(payload.n, data))
 
 
 def _note_payload(link: bytes, note: Note) -> BehindPayload:

@@ -14,7 +14,7 @@ from fairlead.model.clock import Randomness, SystemRandomness
 from fairlead.model.errors import InvalidValue, StorageFull, another
 from fairlead.model.limits import CONTROL_ROW_BYTES_MAX
 from fairlead.streamlog import payloads
-from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
+from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row, kind_name
 from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.overlay import Overlay
 from fairlead.streamlog.state.shard_state import ShardState
@@ -144,8 +144,8 @@ class Draft:
 
     def add_control(
         self,
-        kind: Kind,
-        payload: payloads.Payload,
+        kind: int,
+        payload: payloads.Payload | bytes,
         *,
         number: int = NO_TOPIC,
         partition: int = -1,
@@ -154,15 +154,15 @@ class Draft:
         via: bytes | None = None,
         via_commit: int = NO_COMMIT,
     ) -> Row:
-        """Append a control row.
+        """Append a control row, of a payload or of its bytes.
 
         Raises:
             InvalidValue: its payload is larger than a control row may be.
             CorruptBatch: replaying the row would fail, so it must not become durable.
         """
-        data = payloads.encode(payload)
+        data = payload if isinstance(payload, bytes) else payloads.encode(payload)
         if len(data) > CONTROL_ROW_BYTES_MAX:
-            raise InvalidValue(f"{kind.name} row of {len(data):,} bytes: at most {CONTROL_ROW_BYTES_MAX:,}")
+            raise InvalidValue(f"{kind_name(kind)} row of {len(data):,} bytes: at most {CONTROL_ROW_BYTES_MAX:,}")
         end, epoch = NO_OFFSET, NO_EPOCH
         if kind in {Kind.START, Kind.TRUNCATE}:
             state = self.state.partition(number, partition)
