@@ -253,6 +253,8 @@ def _check_form(data: memoryview) -> None:
 
 def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
     """Items by shard, each group of a size that one commit takes well; the order within a shard is kept."""
+    if len(items) < 2:
+        return [list(items)] if items else []
     groups: list[list[_Item]] = []
     open_groups: dict[Shard, tuple[list[_Item], int]] = {}
     for item in items:

@@ -123,7 +123,7 @@ class LogBatches:
             if is_cut(row):
                 with self._shared._lock:
                     cut_lists(self._rows, (row.topic, row.partition), row.base_offset)
-        batches = _compact(live_batches(rows))
+        batches, size_bytes = _compact(live_batches(rows))
         if not batches:
             return
         with self._shared._lock:
@@ -133,7 +133,7 @@ class LogBatches:
                 keys[key] = None
                 self._rows.setdefault(key, []).append(row)
             turn = self._shared._turn
-            self._shared._add(_Held(self, self._life, commit, tuple(keys), len(batches), _size_bytes(batches), turn))
+            self._shared._add(_Held(self, self._life, commit, tuple(keys), len(batches), size_bytes, turn))
 
     def find(self, number: int, partition: int, offset: int) -> tuple[Sequence[Row], int]:
         """Batches of a partition in offset order, and the place of the first that ends at or after `offset` (the length
@@ -154,26 +154,27 @@ class LogBatches:
             drop_below(self._rows, key, commit)
 
 
-def _compact(rows: Sequence[Row]) -> list[Row]:
-    """The rows, their batches keeping little else alive: a batch is a view of a whole request or frame, and is copied
-    if less than half of that is ours."""
+def _compact(rows: Sequence[Row]) -> tuple[list[Row], int]:
+    """The rows, their batches keeping little else alive, and the bytes that all this takes: a batch is a view of a
+    whole request or frame, and is copied if less than half of that is ours."""
+    memories = [_memory(row.batch) for row in rows]
     used: dict[int, int] = {}
-    for row in rows:
-        used[id(_memory(row))] = used.get(id(_memory(row)), 0) + len(row.batch)
-    return [
-        row._replace(batch=bytes(row.batch)) if 2 * used[id(_memory(row))] < memoryview(_memory(row)).nbytes else row
-        for row in rows
-    ]
+    for row, memory in zip(rows, memories, strict=True):
+        used[id(memory)] = used.get(id(memory), 0) + len(row.batch)
+    sizes = {id(memory): memoryview(memory).nbytes for memory in memories}
+    wasted = {place for place, size_bytes in sizes.items() if 2 * used[place] < size_bytes}
+    taken = sum(used[place] if place in wasted else size_bytes for place, size_bytes in sizes.items())
+    if wasted:
+        rows = [
+            row._replace(batch=bytes(row.batch)) if id(memory) in wasted else row
+            for row, memory in zip(rows, memories, strict=True)
+        ]
+    return list(rows), taken + ROW_BYTES * len(rows)
 
 
-def _size_bytes(rows: Sequence[Row]) -> int:
-    memories = {id(_memory(row)): memoryview(_memory(row)).nbytes for row in rows}
-    return sum(memories.values()) + ROW_BYTES * len(rows)
-
-
-def _memory(row: Row) -> Any:
+def _memory(batch: bytes | memoryview) -> Any:
     """What the batch keeps alive."""
-    return row.batch.obj if isinstance(row.batch, memoryview) else row.batch
+    return batch.obj if isinstance(batch, memoryview) else batch
 
 
 def _last_offset(row: Row) -> int:

@@ -87,7 +87,7 @@ class ShardState:
 
     def owner(self, number: int) -> bytes | None:
         """Id of the stream that owns the topic; None if there is no such topic."""
-        return self.topic_table.owners[number] if number in self.topic_table else None
+        return self.topic_table.owner(number)
 
     def owned_by(self, stream: bytes) -> tuple[int, int]:
         """How many topics that stream owns here, with how many partitions."""
@@ -275,7 +275,7 @@ class ShardState:
             self.appended_at_last = appended_at_ms
 
     def put_topic(self, topic: Topic) -> None:
-        if topic.number not in self.topic_table:
+        if not self.topic_table.has(topic.number):
             self.topic_count += 1
         self._use_number(topic.number)
         self.topic_table.put(topic)
@@ -305,7 +305,7 @@ class ShardState:
             self.yielded[number] = tombstone.deleted_at_ms
         for key in [key for key in self._notes if key[1] == incarnation]:
             del self._notes[key]
-        if number not in self.topic_table:
+        if not self.topic_table.has(number):
             return
         self._forget_partitions(number)
         self.topic_table.remove(number)

@@ -224,6 +224,8 @@ def _moved_by_control_rows(state: ShardState, rows: Sequence[Row]) -> list[tuple
     have taken effect."""
     found: list[tuple[int, int]] = []
     for row in rows:
+        if row.kind == Kind.BATCH:
+            continue
         if row.kind in {Kind.START, Kind.TRUNCATE, Kind.EXPIRED}:
             found.append((row.topic, row.partition))
         elif row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED} and (topic := state.topic(row.topic)) is not None:
