@@ -26,14 +26,15 @@ from tests.streamlog.world import (
 )
 from tests.support.rows import batch_row, entry_row, joined
 
-from fairlead.model.errors import Damaged, UnknownTopic
+from fairlead.model.errors import Damaged, Fenced, UnknownTopic
 from fairlead.protocol.batch import read_header, records_of
 from fairlead.storage import names
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.merging import run_job
-from fairlead.streamlog.objects import format
+from fairlead.streamlog.merging.garbage import unreferenced
+from fairlead.streamlog.objects import format, opening, short
 from fairlead.streamlog.objects import manifest as manifests
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.reading import lasting
@@ -41,6 +42,7 @@ from fairlead.streamlog.reading.located import together
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import Opener
 from fairlead.streamlog.writing.entries import put_entry
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -66,11 +68,11 @@ class Life:
         return storage
 
 
-def grown(log: ShardLog, number: int, *, rounds: int = 3) -> None:
+def grown(log: ShardLog, number: int, *, rounds: int = 3, value_bytes: int = 50) -> None:
     """Some commits: batches of both partitions, and an entry."""
     for place in range(rounds):
         for partition in range(PARTITIONS):
-            produced(log, number, b"%d-%d" % (log.announced.end, place), bytes(50), partition=partition)
+            produced(log, number, b"%d-%d" % (log.announced.end, place), bytes(value_bytes), partition=partition)
     committed(log, lambda draft: put_entry(draft, f"key-{log.announced.end}", [1]))
 
 
@@ -83,14 +85,18 @@ def merged(log: ShardLog, seed: int) -> None:
 
 
 def life(kind: str, stream_id: bytes = A) -> Life:
-    """A log that is `fresh`, `merged` again and again, or merged and `restarted` with commits after it."""
+    """A log that is `fresh`, `merged` again and again, merged and `restarted` with commits after it, of `mixed` short
+    and long commits, or `sealed` by a writer that went no further."""
     storage, clock, older = MemoryStorage(), FakeClock(), dict[str, bytes]()
     seed = stream_id[0]
     log = opened(storage, stream_id, clock=clock, seed=seed, settings=MERGING)
     number = made(log, partitions=PARTITIONS).number
     grown(log, number)
     older |= storage.snapshot()
-    for place in range(2 if kind != "fresh" else 0):
+    if kind == "mixed":
+        grown(log, number, rounds=1, value_bytes=short.BYTES_MAX)
+        grown(log, number, rounds=1)
+    for place in range(2 if kind in {"merged", "restarted"} else 0):
         merged(log, 100 * seed + place)
         grown(log, number)
         older |= storage.snapshot()
@@ -100,7 +106,19 @@ def life(kind: str, stream_id: bytes = A) -> Life:
         for _ in range(2):
             log = opened(storage, stream_id, clock=clock, seed=seed, settings=MERGING)
             grown(log, number)
-    return Life(storage.snapshot(), everything(log, number), state_of(log), older)
+    held = everything(log, number), state_of(log)
+    if kind == "sealed":
+        seal(log, seed)
+    return Life(storage.snapshot(), *held, older)
+
+
+def seal(log: ShardLog, seed: int) -> str:
+    """The name of a seal that the next writer puts where the log's writer would put its next commit."""
+    storage, epoch, end = log.announced.storage, log.epoch, log.announced.end
+    opening.claim(storage, "x", log.announced.manifest.log, SeededRandomness(seed + 500), Opener(2), 0)
+    name = names.commit("x", epoch.number, end)
+    storage.put_if_absent(name, format.encode_seal(name=name, epoch_id=epoch.id, number=end))
+    return name
 
 
 def everything(log: ShardLog, number: int) -> dict[int, dict[int, bytes | None]]:
@@ -113,8 +131,8 @@ def state_of(log: ShardLog) -> dict[str, Any]:
     return {**plain, **meta}
 
 
-KINDS = ("claim", "manifest", "commit", "data segment", "control segment", "checkpoint")
-LIVES = {kind: life(kind) for kind in ("fresh", "merged", "restarted")}
+KINDS = ("claim", "manifest", "commit", "seal", "data segment", "control segment", "checkpoint")
+LIVES = {kind: life(kind) for kind in ("fresh", "merged", "restarted", "mixed", "sealed")}
 ELSEWHERE = {kind: life(kind, b"b" * 16) for kind in LIVES}
 """Logs whose objects have the same names: of another cluster's `meta/`, or of a copy that went on by itself."""
 
@@ -123,10 +141,13 @@ def names_of(life: Life, kind: str) -> list[str]:
     """Names of the objects of a kind, in order; of manifests the ruling one."""
     ruling = manifests.newest(life.storage(), "x")
     assert ruling is not None
+    commits = {name: data for name, data in life.objects.items() if names.parse_commit(name) is not None}
+    seals = {name for name, data in commits.items() if format.read_meta(data, name).kind == "seal"}
     chosen: dict[str, Callable[[str], bool]] = {
         "claim": lambda name: names.parse_epoch(name) is not None,
         "manifest": lambda name: name == ruling.name,
-        "commit": lambda name: names.parse_commit(name) is not None,
+        "commit": lambda name: name in commits and name not in seals,
+        "seal": lambda name: name in seals,
         "data segment": lambda name: any(name == s.name and s.kind == "data" for s in ruling.segments),
         "control segment": lambda name: any(name == s.name and s.kind == "control" for s in ruling.segments),
         "checkpoint": lambda name: ruling.checkpoint is not None and name == ruling.checkpoint.name,
@@ -196,6 +217,7 @@ TABLE = {
     "claim": {"fsck"},
     "manifest": {"start"},
     "commit": {"writes", "read"},
+    "seal": {"writes"},
     "data segment": {"writes", "read"},
     "control segment": {"writes", "fsck"},
     "checkpoint": {"fsck"},
@@ -203,7 +225,8 @@ TABLE = {
 """How an object's damage shows. `start`: the log is not opened. `writes`: it takes no write and can be read where it is
 whole. `read`: so it is from when a reader is refused what was harmed, since a start reads no record batches and nothing
 below the checkpoint. `fsck`: all goes on as before, since the object is not
-needed (a claim, a checkpoint, a control segment below a checkpoint), and fsck names it."""
+needed (a claim, a checkpoint, a control segment below a checkpoint), and fsck names it. A seal that cannot be read may
+be a commit that was acknowledged."""
 
 
 def found_at(log: ShardLog, number: int, partition: int, end: int) -> dict[int, bytes | None]:
@@ -259,12 +282,15 @@ def outcome(life: Life, objects: Objects) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("age", LIVES)
 def test_no_damage_is_silent(age: str, kind: str, harm: str) -> None:
-    """But one: that the newest commit is gone, the log itself cannot know."""
+    """But one: that the newest commit is gone, the log itself cannot know, unless a seal lies behind it. A seal and the
+    claim of the writer that put it say no more than each other."""
     life = LIVES[age]
     for name in names_of(life, kind):
-        newest = (kind, harm) == ("commit", "removed") and name == max(names_of(life, kind))
+        newest = harm == "removed" and name == max(names_of(life, kind))
+        silent = {("commit", False): {"shorter"}, ("seal", True): {"harmless"}, ("claim", True): {"harmless"}}
+        expected = silent.get((kind, age == "sealed"), TABLE[kind]) if newest else TABLE[kind]
         for objects in HARMS[harm](life, kind, name):
-            assert outcome(life, objects) in ({"shorter"} if newest else TABLE[kind]), name
+            assert outcome(life, objects) in expected, name
 
 
 def test_every_kind_is_harmed() -> None:
@@ -337,6 +363,8 @@ def test_a_reader_beyond_what_was_lost_is_not_sent_back() -> None:
 def test_an_epoch_is_not_used_again_though_its_claim_is_lost() -> None:
     """Its number stands in manifests and commits too; a writer of that number would be shadowed by the lost one's."""
     for age, life in LIVES.items():
+        if age == "sealed":
+            continue  # the writer of the newest claim wrote nothing yet that has its number
         storage = life.storage()
         newest = max(names_of(life, "claim"))
         storage.delete(newest)
@@ -370,6 +398,68 @@ def test_a_segment_whose_rows_are_there_already_is_damage() -> None:
     lasting.replay_rows(MemoryStorage(), state, together([format.read_whole(joined(format.encode(rows)))]))
     with pytest.raises(Damaged, match="offset 4 lies below the partition's end"):
         lasting.replay_rows(MemoryStorage(), state, together([format.read_whole(joined(format.encode(rows[-1:])))]))
+
+
+def test_a_seal_ends_its_epoch_and_the_old_writer_stops() -> None:
+    """The writer's own put fails, whatever it knows of claims; the next one goes on at that number."""
+    storage = MemoryStorage()
+    log = opened(storage, A)
+    number = made(log).number
+    produced(log, number, b"1")
+    name = seal(log, 1)
+    with pytest.raises(Fenced):
+        produced(log, number, b"2")
+    later = opened(storage, A, seed=9)
+    assert later.announced.end == log.announced.end
+    produced(later, number, b"3")
+    assert values_at(opened(storage, A, seed=10), number) == {0: b"1", 1: b"3"}
+    assert check_all(storage) == []
+    assert name in unreferenced(storage, later.announced.manifest), "it is swept, as what a fenced writer leaves"
+
+
+def test_a_seal_in_the_place_of_a_commit_that_others_know_is_damage() -> None:
+    """It would take an acknowledged commit away, and with it whatever follows."""
+    storage = MemoryStorage()
+    log = opened(storage, A)
+    number = made(log).number
+    for value in (b"1", b"2", b"3"):
+        produced(log, number, value)
+    name = names.commit("x", 1, 2)
+    sealed = joined(format.encode_seal(name=name, epoch_id=log.epoch.id, number=2))
+    storage.damage(name, lambda _: sealed)
+    assert "is a seal" in str(opened(storage, A).health.stopped)
+    assert [problem.name for problem in check_all(storage)] == [name]
+
+
+def put_commit(log: ShardLog, topic: int, number: int, *, known: int) -> None:
+    """A commit of a later writer, which puts several at a time."""
+    name = names.commit("x", log.epoch.number, number)
+    row = batch_row(topic, number, commit=number, previous_end=number)
+    data = format.encode([row], name=name, epoch_id=log.epoch.id, known=known)
+    log.announced.storage.put_if_absent(name, data)
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_only_what_a_later_commit_knows_to_be_durable_is_missed(sealed: bool) -> None:
+    """What nobody acknowledged is no loss: there the epoch ends, and commits beyond are left over; a seal may lie at
+    that number."""
+    for known, stands in ((2, True), (3, False)):
+        storage = MemoryStorage()
+        log = opened(storage, A)
+        made(log)
+        for number in (1, 3):
+            put_commit(log, 99, number, known=known if number == 3 else 1)
+        if sealed:
+            name = names.commit("x", 1, 2)
+            storage.put_if_absent(name, format.encode_seal(name=name, epoch_id=log.epoch.id, number=2))
+        damages: list[Damaged] = []
+        ruling = log.announced.manifest
+        end = opening.end_of(storage, ruling, opening.commits_there(storage, "x"), damages)
+        if stands:
+            assert (end, damages) == (2, [])
+        else:
+            assert end == 4
+            assert [damage.name for damage in damages] == ([] if sealed else [names.commit("x", 1, 2)])
 
 
 def test_a_log_of_another_id_is_not_opened() -> None:

@@ -108,7 +108,7 @@ def _commits(storage: Storage, manifest: Manifest) -> Iterator[int]:
     """Commits that count, including those that the last writer wrote after its manifest; of these, what is missing has
     been named."""
     missing: list[Damaged] = []
-    end = opening.end_of(manifest, opening.commits_there(storage, manifest.prefix), missing)
+    end = opening.end_of(storage, manifest, opening.commits_there(storage, manifest.prefix), missing)
     named = {damage.name for damage in missing}
     yield from (number for number in range(manifest.merged_end, end) if manifest.commit_name(number) not in named)
 

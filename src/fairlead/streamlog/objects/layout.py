@@ -37,9 +37,21 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
     for field in ROW_SCHEMA
     if field.name != "batch"
 }
-META_KEYS: Final = ("version", "kind", "rows", "batch_bytes", "first", "end", "epoch_id", "checksum", "control")
 _META_PREFIX: Final = "fairlead."
-_WIDTHS: Final = (4, 8, 12, 20, 20, 20, 32, 8, 8)
+_WIDTHS: Final = {
+    "version": 4,
+    "kind": 8,
+    "rows": 12,
+    "batch_bytes": 20,
+    "first": 20,
+    "end": 20,
+    "known": 20,
+    "epoch_id": 32,
+    "checksum": 8,
+    "control": 8,
+    "name": 128,
+}
+META_KEYS: Final = tuple(_WIDTHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +109,25 @@ class FileMeta:
     control: int
     """crc32c of the payloads of all control rows, one after the other."""
     name: str = ""
-    """Name of the object. The file does not say it, but its checksum fits under no other name."""
+    """Name of the object, which says its log, its kind and its numbers."""
     epoch_id: bytes = b""
     """Random id of the writer epoch of a commit; empty in a segment, whose name is random."""
+    known: int = 0
+    """All commits below this one were known to be durable when the object was put."""
 
     def described(self) -> bytes:
         """What the checksum covers besides the file's head."""
-        numbers = f"{self.kind} {self.rows} {self.batch_bytes} {self.first} {self.end} {self.control}"
+        numbers = f"{self.kind} {self.rows} {self.batch_bytes} {self.first} {self.end} {self.known} {self.control}"
         return f"{numbers} {self.epoch_id.hex()} {self.name}".encode()
 
     def values(self) -> tuple[str, ...]:
-        """The texts behind `META_KEYS`, each of fixed width."""
-        numbers = (self.rows, self.batch_bytes, self.first, self.end)
+        """The texts behind `META_KEYS`, each of fixed width. Raises: ValueError, the name is too long."""
+        numbers = (self.rows, self.batch_bytes, self.first, self.end, self.known)
         sums = (f"{self.checksum:08x}", f"{self.control:08x}")
-        texts = (FORMAT_VERSION, self.kind, *numbers, self.epoch_id.hex(), *sums)
-        return tuple(str(text).ljust(width) for text, width in zip(texts, _WIDTHS, strict=True))
+        texts = (FORMAT_VERSION, self.kind, *numbers, self.epoch_id.hex(), *sums, self.name)
+        if not self.name.isascii() or len(self.name) > _WIDTHS["name"]:
+            raise ValueError(f"{self.name}: an object's name has at most {_WIDTHS['name']} characters, all ASCII")
+        return tuple(str(text).ljust(width) for text, width in zip(texts, _WIDTHS.values(), strict=True))
 
 
 class _Flat:
@@ -226,7 +242,7 @@ class _FooterTemplate:
         Raises:
             ValueError: `fill` did not make it.
         """
-        parts = [footer[place : place + width] for place, width in zip(self._places, _WIDTHS, strict=True)]
+        parts = [footer[place : place + width] for place, width in zip(self._places, _WIDTHS.values(), strict=True)]
         return {key: part.decode().rstrip() for key, part in zip(META_KEYS, parts, strict=True)}
 
 

@@ -24,6 +24,7 @@ from fairlead.storage.names import Numbered
 from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects import claim as claims
 from fairlead.streamlog.objects import manifest as manifests
+from fairlead.streamlog.objects.layout import FileMeta
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.values import Opener, WriterEpoch
 
@@ -134,7 +135,7 @@ def next_manifest(storage: Storage, prefix: str, log: bytes, epoch: WriterEpoch,
     for doubt in _unreadable(ruling):
         raise doubt
     commits = commits_there(storage, prefix)
-    end = end_of(ruling, commits, damages)
+    end = end_of(storage, ruling, commits, damages)
     for doubt in _newer(storage, ruling, end, commits):
         raise doubt
     damages += _missing(storage, ruling)
@@ -149,7 +150,7 @@ def doubts(storage: Storage, prefix: str, ruling: Manifest | None) -> Iterator[D
     yield from _unreadable(ruling)
     damages: list[Damaged] = []
     commits = commits_there(storage, prefix)
-    end = end_of(ruling, commits, damages)
+    end = end_of(storage, ruling, commits, damages)
     yield from damages
     yield from _newer(storage, ruling, end, commits)
 
@@ -243,20 +244,48 @@ def check_rules(storage: Storage, manifest: Manifest) -> None:
         raise Damaged(manifest.name, f"was put to rule, and {ruling} rules")
 
 
-def end_of(ruling: Manifest, commits: Sequence[Numbered], damages: list[Damaged]) -> int:
+def end_of(storage: Storage, ruling: Manifest, commits: Sequence[Numbered], damages: list[Damaged]) -> int:
     """The end of the commits of the ruling manifest's own epoch, of all that are there.
 
-    A writer puts a commit only once the one before is durable. So if a commit exists beyond a missing one, the log does
-    not end there: an acknowledged commit was lost, which is added to `damages`, and those after it are no left-overs.
+    Every commit says below which number all were known to be durable when it was put. So what is missing there is an
+    acknowledged commit that was lost: it is added to `damages`, and those after it are no left-overs. At a number that
+    is missing and that no later commit knows to be durable, and at a seal, the epoch ends.
     """
     first = max(ruling.epochs[-1].first, ruling.merged_end)
     written = {commit.number for commit in commits if commit.epoch == ruling.epoch and commit.number >= first}
     end = max(written, default=first - 1) + 1
-    for missing in range(first, end):
-        if missing not in written:
+    known = _known(storage, ruling, written)
+    for number in range(first, end):
+        if number not in written and number < known:
             why = f"the commit is missing, and later ones up to {end - 1} are there"
-            damages.append(Damaged(names.commit(ruling.prefix, ruling.epoch, missing), why))
+            damages.append(Damaged(names.commit(ruling.prefix, ruling.epoch, number), why))
+        elif number >= known and (number not in written or _is_seal(storage, ruling, number)):
+            return number
     return end
+
+
+def _known(storage: Storage, ruling: Manifest, written: set[int]) -> int:
+    """Below this number the newest commit knows all to be durable; all, if it cannot be read: it may be one that
+    counts. Today's writers put one commit at a time, so it is the newest commit's own number."""
+    newest = max(written, default=0)
+    meta = _own_meta(storage, ruling, newest) if written else None
+    return newest + 1 if meta is None else meta.known
+
+
+def _is_seal(storage: Storage, ruling: Manifest, number: int) -> bool:
+    meta = _own_meta(storage, ruling, number)
+    return meta is not None and meta.kind == "seal"
+
+
+def _own_meta(storage: Storage, ruling: Manifest, number: int) -> FileMeta | None:
+    """What a commit or seal of the ruling manifest's epoch says of itself; None if it cannot be read, or is of another
+    epoch of that number, which recovery finds too."""
+    name = names.commit(ruling.prefix, ruling.epoch, number)
+    try:
+        meta = format.read_meta(storage.get(name), name)
+    except Damaged:
+        return None
+    return meta if meta.epoch_id == ruling.epochs[-1].id else None
 
 
 def put_manifest(storage: Storage, manifest: Manifest, epoch: WriterEpoch) -> None:

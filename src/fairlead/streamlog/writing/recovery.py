@@ -54,11 +54,11 @@ def recover(
     return state, end
 
 
-def _rows(storage: Storage, name: str, epoch_id: bytes) -> list[Row]:
-    columns = format.read_whole(storage.get(name), name)
-    if columns.epoch_id != epoch_id:
+def _rows(storage: Storage, name: str, epoch_id: bytes) -> Sequence[Row]:
+    written_in, rows = format.read_rows(storage.get(name), name)
+    if written_in != epoch_id:
         raise Damaged(name, "was written in another epoch of this number: it is of a copy of the log")
-    return list(columns.rows())
+    return rows
 
 
 def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> tuple[ShardState, int]:
