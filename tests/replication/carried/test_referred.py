@@ -16,7 +16,7 @@ from fairlead.replication.carried.referred import ReferredFrame, refer, referred
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.frames.codec import encode_frame_columns
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
-from fairlead.streamlog.objects import format
+from fairlead.streamlog.objects import format, short
 from fairlead.streamlog.reading.slices import SlicePart, read_slices
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import LogObject
@@ -29,14 +29,20 @@ def frame_of(part: SlicePart) -> Frame:
     return Frame(LINK, RUN, SOURCE, 0, part.slices, part.from_commit, part.to_commit, DESTINATION, topics, ())
 
 
+def large(seed: int, size: int = 30) -> Log:
+    """A log whose commits are stored as large ones are."""
+    with patch.object(short, "BYTES_MAX", 0):
+        return Log(seed, size=size)
+
+
 def parts_of(log: Log, frame_bytes: int, refer_bytes: int | None) -> list[SlicePart]:
     """With no object small enough to be read at once."""
-    with patch.object(format, "READ_WHOLE_BYTES", 0):
+    with patch.object(format, "READ_WHOLE_BYTES", 0), patch.object(short, "BYTES_MAX", 0):
         return list(read_slices(log.storage, log.objects, ALL, frame_bytes=frame_bytes, refer_bytes=refer_bytes))
 
 
 def one(seed: int = 1) -> tuple[Log, ReferredFrame]:
-    log = Log(seed)
+    log = large(seed)
     part = next(part for part in parts_of(log, 10**9, 0) if part.referred is not None)
     assert part.referred is not None
     return log, refer("/data", frame_of(part), part.referred)
@@ -46,7 +52,7 @@ def one(seed: int = 1) -> tuple[Log, ReferredFrame]:
 @given(st.integers(0, 1000), st.sampled_from([1, 500, 10**9]), st.sampled_from([0, 1, 20_000]))
 def test_it_has_the_same_bytes_in_the_same_parts(seed: int, frame_bytes: int, size: int) -> None:
     """Out of segments in which a slice is scattered, out of single commits, with large and small holes."""
-    log = Log(seed, size=size)
+    log = large(seed, size)
     carried, named = parts_of(log, frame_bytes, None), parts_of(log, frame_bytes, 0)
     assert any(part.referred for part in named)
     for whole, part in zip(carried, named, strict=True):
@@ -91,7 +97,7 @@ def test_a_control_row_makes_no_large_frame_of_the_batches_around_it() -> None:
 
 
 def test_little_is_carried_as_it_is() -> None:
-    assert not any(part.referred for part in parts_of(Log(1), 10**9, 10**6))
+    assert not any(part.referred for part in parts_of(large(1), 10**9, 10**6))
 
 
 def test_an_object_that_is_gone_is_missing() -> None:

@@ -184,6 +184,7 @@ def test_files_of_this_version_look_the_same_with_every_pyarrow() -> None:
 def test_what_lies_in_a_pack_is_read_once() -> None:
     """A read of any part of it reads all of it, for its checksum."""
     assert format.READ_WHOLE_BYTES >= pack_file.OBJECT_BYTES_MAX
+    assert format.READ_WHOLE_BYTES >= short.BYTES_MAX, "no short commit is read in parts"
 
 
 @given(ROWS, st.integers(0, 2**40))
