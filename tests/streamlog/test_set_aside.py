@@ -101,7 +101,7 @@ def given_at(log: ShardLog, number: int, partition: int) -> int | None:
 AGES_AND_KINDS = [
     (age, kind)
     for age, life in LIVES.items()
-    for kind in ("commit", "data segment", "control segment", "claim", "checkpoint")
+    for kind in ("commit", "seal", "data segment", "control segment", "claim", "checkpoint")
     if names_of(life, kind)
 ]
 
@@ -111,7 +111,7 @@ def test_a_log_goes_on_without_an_object(age: str, kind: str) -> None:
     """Each object of each kind, missing or full of zeros, so that nobody knows what was in it."""
     life = LIVES[age]
     for name in names_of(life, kind):
-        newest = kind == "commit" and name == max(names_of(life, kind))
+        newest = (kind in {"commit", "seal"} or age == "sealed") and name == max(names_of(life, kind))
         for objects in (without(life, name), changed(life, name, bytes(4000))):
             if newest and name not in objects:
                 continue  # nobody knows that it was there
