@@ -19,7 +19,7 @@ from fairlead.streamlog.values import Topic
 
 STEPS = 80
 CALLS: list[Call] = ["put", "put", "put", "size", "list", "get", "get_range", "delete"]
-FAULTS = [fault for fault in Fault if fault is not Fault.FULL]
+FAULTS = list(Fault)
 
 
 def in_memory(site: str) -> MemoryStorage:
@@ -137,8 +137,8 @@ def deliver(play: Play) -> None:
 
 
 def repair(play: Play) -> None:
-    lose = play.choose.random() < 0.3
-    play.links.repair(play.link(), lose=lose)
+    later = play.choose.random() < 0.5
+    play.links.repair(play.link(), later=later)
 
 
 def announce(play: Play) -> None:
@@ -160,6 +160,13 @@ def reopen(play: Play) -> None:
 
 def pass_time(play: Play) -> None:
     play.world.pass_time(play.site().name, play.choose.choice([10, 1500, TTL_MS // 2, 3 * TTL_MS]))
+
+
+def age(play: Play) -> None:
+    """All that a site holds has outlived its time."""
+    name = play.site().name
+    play.world.pass_time(name, 3 * TTL_MS)
+    play.world.upkeep(name)
 
 
 def jump(play: Play) -> None:
@@ -209,6 +216,7 @@ ACTIONS = [
     Action("merge", 6, to_a_site(World.merge)),
     Action("sweep", 1, to_a_site(World.sweep)),
     Action("pass time", 4, pass_time),
+    Action("age", 2, age),
     Action("jump", 0.4, jump),
     Action("fault", 6, fault),
     Action("fill disk", 0.5, to_a_site(World.fill_disk)),
@@ -216,7 +224,7 @@ ACTIONS = [
     Action("take over", 2, to_a_site(World.take_over)),
     Action("wake", 2, to_a_site(World.wake)),
     Action("land", 1.5, to_a_site(World.land)),
-    Action("back up", 1, to_a_site(World.back_up)),
-    Action("roll back", 0.5, roll_back),
+    Action("back up", 1.5, to_a_site(World.back_up)),
+    Action("roll back", 1, roll_back),
     Action("check", 0.5, lambda play: check_all(play.world, play.links)),
 ]

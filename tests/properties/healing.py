@@ -43,6 +43,8 @@ def _check_sites(world: World, sites: Iterable[Site]) -> None:
     for site in sites:
         with site.storage.faults.held_off():
             invariants.live_rows_are_a_path_of_the_tree(world.model, site)
+        invariants.what_was_acknowledged_is_held(world.model, site)
+        invariants.a_topic_comes_by_its_links(world.model, world.shape, site)
         invariants.a_name_is_for_one_incarnation(site)
         site.changed = False
 
@@ -87,5 +89,5 @@ def _idle(world: World, links: Links) -> None:
         for data in links.frames_in_flight(link):
             assert not decode_frame(data).rows, f"{link}: rows go over an idle link"
         links.deliver(link, 0, len(links.frames_in_flight(link)), keep=False, damage=False)
-        links.repair(link, lose=False)
+        links.repair(link)
     assert {link: _ends(world, link) for link in world.shape.links} == ends, "an idle site writes commits"

@@ -29,10 +29,7 @@ def live_rows_are_a_path_of_the_tree(model: Model, site: Site) -> None:
     and at its owner nothing is missing of what was acknowledged."""
     for topic, place, state in places_of(site):
         found = values_at(site.log, topic.number, place[1])
-        if found:
-            may_be = model.expected(place, state.epoch)
-            wrong = [offset for offset, value in found.items() if not may_be(offset, value)]
-            assert not wrong, f"{site.name}: other records at {wrong} of {topic.name}-{place[1]}"
+        assert not found or model.is_history(place, state.epoch, found), f"{site.name}: other records in {topic}: {found}"
         gaps = {
             offset
             for gap in site.log.announced.state.gaps_of(topic.number, place[1])
@@ -44,6 +41,34 @@ def live_rows_are_a_path_of_the_tree(model: Model, site: Site) -> None:
             acknowledged_records_are_at_their_owner(model, place, state, found)
         else:
             a_gap_is_what_was_gone(model, site, place, gaps)
+
+
+def what_was_acknowledged_is_held(model: Model, site: Site) -> None:
+    """3: an owner holds every topic in which it has acknowledged a record, until it deletes it."""
+    for incarnation, _ in model.acked:
+        if model.owner_of(incarnation) == site.stream_id and not {incarnation} & (model.deleted | model.rolled_back):
+            held = site.log.announced.state.by_incarnation(incarnation)
+            assert held is not None, f"{site.name}: a topic with acknowledged records is gone"
+
+
+def a_topic_comes_by_its_links(model: Model, shape: Shape, site: Site) -> None:
+    """1: from its owner, over links that may bring it."""
+    for topic in site.log.announced.state.topics():
+        owner = next(name for name in shape.sites if IDS[name] == topic.owner)
+        assert site.name in shape.reached_from(owner), f"{site.name}: {topic.name} of {owner} may not come here"
+
+
+def no_gap_is_where_its_sender_has_records(model: Model, site: Site) -> None:
+    """2: a link declares missing what was gone at its source."""
+    for topic, place, _ in places_of(site):
+        for gap_from, end, via in site.shown.gaps.get(place, ()):
+            source = next(each for each in model.sites.values() if each.stream_id == via)
+            copy = source.log.announced.state.by_incarnation(topic.incarnation)
+            if copy is None or source.name in model.torn:
+                continue
+            found = values_at(source.log, copy.number, place[1])
+            false = [offset for offset in found if gap_from <= offset < end]
+            assert not false, f"{site.name}: {topic.name}-{place[1]} has a gap at {false}, {source.name} has them"
 
 
 def acknowledged_records_are_at_their_owner(
@@ -152,11 +177,12 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
                 for name in shape.reached_from(owner.name) - {owner.name}:
                     a_replica_stands_where_its_owner_does(owner, topic, model.sites[name])
     for link, wire_id in wire_ids.items():
-        for each in model.sites[link.target].log.announced.state.behind(wire_id):
+        for each in (note.behind for note in model.sites[link.target].log.announced.state.notes(wire_id).values()):
             if not model.contested(each.topic) and each.incarnation not in model.rolled_back:
                 assert _has_a_cause(model, link, each.incarnation, each.topic), f"{link}: still {each}"
                 assert each.conflict or each.incarnation in model.deleted, f"{link}: still {each}"
     for site in model.sites.values():
+        no_gap_is_where_its_sender_has_records(model, site)
         for topic in site.log.announced.state.topics():
             if topic.incarnation in model.deleted and not _is_for_people(model, topic) and not model.torn:
                 writer = next(each for each in shape.sites if IDS[each] == model.owner_of(topic.incarnation))

@@ -319,6 +319,9 @@ class Links:
             if source.storage.faults.dead:
                 self._world.reopen(source.name, power_fails=False)
             return
+        for each in data:
+            rows = decode_frame(each).rows
+            assert not any(IDS[link.target] in {row.origin, row.via} for row in rows), f"{link}: rows go back"
         if damage:
             data = [*data[:-1], self._damaged(data[-1])]
         admission = ANYBODY if link.peer == "own" else Admission(frozenset({IDS[link.source]}))
@@ -352,8 +355,8 @@ class Links:
             rows[place] = rows[place]._replace(batch=bytes(batch))
         return encode_frame(replace(frame, rows=rows))
 
-    def repair(self, link: Link, *, lose: bool) -> None:
-        """Bring partitions that are behind; `lose` loses all frames but the last, which is then empty."""
+    def repair(self, link: Link, *, later: bool = False) -> None:
+        """Bring partitions that are behind. `later`: the frames are in flight, where some may be lost or come late."""
         source, destination, line = self._sites[link.source], self._sites[link.target], self._lines[link]
         line.run += 1
         if line.cut or not self.knows_history(link):
@@ -383,15 +386,17 @@ class Links:
             self._read(link, lambda talk, g=grant, f=found: talk.repair(g, source.storage, self._limits(), f))  # type: ignore[misc]
             frames = found.take()
             self._world.note("repair", str(link), wanted, [crc32(frame.data) for frame in frames])
-            if frames:
-                self._apply(link, frames[-1:] if lose else frames)
+            if later:
+                line.frames += [InFlight(frame, {}) for frame in frames]
+            elif frames:
+                self._apply(link, frames)
 
     def flow(self, link: Link) -> None:
         """All that is new goes over, and what is behind is brought."""
         self.lose(link)
         self.send(link, SLICES_USED, 0, None, new_run=True)
         self.deliver(link, 0, len(self._lines[link].frames), keep=False, damage=False)
-        self.repair(link, lose=False)
+        self.repair(link)
 
 
 def place_of(name: str) -> StreamPlace:

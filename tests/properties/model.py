@@ -19,7 +19,7 @@ from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Call, Fault, Faults
 from fairlead.streamlog import payloads
 from fairlead.streamlog.numbers import slice_of_number, slices_of_mask
-from fairlead.streamlog.payloads import History, TopicPayload
+from fairlead.streamlog.payloads import History, PositionPayload, TopicPayload
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.writer import Sealed, ShardLog
@@ -66,6 +66,10 @@ class Shown:
     """The same for clients."""
     topics: dict[int, TopicPayload] = field(default_factory=dict)
     """What every topic number means, as the last row of it says."""
+    positions: dict[tuple[bytes, int], tuple[int, tuple[int, int]]] = field(default_factory=dict)
+    """By (link, slice), the commit and the run of the last position."""
+    gaps: dict[Place, list[tuple[int, int, bytes]]] = field(default_factory=dict)
+    """Gaps that links brought: offsets from and to, and the stream that they came from."""
     moved: dict[bytes, set[int]] = field(default_factory=dict)
     """Slices of a link whose position has moved, or of which a note has gone, since that was looked at."""
 
@@ -101,17 +105,20 @@ class Epoch:
     before: History
     """Epochs and their first offsets below `first`."""
     records: dict[int, bytes] = field(default_factory=dict)
-    lost: dict[int, set[bytes]] = field(default_factory=dict)
-    """Records that their owner had given these offsets before it was rolled back: others may hold them."""
+    branches: list[dict[int, bytes]] = field(default_factory=list)
+    """The records that it had when its owner was rolled back, each time: others may hold them."""
 
     @property
     def path(self) -> History:
         """Of all history that ends in this epoch."""
         return (*self.before, (self.number, self.first))
 
-    def may_be(self, offset: int, value: bytes | None) -> bool:
-        """Whether that record has stood there."""
-        return self.records.get(offset) == value or value in self.lost.get(offset, ())
+    def has(self, found: Mapping[int, bytes | None]) -> bool:
+        """Whether these records have stood at their offsets, all of them in one history."""
+        return any(
+            all(records.get(offset) == value for offset, value in found.items())
+            for records in (self.records, *self.branches)
+        )
 
 
 class Model:
@@ -145,13 +152,30 @@ class Model:
         elif row.kind == Kind.BATCH and row.topic in shown.topics:
             self._batch(site, row)
         elif row.kind == Kind.POSITION:
-            position = payloads.decode_position(row.batch)
-            if position.commit is not None:
-                shown.moved.setdefault(position.link, set()).update(slices_of_mask(position.slices))
+            self._position(shown, payloads.decode_position(row.batch))
+        elif row.kind == Kind.START and row.via is not None and row.topic in shown.topics:
+            start = payloads.decode_start(row.batch)
+            if start.gap_from is not None:
+                place = (shown.topics[row.topic].incarnation, row.partition)
+                shown.gaps.setdefault(place, []).append((start.gap_from, row.base_offset, row.via))
         elif row.kind == Kind.BEHIND:
             note = payloads.decode_behind(row.batch)
             if note.reason is None:
                 shown.moved.setdefault(note.link, set()).update(range(16))
+
+    def _position(self, shown: Shown, position: PositionPayload) -> None:
+        slices = slices_of_mask(position.slices)
+        for key in ((position.link, each) for each in slices):
+            if position.commit is None:
+                shown.positions.pop(key, None)
+                continue
+            run = (position.run_epoch, position.run_counter)
+            last, last_run = shown.positions.get(key, (0, run))
+            assert position.commit >= last, f"a position goes back from {last} to {position.commit}"
+            assert run >= last_run, f"a position is moved by run {run} after {last_run}"
+            shown.positions[key] = position.commit, run
+        if position.commit is not None:
+            shown.moved.setdefault(position.link, set()).update(slices)
 
     def _topic(self, site: Site, row: Row) -> None:
         topic = payloads.decode_topic(row.batch)
@@ -188,8 +212,7 @@ class Model:
         if row.via is None:
             self._written(site, topic, epoch, records)
         else:
-            for offset, value in records:
-                assert epoch.may_be(offset, value), f"{site.name}: another record came to {offset} of {place}"
+            assert epoch.has(dict(records)), f"{site.name}: other records came to {place}: {records}"
 
     def _written(
         self, site: Site, topic: TopicPayload, epoch: Epoch, records: Iterable[tuple[int, bytes | None]]
@@ -240,8 +263,9 @@ class Model:
     def _lose(self, place: Place, epoch: Epoch, end: int) -> None:
         """What its owner has no more from offset `end` on; acknowledged or not, it may be written again."""
         self.rolled_back.add(place[0])
+        epoch.branches.append(dict(epoch.records))
         for offset in [offset for offset in epoch.records if offset >= end]:
-            epoch.lost.setdefault(offset, set()).add(epoch.records.pop(offset))
+            del epoch.records[offset]
             self.acked.get(place, {}).pop((epoch.number, offset), None)
         self.deleted_to.pop(place, None)
 
@@ -252,16 +276,15 @@ class Model:
         tree = self.trees.get((incarnation, 0))
         return None if tree is None else tree[max(tree)].owner
 
-    def expected(self, place: Place, last_epoch: int) -> Callable[[int, bytes | None], bool]:
-        """Says whether a value may stand at an offset of the history that ends in `last_epoch`."""
+    def is_history(self, place: Place, last_epoch: int, found: Mapping[int, bytes | None]) -> bool:
+        """Whether these records stand at their offsets in the history that ends in `last_epoch`."""
         tree = self.trees[place]
         path = tree[last_epoch].path
-
-        def may_be(offset: int, value: bytes | None) -> bool:
-            number = max((entry for entry in path if entry[1] <= offset), key=lambda entry: entry[1])[0]
-            return tree[number].may_be(offset, value)
-
-        return may_be
+        ends = [first for _, first in path[1:]] + [2**62]
+        return all(
+            tree[number].has({offset: value for offset, value in found.items() if first <= offset < end})
+            for (number, first), end in zip(path, ends, strict=True)
+        )
 
     def contested(self, name: str) -> bool:
         """Two owners have used the name, or one that was rolled back: who holds it is for people to say."""
