@@ -29,7 +29,9 @@ def live_rows_are_a_path_of_the_tree(model: Model, site: Site) -> None:
     and at its owner nothing is missing of what was acknowledged."""
     for topic, place, state in places_of(site):
         found = values_at(site.log, topic.number, place[1])
-        assert not found or model.is_history(place, state.epoch, found), f"{site.name}: other records in {topic}: {found}"
+        assert not found or model.is_history(place, state.epoch, found), (
+            f"{site.name}: other records in {topic}: {found}"
+        )
         gaps = {
             offset
             for gap in site.log.announced.state.gaps_of(topic.number, place[1])

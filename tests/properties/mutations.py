@@ -76,6 +76,14 @@ _FRAME = "streamlog.applying.frame:"
 _TOPICS = "streamlog.applying.topics:TopicRows."
 _TABLE = [
     Mutation(
+        "behind",
+        "P > E is noted behind",
+        _ROWS + "_batch",
+        "elif row.previous_end > state.end:",
+        "elif False:",
+        43,
+    ),
+    Mutation(
         "already-here",
         "a batch that is here is not appended again",
         _ROWS + "_batch",
@@ -89,7 +97,15 @@ _TABLE = [
         _ROWS + "_batch",
         "elif not _holds_together(row):",
         "elif False:",
-        3,
+        34,
+    ),
+    Mutation(
+        "origin-rule",
+        "a partner brings only what is its own",
+        _TOPICS + "topic",
+        "if not self._admission.speaks_for(payload.owner, self._origin(row)):\n        self._notes.refuse",
+        "if False:\n        self._notes.refuse",
+        22,
     ),
     Mutation(
         "tombstone",
@@ -97,7 +113,7 @@ _TABLE = [
         _TOPICS + "topic",
         "tombstone = self._draft.state.tombstone(named.incarnation)",
         "tombstone = None",
-        25,
+        54,
     ),
     Mutation(
         "deletion",
@@ -105,7 +121,7 @@ _TABLE = [
         _TOPICS + "topic_deleted",
         "self._bury(known, payload, row)\n    release_waiting",
         "release_waiting",
-        3,
+        0,
     ),
     Mutation(
         "unknown-deletion",
@@ -113,7 +129,7 @@ _TABLE = [
         _TOPICS + "topic_deleted",
         "self._bury(known, payload, row)\n        return",
         "return",
-        14,
+        19,
     ),
     Mutation(
         "newer-version",
@@ -129,6 +145,14 @@ _TABLE = [
         _TOPICS + "_newer",
         "payload.version > known.version and payload.partitions >= known.partitions",
         "payload.version != known.version",
+        0,
+    ),
+    Mutation(
+        "gap",
+        "what expired unsent is a gap",
+        _ROWS + "_start",
+        "self._put_start(topic, row, payload, state, state.end)",
+        "pass",
         7,
     ),
     Mutation(
@@ -137,7 +161,15 @@ _TABLE = [
         _ROWS + "_delete_records",
         "if deleted_to > state.deleted_to:",
         "if False:",
-        7,
+        2,
+    ),
+    Mutation(
+        "position-goes-back",
+        "a position never goes back",
+        _FRAME + "_record",
+        "if frame.to_commit > at",
+        "",
+        23,
     ),
     Mutation(
         "from-check",
@@ -145,7 +177,15 @@ _TABLE = [
         _FRAME + "_refusal",
         "any(frame.from_commit > (0 if each is None else each.commit) for each in known)",
         "False",
-        19,
+        8,
+    ),
+    Mutation(
+        "run-check",
+        "a frame of an older run is refused",
+        _FRAME + "_refusal",
+        "any(each is not None and frame.run < each.run for each in known)",
+        "False",
+        29,
     ),
     Mutation(
         "pieces",
@@ -153,7 +193,31 @@ _TABLE = [
         "gateway.apply.session:pieces",
         "to_commit=frame.from_commit, ",
         "",
-        41,
+        2,
+    ),
+    Mutation(
+        "rescan",
+        "a source that was rolled back is noticed",
+        "streamlog.reading.announced:AnnouncedLog.knows",
+        "return commit <= self.end and epoch_before(self.epochs, commit).id == epoch_id",
+        "return commit <= self.end",
+        36,
+    ),
+    Mutation(
+        "forward-own",
+        "with forward own, only what began here goes on",
+        "streamlog.reading.slices:sendable",
+        "if route.own_only:",
+        "if False:",
+        7,
+    ),
+    Mutation(
+        "never-back",
+        "no row goes back to where it came from",
+        "streamlog.reading.slices:sendable",
+        'wanted &= ~columns.has_id("origin", route.destination) & ~columns.has_id("via", route.destination)',
+        "pass",
+        0,
     ),
     Mutation(
         "local-rows",
@@ -186,6 +250,30 @@ _TABLE = [
         "if topic.owner != draft.stream_id:",
         "if False:",
         1,
+    ),
+    Mutation(
+        "duplicate",
+        "a batch that a producer repeats is found",
+        "streamlog.writing.produce:_check_sequence",
+        "return batch.base_offset",
+        "return None",
+        3,
+    ),
+    Mutation(
+        "producers-replayed",
+        "producers are known again after a restart",
+        "streamlog.state.effects:_batch",
+        "_note_producer(target, row)",
+        "pass",
+        3,
+    ),
+    Mutation(
+        "start-remembered",
+        "what expires at merging leaves a START row",
+        "streamlog.state.effects:_start",
+        "first = max(state.start, start)",
+        "first = state.start",
+        2,
     ),
 ]
 MUTATIONS = {each.name: each for each in _TABLE}
