@@ -16,6 +16,7 @@ from tests.support.batches import changed
 from fairlead.model.errors import CorruptBatch, InvalidValue
 from fairlead.protocol.batch import (
     CODEC_MASK,
+    CONTROL,
     CRC_FROM,
     HEADER_BYTES,
     LENGTH_END,
@@ -158,6 +159,16 @@ def test_offsets_outside_the_bounds_are_left_out() -> None:
     batches = [a_batch([(0, None, b"v", ())] * 4, 0, base) for base in (0, 4)]
     bounds = {"low": np.array([2, 0], np.int64), "high": np.array([99, 6], np.int64)}
     assert [record[0] for record in decoded(batches, **bounds)] == [2, 3, 4, 5]
+
+
+def test_control_batches_are_passed_over() -> None:
+    """What they say is for brokers; the records before and after them are read, whatever is asked for."""
+    batches = [a_batch([(0, b"k", b"v", ())] * 2, 0, base) for base in (0, 2, 4)]
+    batches[1] = changed(batches[1], attributes=CONTROL)
+    assert [record[0] for record in decoded(batches)] == [0, 1, 4, 5]
+    assert decoded(batches[1:2]) == []
+    low, high = np.array([0, 0, 5], np.int64), np.array([1, 9, 9], np.int64)
+    assert [record[0] for record in decoded(batches, low=low, high=high)] == [0, 5]
 
 
 def test_a_wrong_crc_is_refused_by_name() -> None:

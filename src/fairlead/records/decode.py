@@ -68,7 +68,10 @@ class BatchesInBuffer:
 
     def part(self, first: int, end: int) -> BatchesInBuffer:
         """Batches [first, end)."""
-        cut = slice(first, end)
+        return self.where(slice(first, end))
+
+    def where(self, cut: slice | npt.NDArray[np.bool_]) -> BatchesInBuffer:
+        """These batches."""
         return BatchesInBuffer(
             self.data,
             self.start[cut],
@@ -93,6 +96,10 @@ def decode(
         CorruptBatch: a batch does not hold together; the message names topic, partition and offset.
     """
     headers = _headers(stored, check_crc)
+    of_control = (headers["attributes"] & CONTROL) != 0
+    if of_control.any():
+        # What they hold is for brokers.
+        stored, headers = stored.where(~of_control), headers[~of_control]
     sizes = stored.end - stored.start - HEADER_BYTES
     packed = (headers["attributes"] & CODEC_MASK) != 0
     first = 0
@@ -118,7 +125,6 @@ def _headers(stored: BatchesInBuffer, check_crc: bool) -> Any:
     size = stored.end - stored.start
     _all_or_fail(stored, headers["length"].astype(np.int64) + LENGTH_END == size, "its length is not its header's")
     _all_or_fail(stored, headers["base_offset"] == stored.base_offset, "its header has another offset")
-    _all_or_fail(stored, (headers["attributes"] & CONTROL) == 0, "a control batch")
     count, last_delta = headers["record_count"], headers["last_offset_delta"]
     counts_fit = (count >= 0) & (last_delta >= 0) & (count.astype(np.int64) <= last_delta + 1)
     _all_or_fail(stored, counts_fit, "its count of records does not fit its offsets")

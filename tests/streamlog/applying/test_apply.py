@@ -39,6 +39,7 @@ from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.rows import REWRITTEN, Kind, Row
 from fairlead.streamlog.values import GrantRun, Topic
 from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.produce import produce
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions, take_again
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -82,6 +83,26 @@ def test_a_replica_takes_what_no_producer_may_send_here() -> None:
     assert copy is not None
     assert values_at(b, copy.number) == dict(enumerate([b"1", b"2", b"3"] * 2 + [b"1", b"2"]))
     assert check_all(b.announced.storage) == []
+
+
+def test_a_replica_remembers_producers_and_no_control_batch_changes_that() -> None:
+    """Whoever takes the topic over answers a retry as its owner would have: also after a start from merged rows. The
+    batch that ends a transaction has no sequence number, and takes none."""
+    a, b = fresh(A), fresh(B)
+    number = made(a).number
+    for sequence in (0, 1):
+        batch = check_produced(batch_of(b"x", producer_id=7, epoch=0, sequence=sequence))
+        committed(a, lambda d, batch=batch: produce(d, number, 0, batch))  # type: ignore[misc]
+    marker = set_offset(changed(batch_of(b"end", producer_id=7, epoch=0), attributes=CONTROL | TRANSACTIONAL), 2, 0)
+    said = dict(zip(("records", "bits", "crc"), said_of(bytes(marker)), strict=True))
+    committed(a, lambda d: d.add_batch(number, 0, 2, 2, 0, A, None, 0, marker, **said))
+    replicated(a, b)
+    copy = b.announced.state.by_name("ships")
+    assert copy is not None
+    for state in (a.announced.state, b.announced.state, opened(b.announced.storage, B).announced.state):
+        known = state.producer(copy.number, 0, 7)
+        assert known is not None
+        assert [each.first_sequence for each in known.batches] == [0, 1]
 
 
 def compacted(row: Row) -> Row:

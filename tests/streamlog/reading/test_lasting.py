@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.support.batches import changed
 from tests.support.rows import batch_row, control_row, entry_row
 
+from fairlead.protocol.batch import CONTROL
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.objects import format
@@ -62,7 +63,7 @@ def _row(chance: random.Random, place: int, topics: int, control: float) -> Row:
     row = row._replace(epoch=chance.choice([0, 0, 0, 1, 2, chance.randrange(4)]))
     producer, producer_epoch = chance.choice([-1, 7, 7, 8]), chance.choice([0, 0, 0, 1])
     data = changed(bytes(row.batch), producer_id=producer, producer_epoch=producer_epoch, base_sequence=place)
-    return row._replace(batch=chance.choice([data, data, data, b""]))
+    return row._replace(batch=chance.choice([data, data, data, b""]), bits=chance.choice([0, 0, 0, CONTROL]))
 
 
 def tables(state: ShardState) -> dict[str, Any]:

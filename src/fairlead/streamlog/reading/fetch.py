@@ -1,9 +1,10 @@
 """Reading batches of a partition: the newest from memory, those before from commits and segments on disk.
 
-A gap in the offsets is served as an empty batch, as Kafka's log cleaner leaves them, so that consumers pass it even at
-the end of a partition. Batches from disk are checked by their CRC before they are handed out; an I/O or checksum error
-stops the log, and the error names the object. Batches before damaged ones are handed out, and those after them to who
-asks for them; whether records are missing in between, the rows say, since each knows where its partition ended before.
+Offsets may jump inside an answer, as in a log that was compacted. Only where nothing follows is a gap served as an
+empty batch, as Kafka's log cleaner leaves them, so that consumers pass it too. Batches from disk are checked by their
+CRC before they are handed out; an I/O or checksum error stops the log, and the error names the object. Batches before
+damaged ones are handed out, and those after them to who asks for them; whether records are missing in between, the rows
+say, since each knows where its partition ended before.
 """
 
 from __future__ import annotations
@@ -96,24 +97,17 @@ class LogReader:
         start = state.log_start
         if not start <= offset < state.end:
             raise OffsetOutOfRange(offset, start, state.end)
-        batches = self._from_cache(number, partition, offset, _Limit(max_bytes, at_least_one), state.epoch)
+        batches = self._from_cache(number, partition, offset, _Limit(max_bytes, at_least_one))
         return None if batches is None else Fetched(batches, state.end, start)
 
-    def _from_cache(
-        self, number: int, partition: int, offset: int, limit: _Limit, epoch: int
-    ) -> list[bytes | memoryview] | None:
+    def _from_cache(self, number: int, partition: int, offset: int, limit: _Limit) -> list[bytes | memoryview] | None:
         """None if the next batch is not in memory."""
         rows, place = self._log.recent.find(number, partition, offset)
         batches: list[bytes | memoryview] = []
         for at in range(place, len(rows)):
             row = rows[at]
-            if row.base_offset > offset:
-                if row.previous_end > offset:
-                    break
-                gap = empty_batch(offset, row.base_offset - 1, epoch)
-                if not limit.takes(len(gap)):
-                    return batches
-                batches.append(gap)
+            if row.base_offset > offset and row.previous_end > offset:
+                break  # there is something in between, which is not in memory
             if not limit.takes(len(row.batch)):
                 return batches
             batches.append(row.batch)
@@ -175,8 +169,9 @@ class LogReader:
         chosen: list[BatchPlace] = []
         try:
             for piece in self._places.from_offset(number, partition, offset):
-                if piece.base_offset > offset:
-                    break
+                if piece.base_offset > offset and not chosen:
+                    # Not a gap, maybe, but records that expired meanwhile.
+                    self._check_start(number, partition, offset)
                 if not limit.takes(piece.size):
                     return self._read(chosen)
                 chosen.append(piece)
@@ -187,16 +182,23 @@ class LogReader:
             self._health.stop(error)
         if chosen:
             return self._read(chosen)
-        # Nothing is there: a gap, or records that expired meanwhile; a consumer must be told of these, not led past.
-        # Or the log was cut meanwhile, and ends where it did not.
-        now = self._state(number, partition)
-        if not now.log_start <= offset <= now.end:
-            raise OffsetOutOfRange(offset, now.log_start, now.end)
-        end = next((p.base_offset for p in self._places.from_offset(number, partition, offset)), now.end)
+        end = self._check_start(number, partition, offset)
         if end <= offset:
             return []
         gap = empty_batch(offset, end - 1, state.epoch)
         return [gap] if limit.takes(len(gap)) else []
+
+    def _check_start(self, number: int, partition: int, offset: int) -> int:
+        """Where the partition ends now, if it still has the offset, or ends there: records that expired meanwhile must
+        be told to a consumer, and that the log was cut and ends where it did not.
+
+        Raises:
+            OffsetOutOfRange
+        """
+        now = self._state(number, partition)
+        if not now.log_start <= offset <= now.end:
+            raise OffsetOutOfRange(offset, now.log_start, now.end)
+        return now.end
 
     def _read(self, pieces: Sequence[BatchPlace]) -> list[bytes | memoryview]:
         batches: list[bytes | memoryview] = []

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 from fairlead.model.errors import Damaged
-from fairlead.protocol.batch import NO_PRODUCER, producer_ids
+from fairlead.protocol.batch import CONTROL, NO_PRODUCER, producer_ids
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.by_partition import last_of_groups
 from fairlead.streamlog.objects.columns import Columns
@@ -138,7 +138,8 @@ def _lasting(columns: Columns) -> NDArray[np.int64]:
 def _producers(columns: Columns) -> NDArray[np.int64]:
     """The producer id of each row; `NO_PRODUCER` unless it is a batch that has one."""
     found = np.full(len(columns), NO_PRODUCER, np.int64)
-    batches = np.flatnonzero((columns.kind == Kind.BATCH) & (columns.size == HEAD_BYTES))
+    is_producers = (columns.kind == Kind.BATCH) & (columns.bits & CONTROL == 0)
+    batches = np.flatnonzero(is_producers & (columns.size == HEAD_BYTES))
     found[batches] = producer_ids(np.frombuffer(columns.data or b"", np.uint8), columns.position[batches])
     return found
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from fairlead.model.errors import CorruptBatch
-from fairlead.protocol.batch import NO_PRODUCER, PRODUCER_END, producer_of
+from fairlead.protocol.batch import CONTROL, NO_PRODUCER, PRODUCER_END, producer_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.payloads import History
@@ -99,7 +99,7 @@ def _batch(target: Target, row: Row) -> None:
     if not _has_partition(target, row):
         return
     target.put_partition(number, partition, _appended(target.partition(number, partition), row))
-    if row.batch and target.owner(number) == target.stream_id:
+    if row.batch and not row.bits & CONTROL:
         _note_producer(target, row)
 
 

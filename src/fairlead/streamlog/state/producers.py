@@ -1,7 +1,8 @@
 """What is remembered of idempotent producers: epoch and the five newest batches, as Kafka does (KIP-98).
 
 There is one entry per (topic number, partition, producer id), packed into bytes, since a single producer may write to a
-million topics. Entries are kept only where the topic is owned, start empty after a change of owner, and expire.
+million topics. They are kept of replicated batches too, so that whoever becomes the owner answers a producer's retry as
+the owner before would have, and expire.
 """
 
 from __future__ import annotations
