@@ -162,7 +162,8 @@ def test_a_fetch_answer_is_what_kio_reads(
 ) -> None:
     """The batches are carried as they are, and nothing is copied into another piece."""
     known = named(version, fetch.TOPIC_IDS_FROM, name, topic_id)
-    answer = fetch.FetchPartitionResponse(index, code, 100, 7, batches)
+    aborted = [(5, 60, 70), (-1, 2**63 - 1, 2**63 - 1)] if isolation else []
+    answer = fetch.FetchPartitionResponse(index, code, 100, 7, batches, 90, aborted)
     parts = fetch.write_response([fetch.FetchTopicResponse(known[0], known[1], [answer, answer])], version, isolation)
     assert all(any(part is batch for part in parts) for batch in batches)
     topic = fetch.FetchTopicResponse(known[0], known[1], [answer, answer])
@@ -175,10 +176,11 @@ def test_a_fetch_answer_is_what_kio_reads(
     (topic,) = response.responses
     read = topic.partitions[1]
     assert (read.partition_index, read.error_code) == (index, code)
-    assert (read.high_watermark, read.last_stable_offset) == (100, 100)
+    assert (read.high_watermark, read.last_stable_offset) == (100, 90)
     assert getattr(read, "log_start_offset", 7) == 7
     assert bytes(read.records or b"") == b"".join(batches)
-    assert read.aborted_transactions == (() if isolation else None)
+    told = [(each.producer_id, each.first_offset) for each in read.aborted_transactions or ()]
+    assert (read.aborted_transactions is None, told) == (not isolation, [each[:2] for each in aborted])
 
 
 @pytest.mark.parametrize("version", known_versions(3))

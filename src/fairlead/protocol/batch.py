@@ -289,6 +289,18 @@ def build_batch(
     return _build(base_offset, leader_epoch, attributes | codec, delta, times, producer, len(whole), body)
 
 
+def is_abort(batch: bytes | memoryview) -> bool:
+    """Whether a control batch ends a transaction by aborting it; for anybody else's it says nothing.
+
+    Its one record has as its key two int16: a version, and what it says (`ControlRecordType`: 0 abort, 1 commit).
+    """
+    try:
+        keys = [record.key for record in records_of(batch)]
+    except CorruptBatch:
+        return False
+    return len(keys) == 1 and keys[0] is not None and bytes(keys[0][2:4]) == b"\0\0"
+
+
 def _as_record(item: Record | tuple[bytes | None, bytes | None], offset: int, timestamp_ms: int) -> Record:
     if isinstance(item, Record):
         return item

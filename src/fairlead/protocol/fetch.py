@@ -72,6 +72,10 @@ class FetchPartitionResponse(NamedTuple):
     high_watermark: int = -1
     log_start: int = -1
     batches: Sequence[Part] = ()
+    stable_end: int = -1
+    """The last stable offset."""
+    aborted: Sequence[tuple[int, int, int]] = ()
+    """(producer id, first offset, …) of transactions whose records a reader of committed ones must leave out."""
 
 
 class FetchTopicResponse(NamedTuple):
@@ -193,6 +197,7 @@ def _partition(values: tuple[int, ...], version: int) -> FetchPartition:
 _HEAD = struct.Struct(">ihi")
 _PARTITION_HEAD = struct.Struct(">ihqq")
 _I64 = struct.Struct(">q")
+_ABORTED = struct.Struct(">qq")
 _NO_READ_REPLICA = b"\xff\xff\xff\xff"
 
 
@@ -242,6 +247,15 @@ def _between(version: int, isolation: int) -> bytes:
     return aborted + (_NO_READ_REPLICA if version >= _READ_REPLICA_FROM else b"")
 
 
+def _aborted(aborted: Sequence[tuple[int, int, int]], version: int) -> bytes:
+    """The same where there are transactions to be named."""
+    flexible = version >= FLEXIBLE_FROM
+    tags = b"\0" if flexible else b""
+    named = b"".join([_ABORTED.pack(producer_id, first) + tags for producer_id, first, _ in aborted])
+    after = _NO_READ_REPLICA if version >= _READ_REPLICA_FROM else b""
+    return array_length(len(aborted), flexible) + named + after
+
+
 def _write_topic(out: _Pieces, topic: FetchTopicResponse, version: int, between: bytes) -> None:
     flexible = version >= FLEXIBLE_FROM
     out.add(_topic_key(topic, version) + array_length(len(topic.partitions), flexible))
@@ -251,11 +265,13 @@ def _write_topic(out: _Pieces, topic: FetchTopicResponse, version: int, between:
 
 
 def _write_partition(out: _Pieces, partition: FetchPartitionResponse, version: int, between: bytes) -> None:
-    end = partition.high_watermark
-    out.add(_PARTITION_HEAD.pack(partition.partition, partition.error, end, end))
+    end, stable = partition.high_watermark, partition.stable_end
+    out.add(_PARTITION_HEAD.pack(partition.partition, partition.error, end, stable))
     if version >= _LOG_START_FROM:
         out.add(_I64.pack(partition.log_start))
     flexible = version >= FLEXIBLE_FROM
+    if partition.aborted:
+        between = _aborted(partition.aborted, version)
     size = sum(map(len, partition.batches))
     out.add(between + bytes_length(size, flexible))
     out.carry(partition.batches)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.handlers.asking import Asker, asking
-from tests.support.batches import produced_to
+from tests.support.batches import changed, produced_to
+from tests.support.rows import said_of
 
-from fairlead.protocol.batch import build_batch
+from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
+from fairlead.streamlog.rows import ABORT, Row
+from fairlead.streamlog.writing.draft import Draft
 
 FETCH = 1
 IN_MEMORY = 0
@@ -38,24 +43,25 @@ async def filled(asker: Asker, partitions: Sequence[Sequence[bytes]]) -> None:
             await produced_to(shard, topic.number, partition, each)
 
 
-async def fetch(asker: Asker, asked: Sequence[tuple[int, int]], max_bytes: int, min_bytes: int = 1) -> list[Any]:
+async def fetch(
+    asker: Asker, asked: Sequence[tuple[int, int]], max_bytes: int, min_bytes: int = 1, **changes: Any
+) -> list[Any]:
     """Partitions 0 to n of the topic from an offset on, each with its own limit."""
     parts = [
         {"partition": index, "fetch_offset": offset, "partition_max_bytes": limit}
         for index, (offset, limit) in enumerate(asked)
     ]
-    answer = await asker.ask(
-        FETCH,
-        11,
-        replica_id=-1,
-        max_wait=timedelta(seconds=20),
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        isolation_level=0,
-        session_epoch=-1,
-        topics=[{"topic": "sized", "partitions": parts}],
-        forgotten_topics_data=[],
-    )
+    fields = {
+        "replica_id": -1,
+        "max_wait": timedelta(seconds=20),
+        "min_bytes": min_bytes,
+        "max_bytes": max_bytes,
+        "isolation_level": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": "sized", "partitions": parts}],
+        "forgotten_topics_data": [],
+    }
+    answer = await asker.ask(FETCH, 11, **(fields | changes))
     (topic,) = answer.responses
     return list(topic.partitions)
 
@@ -117,3 +123,57 @@ async def test_an_answer_is_as_large_as_kafka_would_make_it(
         assert found == expected
     assert all(taken <= most for taken, most in zip(found, expected, strict=True))
     assert any(found) == any(expected)
+
+
+def appended(number: int, offset: int, batch: bytes, more_bits: int = 0) -> Callable[[Draft], Row]:
+    """A batch of one record, as a link brings it."""
+    records, bits, crc = said_of(batch)
+    add = partial(Draft.add_batch, records=records, bits=bits | more_bits, crc=crc)
+    return lambda draft: add(draft, number, 0, offset, offset, 0, None, None, 0, batch)
+
+
+async def test_who_reads_committed_records_is_told_what_was_aborted_and_waits_at_the_open_ones() -> None:
+    """As Kafka answers (KIP-98): transactions come over links from later versions. ListOffsets ends there too."""
+    async with asking() as asker:
+        await filled(asker, [[]])
+        shard, topic = asker.cluster.stream("/default").topic("sized")
+        made_of = []
+        for base, producer, attributes, key, bits in (
+            (0, 7, TRANSACTIONAL, b"k", 0),
+            (1, 7, TRANSACTIONAL | CONTROL, b"\0\0\0\0", ABORT),
+            (2, 8, TRANSACTIONAL, b"k", 0),
+        ):
+            plain = build_batch([(key, b"")], producer_id=producer, producer_epoch=0, base_offset=base)
+            data = changed(plain, attributes=attributes)
+            made_of.append(data)
+            await shard.submit(appended(topic.number, base, data, bits))
+        for session_epoch in (-1, 0):
+            (read,) = await fetch(asker, [(0, 1000)], 1000, isolation_level=1, session_epoch=session_epoch)
+            assert (read.high_watermark, read.last_stable_offset, size_of(read)) == (3, 2, len(made_of[0] + made_of[1]))
+            assert [(each.producer_id, each.first_offset) for each in read.aborted_transactions] == [(7, 0)]
+            (read,) = await fetch(asker, [(2, 1000)], 1000, isolation_level=1, max_wait=timedelta(0))
+            assert (read.error_code, size_of(read), read.aborted_transactions) == (0, 0, ())
+        (read,) = await fetch(asker, [(0, 1000)], 1000)
+        assert size_of(read) == len(b"".join(made_of))
+        for isolation, end in ((0, 3), (1, 2)):
+            asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+            topics = [{"name": "sized", "partitions": [asked]}]
+            answer = await asker.ask(2, 5, replica_id=-1, isolation_level=isolation, topics=topics)
+            assert answer.topics[0].partitions[0].offset == end
+
+
+async def test_a_reader_of_committed_records_is_woken_by_the_end_of_a_transaction() -> None:
+    """It stands where the oldest open one began, and does not ask again and again."""
+    async with asking() as asker:
+        await filled(asker, [[]])
+        shard, topic = asker.cluster.stream("/default").topic("sized")
+        data = changed(build_batch([(b"k", b"")], producer_id=8, producer_epoch=0), attributes=TRANSACTIONAL)
+        marker = build_batch([(b"\0\0\0\1", b"")], producer_id=8, producer_epoch=0, base_offset=1)
+        marker = changed(marker, attributes=TRANSACTIONAL | CONTROL)
+
+        await shard.submit(appended(topic.number, 0, data))
+        waiting = asyncio.create_task(fetch(asker, [(0, 1000)], 1000, isolation_level=1))
+        await asyncio.sleep(0)
+        await shard.submit(appended(topic.number, 1, marker))
+        (read,) = await waiting
+        assert (read.last_stable_offset, size_of(read)) == (2, len(data) + len(marker))

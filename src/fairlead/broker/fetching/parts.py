@@ -65,10 +65,12 @@ class AskedTopic:
         number, table = self.found.topic.number, self.found.shard.state.topic_table
         return table.slot[number] == self._slot and table.epoch[number] == self.found.topic.epoch
 
-    def end_of(self, partition: int) -> int:
-        """Where a partition of a topic that was found ends now."""
+    def end_of(self, partition: int, *, committed: bool) -> int:
+        """Where a partition of a topic that was found ends now, for who reads all records or the committed ones."""
         assert self.found is not None
-        return self.found.shard.state.partition(self.found.topic.number, partition).end
+        state, number = self.found.shard.state, self.found.topic.number
+        end = state.partition(number, partition).end
+        return state.transactions(number, partition).stable_end(end) if committed else end
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +83,8 @@ class Part:
     """None: it was not looked at."""
     size_bytes: int = 0
     """Of the answer's batches."""
+    committed: bool = False
+    """Only committed records were asked for."""
 
     @property
     def is_done(self) -> bool:
@@ -90,13 +94,14 @@ class Part:
             answer is not None
             and not answer.error
             and not answer.batches
-            and self.asked.offset == answer.high_watermark
+            and self.asked.offset >= (answer.stable_end if self.committed else answer.high_watermark)
         )
 
     @property
     def at_end(self) -> bool:
         """There was nothing to read, and that holds now."""
-        return self.is_done and self.asked.offset == self.topic.end_of(self.asked.partition)
+        end = self.topic.end_of(self.asked.partition, committed=self.committed)
+        return self.is_done and self.asked.offset >= end
 
     def forget(self) -> None:
         """The answer is packed."""
@@ -110,13 +115,15 @@ class _Cold(NamedTuple):
     part: Part
     max_bytes: int
     at_least_one: bool
+    committed: bool
 
 
 class Reading:
     """What one Fetch reads."""
 
-    def __init__(self, readers: Executor, min_bytes: int, max_bytes: int) -> None:
+    def __init__(self, readers: Executor, min_bytes: int, max_bytes: int, *, committed: bool) -> None:
         self._readers = readers
+        self._committed = committed
         self._min_bytes = min(min_bytes, max_bytes)
         self._room_bytes = max(0, max_bytes)
         self.size_bytes = 0
@@ -163,18 +170,21 @@ class Reading:
             found.topic.check_partition(asked.partition)
             check_epoch(found.topic, asked.current_leader_epoch)
             reader, number = found.shard.reader, found.topic.number
-            fetched = reader.fetch_cached(number, asked.partition, asked.offset, limit, at_least_one=first)
+            fetched = reader.fetch_cached(
+                number, asked.partition, asked.offset, limit, at_least_one=first, committed=self._committed
+            )
         except Exception as error:
             self._put(part, error)
             return
         if fetched is None and not first and not limit:
             state = found.shard.state.partition(number, asked.partition)
-            fetched = Fetched([], state.end, state.log_start)
+            stable = found.shard.state.transactions(number, asked.partition).stable_end(state.end)
+            fetched = Fetched([], state.end, state.log_start, stable)
         if fetched is not None:
             self._put(part, fetched)
         else:
             self._room_bytes -= limit
-            cold.append(_Cold(part, limit, first))
+            cold.append(_Cold(part, limit, first, self._committed))
 
     async def _read_cold(self, cold: Sequence[_Cold]) -> None:
         results = await asyncio.get_running_loop().run_in_executor(self._readers, _read_from_disk, cold)
@@ -200,11 +210,13 @@ class Reading:
             self._failed = True
             return
         end, start, batches = result.high_watermark, result.log_start, result.batches
-        part.answer = FetchPartitionResponse(partition, ErrorCode.none, end, start, batches)
+        part.committed = self._committed
+        stable, aborted = result.stable_end, result.aborted
+        part.answer = FetchPartitionResponse(partition, ErrorCode.none, end, start, batches, stable, aborted)
         part.size_bytes = sum(map(len, batches))
         self.size_bytes += part.size_bytes
         self._room_bytes = max(0, self._room_bytes - part.size_bytes)
-        self._left_out |= not batches and part.asked.offset < end
+        self._left_out |= not batches and part.asked.offset < (stable if self._committed else end)
 
 
 class Waker:
@@ -242,6 +254,13 @@ def _read_one(cold: _Cold) -> Fetched | Exception:
     assert found is not None
     reader, number = found.shard.reader, found.topic.number
     try:
-        return reader.fetch(number, asked.partition, asked.offset, cold.max_bytes, at_least_one=cold.at_least_one)
+        return reader.fetch(
+            number,
+            asked.partition,
+            asked.offset,
+            cold.max_bytes,
+            at_least_one=cold.at_least_one,
+            committed=cold.committed,
+        )
     except Exception as error:
         return error

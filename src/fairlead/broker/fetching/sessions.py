@@ -27,7 +27,7 @@ EVICTION_SECONDS: Final = 120.0
 """Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: a session that was not used for longer leaves for any other, and
 one that is older for a larger one."""
 _EPOCH_MAX: Final = 2**31 - 1
-_NEVER: Final = (-2, -2)
+_NEVER: Final = (-2, -2, -2)
 TopicKey = str | bytes
 """A topic's name, or from version 13 on its id."""
 
@@ -87,8 +87,8 @@ class _Part(Part):
             self.told = _NEVER if self.answer.error else self._bounds(self.answer)
 
     @staticmethod
-    def _bounds(answer: FetchPartitionResponse) -> tuple[int, int]:
-        return answer.high_watermark, answer.log_start
+    def _bounds(answer: FetchPartitionResponse) -> tuple[int, int, int]:
+        return answer.high_watermark, answer.log_start, answer.stable_end
 
 
 class FetchSession:

@@ -20,6 +20,7 @@ from fairlead.broker.fetching.poll import Poll
 from fairlead.broker.fetching.sessions import FetchSession, Owner, SessionPoll
 from fairlead.broker.pacing import Pace
 from fairlead.protocol.fetch import (
+    READ_COMMITTED,
     TOPIC_IDS_FROM,
     FetchAnswer,
     FetchRequest,
@@ -52,7 +53,8 @@ class _Fetch:
         self._began = asyncio.get_running_loop().time()
         self._deadline = self._began + max(0, request.max_wait_ms) / 1000
         max_bytes = min(request.max_bytes, ctx.settings.fetch_bytes_max)
-        self._reading = Reading(ctx.readers, request.min_bytes, max_bytes)
+        committed = request.isolation == READ_COMMITTED
+        self._reading = Reading(ctx.readers, request.min_bytes, max_bytes, committed=committed)
 
     async def answer(self) -> list[Part]:
         """The answer, or the code that makes the client begin a new session."""

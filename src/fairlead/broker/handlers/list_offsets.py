@@ -19,6 +19,7 @@ from fairlead.broker.pacing import Pace
 from fairlead.broker.partitions import check_epoch
 from fairlead.broker.topics import Found
 from fairlead.protocol import list_offsets as packed
+from fairlead.protocol.fetch import READ_COMMITTED
 from fairlead.streamlog.values import PartitionState
 
 API_KEY = 2
@@ -34,25 +35,26 @@ _NOTHING = (-1, -1)
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """One offset for each partition, with its timestamp if a timestamp was asked for."""
+    committed = getattr(request, "isolation_level", 0) == READ_COMMITTED
     pace = Pace()
     topics: list[bytes] = []
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
-            partitions.append(await _answered(ctx, topic.name, asked))
+            partitions.append(await _answered(ctx, topic.name, asked, committed))
             await pace.turn()
         topics.append(packed.topic(ctx.version, topic.name, partitions))
         await pace.turn()
     return Packed(packed.answer(ctx.version, topics))
 
 
-async def _answered(ctx: RequestContext, name: str, asked: Any) -> bytes:
+async def _answered(ctx: RequestContext, name: str, asked: Any, committed: bool) -> bytes:
     partition: int = asked.partition_index
     try:
         found = ctx.listener.find(name)
         found.topic.check_partition(partition)
         check_epoch(found.topic, getattr(asked, "current_leader_epoch", -1))
-        offset, timestamp = await _look_up(ctx, found, partition, asked.timestamp)
+        offset, timestamp = await _look_up(ctx, found, partition, asked.timestamp, committed)
     except Exception as error:
         return packed.partition(ctx.version, partition, code_of(error))
     state = found.shard.state.partition(found.topic.number, partition)
@@ -60,11 +62,14 @@ async def _answered(ctx: RequestContext, name: str, asked: Any) -> bytes:
     return packed.partition(ctx.version, partition, ErrorCode.none, timestamp, offset, epoch)
 
 
-async def _look_up(ctx: RequestContext, found: Found, partition: int, timestamp: int) -> tuple[int, int]:
+async def _look_up(
+    ctx: RequestContext, found: Found, partition: int, timestamp: int, committed: bool
+) -> tuple[int, int]:
     """(offset, timestamp); both -1 if there is no such record, the timestamp alone for the ends."""
     state = found.shard.state.partition(found.topic.number, partition)
     if timestamp == LATEST:
-        return state.end, -1
+        known = found.shard.state.transactions(found.topic.number, partition)
+        return known.stable_end(state.end) if committed else state.end, -1
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return state.log_start, -1
     if timestamp in _TIERED:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import SLICES
-from fairlead.protocol.batch import check_stored
+from fairlead.protocol.batch import CONTROL, check_stored, is_abort
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.kept import KeptRows
@@ -25,7 +25,7 @@ from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
-from fairlead.streamlog.rows import ATTRIBUTES_MASK, NO_TOPIC_SENT, PASSED_ON_KINDS, REWRITTEN, Kind, Row
+from fairlead.streamlog.rows import ABORT, ATTRIBUTES_MASK, NO_TOPIC_SENT, PASSED_ON_KINDS, REWRITTEN, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
 from fairlead.streamlog.writing.deletion import put_deletion
@@ -281,6 +281,8 @@ def _holds_together(row: Row) -> bool:
     except CorruptBatch:
         return False
     said = (row.epoch, row.max_timestamp, row.records, row.bits & ATTRIBUTES_MASK)
+    if header.attributes & CONTROL and bool(row.bits & ABORT) != is_abort(row.batch):
+        return False
     is_first = bool(row.bits & REWRITTEN) or header.crc == row.crc
     attributes = header.attributes & ATTRIBUTES_MASK
     return is_first and (header.leader_epoch, header.max_timestamp, header.record_count, attributes) == said

@@ -22,6 +22,7 @@ from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.health import Health
 from fairlead.streamlog.reading.places import BatchPlace, BatchPlaces
 from fairlead.streamlog.reading.read_ahead import ReadAhead
+from fairlead.streamlog.state.transactions import Aborted
 from fairlead.streamlog.values import NotLoaded, PartitionState, RowKey, StoredBatch, stored, topic_with
 
 STORED_KEPT = 1_000_000
@@ -47,6 +48,10 @@ class Fetched(NamedTuple):
     high_watermark: int
     """End of the partition: the offset that its next record gets."""
     log_start: int
+    stable_end: int
+    """Where the records end of which it is known whether they were committed; mostly the end."""
+    aborted: tuple[Aborted, ...] = ()
+    """Transactions that were aborted and have to do with these batches, for who reads committed records only."""
 
 
 class _Limit:
@@ -86,19 +91,49 @@ class LogReader:
     # From memory
 
     def fetch_cached(
-        self, number: int, partition: int, offset: int, max_bytes: int, *, at_least_one: bool = True
+        self,
+        number: int,
+        partition: int,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool = True,
+        committed: bool = False,
     ) -> Fetched | None:
         """Batches from `offset` on out of memory; None if the disk is needed. See `fetch`."""
         state = self._state(number, partition)
         if offset == state.end:
-            return Fetched([], state.end, state.log_start)
+            return self._fetched(number, partition, [], state, committed=committed)
         if self._log.damage is not None and offset > state.end:
             raise another(self._log.damage)  # the end may lie higher: a consumer must not be sent back
         start = state.log_start
         if not start <= offset < state.end:
             raise OffsetOutOfRange(offset, start, state.end)
         batches = self._from_cache(number, partition, offset, _Limit(max_bytes, at_least_one))
-        return None if batches is None else Fetched(batches, state.end, start)
+        if batches is None:
+            return None
+        return self._fetched(number, partition, batches, state, committed=committed)
+
+    def _fetched(
+        self,
+        number: int,
+        partition: int,
+        batches: list[bytes | memoryview],
+        state: PartitionState,
+        *,
+        committed: bool,
+    ) -> Fetched:
+        """What was read, without the batches that who reads committed records only may not see yet."""
+        if not len(self._log.state.partition_transactions):
+            return Fetched(batches, state.end, state.log_start, state.end)
+        known = self._log.state.transactions(number, partition)
+        stable = known.stable_end(state.end)
+        if not committed:
+            return Fetched(batches, state.end, state.log_start, stable)
+        headers = [read_header(batch) for batch in batches]
+        shown = [header for header in headers if header.base_offset < stable]
+        aborted = known.aborted_in(shown[0].base_offset, shown[-1].last_offset + 1) if shown else ()
+        return Fetched(batches[: len(shown)], state.end, state.log_start, stable, aborted)
 
     def _from_cache(self, number: int, partition: int, offset: int, limit: _Limit) -> list[bytes | memoryview] | None:
         """None if the next batch is not in memory."""
@@ -122,15 +157,25 @@ class LogReader:
 
     # From disk
 
-    def fetch(self, number: int, partition: int, offset: int, max_bytes: int, *, at_least_one: bool = True) -> Fetched:
-        """Batches from `offset` on, at most `max_bytes`; gaps as empty ones. If the first one alone is larger, it is
-        read if there shall be `at_least_one`, else none. Blocking.
+    def fetch(
+        self,
+        number: int,
+        partition: int,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool = True,
+        committed: bool = False,
+    ) -> Fetched:
+        """Batches from `offset` on, at most `max_bytes`; a gap at the end as an empty one. If the first one alone is
+        larger, it is read if there shall be `at_least_one`, else none. With `committed` only those before the stable
+        end, and which transactions were aborted. Blocking.
 
         Raises:
             UnknownTopic, UnknownPartition, OffsetOutOfRange
             Damaged, StorageUnavailable: the log stops.
         """
-        found = self.fetch_cached(number, partition, offset, max_bytes, at_least_one=at_least_one)
+        found = self.fetch_cached(number, partition, offset, max_bytes, at_least_one=at_least_one, committed=committed)
         if found is not None:
             return found
         self._health.check_readable()
@@ -139,9 +184,10 @@ class LogReader:
         ahead = self._ahead.take(self._key(number, partition, offset))
         if ahead:
             fitting = list(itertools.takewhile(lambda batch: limit.takes(len(batch)), ahead))
-            return Fetched(fitting, state.end, state.log_start)
+            return self._fetched(number, partition, fitting, state, committed=committed)
         with self._health.stopped_by_failed_reads():
-            return Fetched(self._from_disk(number, partition, offset, limit, state), state.end, state.log_start)
+            batches = self._from_disk(number, partition, offset, limit, state)
+        return self._fetched(number, partition, batches, state, committed=committed)
 
     def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
         """A blocking job that reads what will be asked for after an answer of `fetch`; None if none is needed."""

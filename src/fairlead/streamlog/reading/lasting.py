@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 from fairlead.model.errors import Damaged
-from fairlead.protocol.batch import CONTROL, NO_PRODUCER, producer_ids
+from fairlead.protocol.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, producer_ids
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects.by_partition import last_of_groups
 from fairlead.streamlog.objects.columns import Columns
@@ -131,6 +131,7 @@ def _lasting(columns: Columns) -> NDArray[np.int64]:
         new_epoch = np.concatenate(([True], last[:-1] | (epoch[1:] != epoch[:-1])))
         keep[batches[in_order[last | new_epoch]]] = True
         keep[batches[_of_producers(_producers(columns)[batches], partition)]] = True
+        keep |= columns.bits & TRANSACTIONAL != 0
         keep[int(np.argmax(columns.appended_at))] = True
     return np.flatnonzero(keep)
 

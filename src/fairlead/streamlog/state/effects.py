@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from fairlead.model.errors import CorruptBatch
-from fairlead.protocol.batch import CONTROL, NO_PRODUCER, PRODUCER_END, producer_of
+from fairlead.protocol.batch import CONTROL, NO_PRODUCER, PRODUCER_END, TRANSACTIONAL, producer_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.ranges import EPOCH_MAX, NUMBER_MAX, are_offsets, check_partition, check_topic_number
-from fairlead.streamlog.rows import KEPT_KINDS, NO_OFFSET, PASSED_ON_KINDS, Kind, Row, kind_name
+from fairlead.streamlog.rows import ABORT, KEPT_KINDS, NO_OFFSET, PASSED_ON_KINDS, Kind, Row, kind_name
 from fairlead.streamlog.state.keyed import Kept, KeptKey
 from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch, ProducerState
+from fairlead.streamlog.state.transactions import Transactions
 from fairlead.streamlog.values import Behind, Cursor, Cut, Gap, GrantRun, LinkPosition, PartitionState, Topic
 
 HEAD_BYTES = PRODUCER_END
@@ -60,6 +61,7 @@ class Target(Protocol):
     def owner(self, number: int) -> bytes | None: ...
     def partition(self, number: int, partition: int) -> PartitionState: ...
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None: ...
+    def transactions(self, number: int, partition: int) -> Transactions: ...
 
     def put_time(self, appended_at_ms: int) -> None: ...
     def put_topic(self, topic: Topic) -> None: ...
@@ -69,6 +71,7 @@ class Target(Protocol):
     def put_cut(self, number: int, partition: int, cut: Cut) -> None: ...
     def put_copied(self, number: int, partition: int, keep: bytes) -> None: ...
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None: ...
+    def put_transactions(self, number: int, partition: int, transactions: Transactions) -> None: ...
     def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None: ...
     def put_position(self, key: PositionKey, position: LinkPosition | None) -> None: ...
     def put_note(self, key: NoteKey, note: Note | None) -> None: ...
@@ -99,6 +102,8 @@ def _batch(target: Target, row: Row) -> None:
     if not _has_partition(target, row):
         return
     target.put_partition(number, partition, _appended(target.partition(number, partition), row))
+    if row.batch and row.bits & TRANSACTIONAL:
+        _note_transaction(target, row)
     if row.batch and not row.bits & CONTROL:
         _note_producer(target, row)
 
@@ -136,6 +141,23 @@ def _note_producer(target: Target, row: Row) -> None:
     target.put_producer(row.topic, row.partition, producer_id, before.after(epoch, row.appended_at, batch))
 
 
+def _note_transaction(target: Target, row: Row) -> None:
+    producer_id, _, _ = producer_of(row.batch)
+    known = target.transactions(row.topic, row.partition)
+    if row.bits & CONTROL:
+        after = known.ended(producer_id, row.last_offset, abort=bool(row.bits & ABORT))
+    else:
+        after = known.begun(producer_id, row.base_offset)
+    if after != known:
+        target.put_transactions(row.topic, row.partition, after)
+
+
+def _begins(target: Target, row: Row, start: int) -> None:
+    known = target.transactions(row.topic, row.partition)
+    if known.aborted:
+        target.put_transactions(row.topic, row.partition, known.from_offset(start))
+
+
 def last_sequence(first: int, count: int) -> int:
     """Sequence number of the last of `count` records; after 2**31 - 1 numbers begin again at 0 (as in Kafka)."""
     return (first + count - 1) % 2**31
@@ -158,6 +180,7 @@ def _start(target: Target, row: Row) -> None:
     check_partition(start, end, history)
     deleted_to = max(state.deleted_to, payload.deleted_to)
     target.put_partition(row.topic, row.partition, PartitionState(first, end, epoch, history, deleted_to))
+    _begins(target, row, first)
 
 
 def joined_history(own: History, other: History, below: int) -> History:
@@ -267,6 +290,8 @@ def _truncate(target: Target, row: Row) -> None:
     history = () if payload.keep is None else state.history
     cut = Cut(row.base_offset, row.commit, row.row, payload.by_epoch, payload.keep, history)
     target.put_cut(row.topic, row.partition, cut)
+    known = target.transactions(row.topic, row.partition)
+    target.put_transactions(row.topic, row.partition, known.cut_at(row.base_offset))
     target.put_partition(row.topic, row.partition, after)
 
 
@@ -279,6 +304,7 @@ def _expired(target: Target, row: Row) -> None:
     start = min(row.base_offset, state.end)
     if start > state.start:
         target.put_partition(row.topic, row.partition, state._replace(start=start))
+        _begins(target, row, start)
 
 
 def _entry(target: Target, row: Row) -> None:

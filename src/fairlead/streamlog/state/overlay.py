@@ -10,6 +10,7 @@ from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombsto
 from fairlead.streamlog.state.keyed import Kept, KeptKey
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.state.shard_state import ShardState, copied, gaps_below
+from fairlead.streamlog.state.transactions import NO_TRANSACTIONS, Transactions
 from fairlead.streamlog.values import EMPTY_PARTITION, Cursor, Cut, Gap, LinkPosition, PartitionState, Topic
 
 _GONE: Any = object()
@@ -37,6 +38,7 @@ class Overlay:
         self._positions: dict[PositionKey, Any] = {}
         self._notes: dict[NoteKey, Any] = {}
         self._entries: dict[str, Any] = {}
+        self._transactions: dict[tuple[int, int], Transactions] = {}
         self._topic_states: dict[tuple[int, str], Any] = {}
         self._kept: dict[tuple[int, KeptKey], Any] = {}
         self._kept_more = 0
@@ -177,6 +179,12 @@ class Overlay:
     def entry(self, key: str) -> Any:
         return _present(self._entries[key]) if key in self._entries else self._state.entry(key)
 
+    def transactions(self, number: int, partition: int) -> Transactions:
+        if self._topics.get(number) is _GONE:
+            return NO_TRANSACTIONS
+        found = self._transactions.get((number, partition))
+        return self._state.transactions(number, partition) if found is None else found
+
     def topic_state(self, number: int, key: str) -> Any:
         if self._topics.get(number) is _GONE:
             return None
@@ -260,6 +268,9 @@ class Overlay:
 
     def put_entry(self, key: str, value: Any) -> None:
         self._entries[key] = _or_gone(value)
+
+    def put_transactions(self, number: int, partition: int, transactions: Transactions) -> None:
+        self._transactions[number, partition] = transactions
 
     def put_topic_state(self, number: int, key: str, value: Any) -> None:
         self._topic_states[number, key] = _or_gone(value)

@@ -17,6 +17,7 @@ from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombsto
 from fairlead.streamlog.state.keyed import Kept, KeptKey, Keyed
 from fairlead.streamlog.state.producers import Producers, ProducerState
 from fairlead.streamlog.state.tables import PartitionTable, TopicTable
+from fairlead.streamlog.state.transactions import NO_TRANSACTIONS, Transactions
 from fairlead.streamlog.values import (
     DELETED_HERE,
     EMPTY_PARTITION,
@@ -60,6 +61,8 @@ class ShardState:
         self.cut_count = 0
         """Grows with each cut; whoever remembers which rows are dead sees by it that there are more."""
         self._entries: dict[str, Any] = {}
+        self.partition_transactions: Keyed[int, Transactions] = Keyed()
+        """By partition; of those that have any."""
         self.topic_states: Keyed[str, Any] = Keyed()
         self.kept_rows: Keyed[KeptKey, Kept] = Keyed()
         """Of the kinds of which nothing else is known."""
@@ -175,6 +178,10 @@ class ShardState:
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         """What is remembered of an idempotent producer."""
         return self.producers.get((number, partition, producer_id))
+
+    def transactions(self, number: int, partition: int) -> Transactions:
+        """The transactions of a partition."""
+        return self.partition_transactions.get(number, partition) or NO_TRANSACTIONS
 
     # Cursors
 
@@ -321,6 +328,7 @@ class ShardState:
         self.kept_rows.put(number, key, kept)
 
     def _forget_partitions(self, number: int) -> None:
+        self.partition_transactions.remove(number)
         self.topic_states.remove(number)
         self.kept_rows.remove(number)
         partitions = range(self.topic_table.count[number])
@@ -376,6 +384,10 @@ class ShardState:
 
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None:
         self.producers.put((number, partition, producer_id), state)
+
+    def put_transactions(self, number: int, partition: int, transactions: Transactions) -> None:
+        held = None if transactions == NO_TRANSACTIONS else transactions
+        self.partition_transactions.put(number, partition, held)
 
     def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None:
         if cursor is not None:

@@ -19,6 +19,7 @@ from fairlead.streamlog.state.effects import Note, Tombstone
 from fairlead.streamlog.state.keyed import Kept
 from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.state.transactions import Aborted, Transactions
 from fairlead.streamlog.values import Behind, Cursor, Cut, Gap, GrantRun, LinkPosition, Since, Topic
 
 SNAPSHOT_VERSION = 4
@@ -55,6 +56,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
         "cuts": [[*key, [_cut_row(cut) for cut in cuts]] for key, cuts in state.cut_items()],
         "yielded": sorted(state.yielded.items()),
         "entries": dict(state.entries),
+        "transactions": [list(each) for each in state.partition_transactions.items()],
         "topic_states": [list(each) for each in state.topic_states.items()],
     }
 
@@ -78,6 +80,9 @@ def load(stream_id: bytes, tables: Mapping[str, Any], meta: Mapping[str, Any]) -
     _load_cursors(state, tables)
     _load_links(state, tables)
     _load_kept(state, tables)
+    for number, partition, (begun, aborted) in meta["transactions"]:
+        found = Transactions(tuple((each, first) for each, first in begun), tuple(Aborted(*each) for each in aborted))
+        state.put_transactions(number, partition, found)
     for number, key, value in meta["topic_states"]:
         state.put_topic_state(number, key, value)
     for number, partition, gaps in meta["gaps"]:
