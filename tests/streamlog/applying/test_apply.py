@@ -36,11 +36,18 @@ from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.numbers import mask_of, slices_of_mask
 from fairlead.streamlog.payloads import StartPayload
-from fairlead.streamlog.rows import REWRITTEN, Kind, Row
+from fairlead.streamlog.rows import HOLE, REWRITTEN, Kind, Row
 from fairlead.streamlog.values import GrantRun, Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.produce import produce
-from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions, take_again
+from fairlead.streamlog.writing.topics import (
+    create_topic,
+    delete_topic,
+    put_topic,
+    set_configs,
+    set_partitions,
+    take_again,
+)
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))
@@ -131,6 +138,41 @@ def test_a_batch_that_was_rewritten_is_still_the_one_that_its_owner_wrote() -> N
     assert (held.crc, held.records, held.bits) == (f.rows[1].crc, 1, REWRITTEN)
     lying = replace(f, rows=[f.rows[0], compacted(f.rows[1])._replace(bits=0)])
     assert applied(fresh(B), lying)[0].behind == 1
+
+
+@pytest.mark.parametrize("since", [(), ((3, ((0, 0), (1, 2))),)])
+def test_a_batch_behind_a_hole_follows_whatever_the_hole_held(since: Any) -> None:
+    """At the source compaction took the last record of epoch 0 and the only one of epoch 1, and merging says of the
+    next one that it follows what is left. The replica that holds them has another epoch before it: no conflict."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1", b"2")
+    committed(a, lambda d: put_topic(d, topic._replace(epoch=1, version=1), A, None))
+    produced(a, topic.number, b"3")
+    committed(a, lambda d: put_topic(d, topic._replace(epoch=2, version=2, since=since), A, None))
+    replicated(a, b)
+    before = a.announced.end
+    produced(a, topic.number, b"4")
+    f = frame(a, B, slice_of("ships"), before)
+    behind_hole = f.rows[0]._replace(previous_end=1, previous_epoch=0, bits=HOLE)
+    assert applied(b, replace(f, rows=[behind_hole]))[0].appended == 1
+    copy = b.announced.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"1", 1: b"2", 2: b"3", 3: b"4"}
+
+
+def test_what_does_not_follow_is_a_conflict_behind_a_hole_too() -> None:
+    """What the topic's epoch began with says which epochs there were."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, b"1")
+    replicated(a, b)
+    committed(a, lambda d: put_topic(d, topic._replace(epoch=3, version=1, since=((5, ((2, 0),)),)), A, None))
+    produced(a, topic.number, b"2")
+    f = frame(a, B, slice_of("ships"), 0)
+    rows = [row for row in f.rows if row.kind == Kind.TOPIC]
+    hole = f.rows[-1]._replace(bits=HOLE, previous_end=0, previous_epoch=-1)
+    assert applied(b, replace(f, rows=[*rows, hole]))[0].conflicts == 1
 
 
 def test_a_frame_applied_twice_changes_nothing() -> None:

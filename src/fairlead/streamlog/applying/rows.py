@@ -25,7 +25,7 @@ from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
-from fairlead.streamlog.rows import ABORT, ATTRIBUTES_MASK, NO_TOPIC_SENT, PASSED_ON_KINDS, REWRITTEN, Kind, Row
+from fairlead.streamlog.rows import ABORT, ATTRIBUTES_MASK, HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, REWRITTEN, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
 from fairlead.streamlog.writing.deletion import put_deletion
@@ -133,7 +133,7 @@ class FrameRows:
             self.notes.note_behind(named, row.partition, state.end, "gap")
         elif row.base_offset < state.end:
             self.notes.set_aside(topic, f"offset {row.base_offset} lies below the end {state.end} of another history")
-        elif state.epoch_before(state.end) != row.previous_epoch or row.epoch < state.epoch:
+        elif row.epoch < state.epoch or not _follows(topic, row, state):
             self.notes.set_aside(
                 topic, f"epoch {row.previous_epoch} before offset {state.end}, here it is {state.epoch}"
             )
@@ -286,6 +286,18 @@ def _holds_together(row: Row) -> bool:
     is_first = bool(row.bits & REWRITTEN) or header.crc == row.crc
     attributes = header.attributes & ATTRIBUTES_MASK
     return is_first and (header.leader_epoch, header.max_timestamp, header.record_count, attributes) == said
+
+
+def _follows(topic: Topic, row: Row, state: PartitionState) -> bool:
+    """Whether the row's history has the epoch of the last record here. Before a HOLE it may have been compacted away at
+    the sender, whose Q is then that of an earlier record; what the topic's epoch began with still knows it."""
+    epoch = state.epoch_before(state.end)
+    if not row.bits & HOLE:
+        return epoch == row.previous_epoch
+    start, history = topic.since[row.partition] if row.partition < len(topic.since) else (0, ())
+    if state.end <= start:
+        return epoch == PartitionState(0, 0, -1, history).epoch_before(state.end)
+    return row.previous_epoch <= epoch <= row.epoch
 
 
 def _epoch_before(payload: StartPayload, offset: int) -> int:

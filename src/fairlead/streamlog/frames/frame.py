@@ -14,9 +14,9 @@ from fairlead.streamlog.ranges import Commit, Number, Offset, Partition
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import GrantRun
 
-FEATURES: Final[tuple[str, ...]] = ("opaque",)
-"""Features of rows that this program can apply: `opaque` (kinds that are kept and passed on unread). Reserved: `txn`
-(batches and markers of transactions), `compact` (batches rewritten by compaction)."""
+FEATURES: Final[tuple[str, ...]] = ("txn", "compact", "opaque")
+"""Features of rows that this program can apply: `txn` (batches and markers of transactions), `compact` (batches that
+compaction rewrote, and holes), `opaque` (kinds that are kept and passed on unread)."""
 
 
 @dataclass(frozen=True, slots=True)
