@@ -24,7 +24,7 @@ from fairlead.streamlog.objects.format import encode
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.payloads import encode as encode_payload
 from fairlead.streamlog.rows import NO_COMMIT, Kind, Row
-from fairlead.streamlog.values import EpochRange, LogObject
+from fairlead.streamlog.values import DeadFrom, EpochRange, LogObject
 
 STREAM = b"s" * 16
 EPOCH = b"e" * 16
@@ -60,6 +60,7 @@ class FakeServer(RecordsClient):
     """Topics."""
     deleted_to: dict[int, int] = field(default_factory=dict)
     """Offsets below which the records of partition 0 were deleted, by topic."""
+    cuts: tuple[DeadFrom, ...] = ()
     servers: tuple[str, ...] = ()
     path: str = "/ships"
 
@@ -89,7 +90,7 @@ class FakeServer(RecordsClient):
         chosen = tuple(o for o in self.found if o.end > first.get(0, 0) and o.first < until)
         plan = self.ends()
         deleted = tuple((number, 0, offset) for number, offset in self.deleted_to.items())
-        return replace(plan, shards=(replace(plan.shards[0], objects=chosen, deleted=deleted),))
+        return replace(plan, shards=(replace(plan.shards[0], objects=chosen, deleted=deleted, cuts=self.cuts),))
 
     def topics(self, names: Sequence[str]) -> list[TopicPlan]:
         known = {name: number for number, name in NAMES.items()}
@@ -325,3 +326,31 @@ def test_a_damaged_batch_is_named(server: FakeServer) -> None:
     server.put("streams/d", [bad._replace(batch=bytes(bad.batch[:-1]) + b"?")])
     with pytest.raises(CorruptBatch, match="topic bella, partition 0, offset 4"):
         values(Planner(options(), server).batch())
+
+
+def test_spark_batch_read_over_a_cut(server: FakeServer) -> None:
+    """Dead records are not read, and those that stand in their place are; also if the log is cut and merged while a
+    task reads what was alive when the batch was planned."""
+    dead, alive = row(2, 0, 6), row(4, 0, 4, count=1)
+    (task,) = Planner(options(topics=("anna",)), server).batch()
+    task = replace(task, choice=replace(task.choice, end=9))
+    server.put("streams/d", [alive])
+    server.cuts = ((0, 0, 4, 3, 0),)
+    expected = ["anna/0/2", "anna/0/3", "anna/0/4"]
+    assert values(Planner(options(topics=("anna",)), server).batch()) == expected
+
+    reader = reading.read(task)
+    server.storage.delete("streams/c")
+    taken = [row(0, 0, 2), row(1, 0, 4)]
+    server.found = []
+    server.put("streams/merged", [*taken, dead, alive], 0, 5)
+    found = [value.decode().strip() for batch in reader for value in batch.column("value").to_pylist()]
+    assert found == ["anna/0/2", "anna/0/3", "anna/0/4", "anna/0/5", "anna/0/4"], "the cut came after these were read"
+
+
+def test_a_cut_limits_no_micro_batch(server: FakeServer) -> None:
+    """A limit counts records that will be read."""
+    planner = Planner(options(starting="earliest", topics=("anna",)), server)
+    server.cuts = ((0, 0, 4, 3, 0),)
+    start = planner.initial()
+    assert planner.latest(start, max_records=2).commits() == {0: 3}

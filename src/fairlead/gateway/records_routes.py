@@ -129,6 +129,7 @@ def _shard(shard: Shard, number: int, first: int | None, end: int | None) -> dic
         "epochs": [[epoch.number, epoch.id.hex(), epoch.first, epoch.end] for epoch in log.epochs],
         "objects": [asdict(found) for found in objects],
         "deleted": _deleted(shard) if objects else [],
+        "cuts": shard.state.dead_from(begin) if objects else [],
     }
 
 

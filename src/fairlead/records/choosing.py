@@ -12,6 +12,7 @@ from fairlead.records.client import RecordsClient
 from fairlead.records.task import Choice
 from fairlead.streamlog.objects.by_partition import Offsets, packed_keys
 from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.rows import Kind
 
 Places = npt.NDArray[np.intp]
@@ -31,6 +32,8 @@ class Chooser:
         self._names: list[str] = []
         self._low = Offsets(choice.low, 0)
         self._high = Offsets(choice.high, _NO_LIMIT)
+        self.dead = DeadRows(choice.cuts)
+        """What is not read since it is dead; newer when the objects were named again."""
         for number, name in (choice.topics or {}).items():
             self._learn_wanted(number, name)
 
@@ -41,6 +44,8 @@ class Chooser:
     def batches(self, columns: Columns) -> Places:
         """Places of the record batches to be read, in the object's order."""
         places = self._places(columns, Kind.BATCH)
+        if self.dead:
+            places = places[~self.dead.among(columns.take(places))]
         low, high = self.bounds(columns, places)
         return places[(columns.last_offset[places] >= low) & (columns.base_offset[places] < high)]
 

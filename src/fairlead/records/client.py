@@ -12,7 +12,7 @@ from fairlead.client.answers import answer_now
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.model.strict_json import AS_ARRAY, JsonForm, NotAnObject, Unreadable
-from fairlead.streamlog.values import EpochRange, LogObject, epoch_before
+from fairlead.streamlog.values import DeadFrom, EpochRange, LogObject, epoch_before
 from fairlead.wire.urls import Attempts
 from fairlead.wire.waits import CONNECT_SECONDS, RECORDS_SECONDS
 
@@ -20,7 +20,8 @@ from fairlead.wire.waits import CONNECT_SECONDS, RECORDS_SECONDS
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
     """One shard: commits [begin, end) exist, and these objects hold the commits that were asked for, among them perhaps
-    records that their topics' owners have `deleted`: all below an offset, by topic number and partition."""
+    records that their topics' owners have `deleted`: all below an offset, by topic number and partition; and records
+    that `cuts` of their partitions have made dead."""
 
     shard: int
     begin: int
@@ -28,6 +29,7 @@ class ShardPlan:
     epochs: tuple[Annotated[EpochRange, AS_ARRAY], ...]
     objects: tuple[LogObject, ...]
     deleted: tuple[tuple[int, int, int], ...] = ()
+    cuts: tuple[DeadFrom, ...] = ()
 
     def epoch_id(self, commit: int) -> str:
         """Hex id of the writer epoch that a position before `commit` remembers."""

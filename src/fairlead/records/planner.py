@@ -178,7 +178,8 @@ class Planner:
         for shard in plan.shards:
             first, until = start.shards[shard.shard].commit, shards[shard.shard].commit
             topics = _in_shard(self._topics_of(Pushed()), shard.shard)
-            chooser = Chooser(Choice(shard.shard, first, until, topics, self.options.topic_pattern), self.client)
+            choice = Choice(shard.shard, first, until, topics, self.options.topic_pattern, cuts=shard.cuts)
+            chooser = Chooser(choice, self.client)
             commit, counted = _count(ReadOnlyLocalStorage(Path(plan.root)), shard.objects, chooser, max_records)
             shards[shard.shard] = _position(shard, commit, start.shards[shard.shard].began)
             max_records = max(max_records - counted, 0)
@@ -211,6 +212,7 @@ class Planner:
                 _above(_by_partition(limits.low, shard.shard), shard.deleted),
                 _by_partition(limits.high, shard.shard),
                 pushed.partitions,
+                shard.cuts,
             )
             tasks += self._dealt(plan, shard, choice, start[shard.shard].began)
         return tasks

@@ -1,8 +1,9 @@
 """What a Spark task does: opens the objects it was told of, takes its rows' bytes, gives Arrow record batches.
 
 If an object is missing, it was merged or expired since it was named (objects stay ten minutes after that): the task
-asks the server again and goes on after what it has taken already. For each partition that is one offset, since a
-partition's rows come in the order of their offsets, whichever object holds them.
+asks the server again and goes on after what it has taken already. For each partition that is one place in the log,
+since a partition's rows come in the order in which they were written, whichever object holds them. It is no offset: the
+log may have been cut meanwhile, and other records stand where those stood that were taken.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from fairlead.records.task import RecordsLost, Task
 from fairlead.storage.local import ReadOnlyLocalStorage
 from fairlead.streamlog.objects.by_partition import last_of_groups, look_up, packed_keys
 from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.objects.side_by_side import runs
 from fairlead.streamlog.payloads import DELETED_RECORDS, decode_start
@@ -110,8 +112,9 @@ class _TaskReader:
 
     def _ask_again(self) -> list[LogObject]:
         choice = self._task.choice
-        plan = self._client.objects({choice.shard: choice.first}, {choice.shard: choice.end})
-        return list(plan.shards[choice.shard].objects)
+        plan = self._client.objects({choice.shard: choice.first}, {choice.shard: choice.end}).shards[choice.shard]
+        self._chooser.dead = DeadRows(plan.cuts)
+        return list(plan.objects)
 
     def _pieces_of(self, found: LogObject) -> Iterator[_NearRows]:
         columns = read_columns(self._files, found.name)
@@ -128,6 +131,7 @@ class _TaskReader:
         return memoryview(read_bytes(self._files, columns, start, end))
 
     def _look_for_losses(self, columns: Columns) -> None:
+        columns = self._chooser.dead.cut_back(columns)
         for place in self._chooser.starts(columns).tolist():
             start = int(columns.position[place])
             payload = decode_start(self._bytes(columns, start, start + int(columns.size[place])))
@@ -189,30 +193,34 @@ def report_loss(what: str, fail: bool) -> None:
 
 
 class _Taken:
-    """The offset up to which each partition has been taken; it is used only after an object was missing."""
+    """Up to which row of the log each partition has been taken; it is used only after an object was missing."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]] = []
+        self._parts: list[tuple[npt.NDArray[Any], ...]] = []
         self._keys = np.empty(0, np.uint64)
-        self._ends = np.empty(0, np.int64)
+        self._commits = np.empty(0, np.int64)
+        self._rows = np.empty(0, np.int64)
 
     def add(self, columns: Columns, places: Places) -> None:
         keys = packed_keys(columns.topic[places], columns.partition[places])
-        self._parts.append((keys, columns.last_offset[places] + 1))
+        self._parts.append((keys, columns.commit[places], columns.row[places]))
 
     def settle(self) -> None:
         """Take account of everything added."""
-        keys = np.concatenate([self._keys, *(keys for keys, _ in self._parts)])
-        ends = np.concatenate([self._ends, *(ends for _, ends in self._parts)])
+        parts = [(self._keys, self._commits, self._rows), *self._parts]
+        keys, commits, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
         self._parts.clear()
-        order = np.lexsort((ends, keys))
+        order = np.lexsort((rows, commits, keys))
         last = order[last_of_groups(keys[order])]
-        self._keys, self._ends = keys[last], ends[last]
+        self._keys, self._commits, self._rows = keys[last], commits[last], rows[last]
 
     def without(self, columns: Columns, places: Places) -> Places:
         """The places that have not been taken."""
         keys = packed_keys(columns.topic[places], columns.partition[places])
-        return places[columns.base_offset[places] >= look_up(self._keys, self._ends, keys, 0)]
+        commit, row = (look_up(self._keys, values, keys, -1) for values in (self._commits, self._rows))
+        commits = columns.commit[places]
+        left: Places = places[(commits > commit) | ((commits == commit) & (columns.row[places] > row))]
+        return left
 
 
 def _joined(pieces: Sequence[_NearRows], column: str) -> npt.NDArray[Any]:

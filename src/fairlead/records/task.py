@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fairlead.model.errors import FairleadError
-from fairlead.streamlog.values import LogObject
+from fairlead.streamlog.values import DeadFrom, LogObject
 
 Bounds = Mapping[tuple[int, int], int]
 """Offset by topic number and partition."""
@@ -31,6 +31,8 @@ class Choice:
     high: Bounds = field(default_factory=dict)
     partitions: frozenset[int] | None = None
     """Only these partitions of each topic (a filter that Spark handed down)."""
+    cuts: tuple[DeadFrom, ...] = ()
+    """Where partitions were cut: what that made dead is not read."""
     share: int = 0
     shares: int = 1
     """Partitions are dealt to `shares` tasks, so that each partition is read in order by one task."""
