@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
 
+from fairlead.cluster.diverged import copy_tails
 from fairlead.cluster.keys import GONE, LEVEL, LISTENER, STREAM, VERSION, check_level, check_versions
 from fairlead.cluster.links import Links
 from fairlead.cluster.partition_room import PartitionRoom
@@ -388,6 +390,8 @@ class Cluster:
                 await asyncio.gather(*(shard.close() for shard in shards))
                 raise error
         stream = Stream(record, shards, self._room, self.name)
+        for shard in shards:
+            shard.copy_tails = partial(copy_tails, stream, shard)
         self._streams[record.path] = stream
         self._apply(stream, record)
         self._note_upstreams()

@@ -130,6 +130,17 @@ def read_partition(
         yield from _parts(storage, _in_order(found.take(np.flatnonzero(wanted))), frame_bytes)
 
 
+def read_kept(
+    storage: Storage, objects: Sequence[LogObject], number: int, from_offset: int, dead: DeadRows, part_bytes: int
+) -> Iterator[Columns]:
+    """The dead batches of a topic that are kept, from the one that ends at an offset or above, in the order of the log;
+    `dead` knows cuts of one partition."""
+    for group in _groups(storage, objects):
+        columns = group.rows.columns
+        wanted = dead.kept(columns) & (columns.topic == number) & (columns.last_offset >= from_offset)
+        yield from _parts(storage, _in_order(group.rows.take(np.flatnonzero(wanted))), part_bytes)
+
+
 def _live(found: LocatedRows, dead: DeadRows) -> LocatedRows:
     if not dead:
         return found

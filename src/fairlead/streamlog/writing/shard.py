@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -86,6 +86,8 @@ class Shard:
         """Merges and deletions that failed and are tried again; for metrics."""
         self.upkeep_error: Exception | None = None
         """The newest of these failures, until all goes well again."""
+        self.copy_tails: Callable[[], Awaitable[None]] | None = None
+        """Copies what cuts keep into other topics; whoever knows all shards of the stream sets it."""
         self._merger = merger
         self._upkeep = None if merger is None else self._loop.create_task(self._keep_up(merger))
 
@@ -355,6 +357,8 @@ class Shard:
                 await turns.sweep()
                 while self.stopped is None and await turns.merge(merger):
                     await turns.sweep()
+                if self.copy_tails is not None and self.state.kept_from():
+                    await self.copy_tails()
                 self.upkeep_error = None
             except (Fenced, Damaged) as error:
                 self._stop(error)

@@ -1,0 +1,73 @@
+"""Copies what a stream's cuts keep into the diverged topics, which may be in other shards than what was cut."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+
+from fairlead.cluster.stream import Stream
+from fairlead.model.errors import InvalidName
+from fairlead.model.names import parse_stream_path
+from fairlead.streamlog.rows import Row
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing import diverged
+from fairlead.streamlog.writing.cuts import end_keep
+from fairlead.streamlog.writing.diverged import Tail
+from fairlead.streamlog.writing.shard import Shard
+
+UNKNOWN_OWNER_DIGITS = 8
+"""Of the id of an owner whose place nobody knows, in place of its cluster's name."""
+
+
+async def copy_tails(stream: Stream, shard: Shard) -> None:
+    """Copy all that cuts of a shard keep, and end their marks. Whatever fails is begun again where it ended.
+
+    Raises:
+        Damaged, Missing, StorageFull, StorageUnavailable
+    """
+    for tail in diverged.tails(shard.state):
+        await _copy(stream, shard, tail)
+
+
+async def _copy(stream: Stream, shard: Shard, tail: Tail) -> None:
+    end = max((_end(each, tail) for each in stream.shards), default=0)
+    while rows := await asyncio.to_thread(diverged.read, shard.announced, tail, end):
+        target, made = _target(stream, shard, tail, rows)
+        size_bytes = sum(len(row.batch) for row in rows)
+        end = await target.submit(partial(diverged.append, made=made, tail=tail, rows=rows), size_bytes)
+    number, partition = tail.topic.number, tail.partition
+    await shard.submit(partial(end_keep, number=number, partition=partition, keep=tail.incarnation))
+
+
+def _end(shard: Shard, tail: Tail) -> int:
+    """Where the copy of a tail ends that is in the shard; 0 if none is."""
+    topic = shard.state.by_incarnation(tail.incarnation)
+    return 0 if topic is None else shard.state.partition(topic.number, tail.partition).end
+
+
+def _target(stream: Stream, shard: Shard, tail: Tail, rows: list[Row]) -> tuple[Shard, Topic]:
+    """The shard of the diverged topic, and the topic as this site would make it."""
+    owner = diverged.owner_of(tail, rows)
+    at = stream.global_path if owner == stream.id else next(_places(stream, owner), "")
+    for each in stream.shards:
+        known = each.state.by_incarnation(tail.incarnation)
+        if known is not None or each.state.tombstone(tail.incarnation) is not None:
+            return each, diverged.topic_of(tail, shard.state, "" if known is None else known.name, owner, at)
+    names = diverged.names(tail, _cluster(at) or owner.hex()[:UNKNOWN_OWNER_DIGITS])
+    name = next(name for name in names if stream.find_topic(name) is None)
+    return stream.shard_for(name), diverged.topic_of(tail, shard.state, name, owner, at)
+
+
+def _places(stream: Stream, owner: bytes) -> Iterator[str]:
+    """Global paths of a stream, as rows of its topics say."""
+    tables = [shard.state.topic_table for shard in stream.shards]
+    if any(owner in table.owned for table in tables):
+        yield from (topic.owner_at for topic in stream.topics() if topic.owner == owner and topic.owner_at)
+
+
+def _cluster(path: str) -> str | None:
+    try:
+        return parse_stream_path(path).cluster
+    except InvalidName:
+        return None

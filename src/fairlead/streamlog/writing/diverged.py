@@ -1,0 +1,185 @@
+"""What a cut has made dead and keeps goes into a topic of its own: the diverged topic, at its own offsets and epochs.
+
+    read      the next batches of a tail that the diverged topic lacks; blocking
+    append    a request to the log of the diverged topic: makes it if need be, and adds them
+    end_keep  a request to the log that was cut, once nothing is lacking (`cuts`)
+
+Always true: every holder of some of the tail makes the same topic, by its incarnation, so copies that meet are one; a
+batch is added where the topic ends, so whoever begins again after a crash goes on there; the tail stays on disk until
+the mark of the cut is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from fairlead.model.errors import AlreadyExists
+from fairlead.model.names import TOPIC_NAME_LENGTH_MAX
+from fairlead.streamlog.objects.dead import DeadRows
+from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.reading.announced import AnnouncedLog
+from fairlead.streamlog.reading.slices import read_kept
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import Cut, PartitionState, Topic
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.topics import put_topic
+
+COPIED_BYTES: Final = 4_000_000
+"""About so much of a tail is copied in one commit."""
+BEGINS: Final = "link"
+"""Reason of the START row where the tail begins: nothing was lost there."""
+
+
+class Tail(NamedTuple):
+    """What a cut of a partition keeps."""
+
+    topic: Topic
+    partition: int
+    cut: Cut
+    incarnation: bytes
+    """Of the diverged topic."""
+
+    @property
+    def epoch(self) -> int:
+        """The last of the tail."""
+        return self.cut.history[-1][0] if self.cut.history else 0
+
+
+def tails(state: ShardState) -> list[Tail]:
+    """What is still to be copied, in order of topic number."""
+    found: list[Tail] = []
+    for (number, partition), cuts in state.cut_items():
+        topic = state.topic(number)
+        if topic is not None:
+            found += [Tail(topic, partition, cut, cut.keep) for cut in cuts if cut.keep is not None]
+    return found
+
+
+def read(log: AnnouncedLog, tail: Tail, from_offset: int) -> list[Row]:
+    """The tail's next batches, the first of which ends at `from_offset` or above; none at its end. Blocking.
+
+    Raises:
+        Damaged, Missing, StorageUnavailable
+    """
+    number, partition = tail.topic.number, tail.partition
+    kept = (number, partition, tail.cut.offset, tail.cut.commit, tail.cut.row)
+    dead = DeadRows(log.state.dead_in(number, partition), [kept])
+    objects = [item for item in log.locate(number, partition, from_offset) if item.first <= tail.cut.commit]
+    for columns in read_kept(log.storage, objects, number, from_offset, dead, COPIED_BYTES):
+        return [row._replace(batch=bytes(row.batch)) for row in columns.rows()]
+    return []
+
+
+def topic_of(tail: Tail, state: ShardState, name: str, owner: bytes, owner_at: str) -> Topic:
+    """The diverged topic; `owner` is the tail's. Its epoch is the tail's last one, and began where it did in the topic.
+
+    The version grows with the partitions, so that of two holders the one that knows more of them makes the newer row.
+    """
+    partitions = range(tail.topic.partitions)
+    since = tuple(_beginning(tail, state, partition) for partition in partitions) if tail.epoch else ()
+    return Topic(
+        number=-1,
+        name=name,
+        incarnation=tail.incarnation,
+        partitions=tail.topic.partitions,
+        owner=owner,
+        epoch=tail.epoch,
+        configs=tail.topic.configs,
+        version=tail.topic.partitions,
+        home=name,
+        owner_at=owner_at,
+        since=since,
+    )
+
+
+def _beginning(tail: Tail, state: ShardState, partition: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """Where the tail's last epoch began in a partition, and the history below that."""
+    cuts = state.cuts_of(tail.topic.number, partition)
+    cut = next((cut for cut in cuts if cut.keep == tail.incarnation), None)
+    history = cut.history if cut is not None else state.partition(tail.topic.number, partition).history
+    first = next((first for epoch, first in history if epoch == tail.epoch), None)
+    return (0, ()) if first is None else (first, tuple(entry for entry in history if entry[0] < tail.epoch))
+
+
+def append(draft: Draft, made: Topic, tail: Tail, rows: Sequence[Row]) -> int:
+    """A request: add batches of a tail to the diverged topic, which is `made` if it is not here yet; answers where its
+    partition ends now. Those that are there are passed over. If it was deleted, nothing is done: nobody wants it.
+
+    Raises:
+        AlreadyExists: another topic has the name.
+        StorageFull
+    """
+    if draft.state.tombstone(tail.incarnation) is not None:
+        return rows[-1].last_offset + 1
+    topic = draft.state.by_incarnation(tail.incarnation) or _made(draft, made, rows[0])
+    if tail.partition >= topic.partitions:
+        topic = topic._replace(partitions=made.partitions, version=made.version, since=made.since)
+        put_topic(draft, topic, made.owner, rows[0].via, rows[0].via_commit)
+    number, partition = topic.number, tail.partition
+    if not draft.state.partition(number, partition).end and tail.cut.offset:
+        _begin(draft, topic, tail, rows[0])
+    for row in rows:
+        if row.base_offset >= draft.state.partition(number, partition).end:
+            draft.add_batch(
+                number,
+                partition,
+                row.base_offset,
+                row.last_offset,
+                row.epoch,
+                row.origin,
+                row.via,
+                row.max_timestamp,
+                row.batch,
+                records=row.records,
+                bits=row.bits,
+                crc=row.crc,
+                via_commit=row.via_commit,
+            )
+    return draft.state.partition(number, partition).end
+
+
+def _made(draft: Draft, made: Topic, row: Row) -> Topic:
+    if draft.state.by_name(made.name) is not None:
+        raise AlreadyExists(f"topic {made.name} exists")
+    topic = made._replace(number=draft.state.next_number(made.name))
+    put_topic(draft, topic, made.owner, row.via, row.via_commit)
+    return topic
+
+
+def _begin(draft: Draft, topic: Topic, tail: Tail, row: Row) -> None:
+    """The START row where the cut was: what is below is in the topic that was cut."""
+    offset = tail.cut.offset
+    below = PartitionState(0, offset, -1, tail.cut.history).cut_at(offset)
+    draft.add_control(
+        Kind.START,
+        StartPayload(BEGINS, offset, below.history, epoch=tail.epoch),
+        number=topic.number,
+        partition=tail.partition,
+        base_offset=offset,
+        origin=row.origin,
+        via=row.via,
+        via_commit=row.via_commit,
+    )
+
+
+def names(tail: Tail, cluster: str) -> Iterator[str]:
+    """Names for the diverged topic, best first; `cluster` is that of the tail's owner. The last is nobody else's."""
+    name = f"{tail.topic.name}.diverged.{cluster}.{tail.epoch}"
+    for end in ("", f"-{tail.cut.by_epoch}", f"-{tail.incarnation.hex()}"):
+        yield _fitting(name, end)
+
+
+def _fitting(name: str, end: str) -> str:
+    """The name with that end; one that is too long is cut, and says by a hash what of it is missing."""
+    if len(name) + len(end) <= TOPIC_NAME_LENGTH_MAX:
+        return name + end
+    digest = "-" + sha256(name.encode()).hexdigest()[:12]
+    return name[: TOPIC_NAME_LENGTH_MAX - len(digest) - len(end)] + digest + end
+
+
+def owner_of(tail: Tail, rows: Iterable[Row]) -> bytes:
+    """Id of the stream that owns the tail: the one that wrote it."""
+    return next((row.origin for row in rows if row.origin is not None), tail.topic.owner)

@@ -1,0 +1,233 @@
+"""Merging a log that was cut: dead rows go, or stay for their copy, and never count as expired."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+
+import pytest
+from tests.streamlog.merging.test_survivors import replayed, tables
+from tests.streamlog.world import (
+    DAY_MS,
+    FakeClock,
+    SeededRandomness,
+    committed,
+    fresh,
+    installed,
+    made,
+    opened,
+    produced,
+    rows_of,
+    values_at,
+)
+
+from fairlead.model.settings import Settings
+from fairlead.streamlog import payloads
+from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.merging.job import MergeResult
+from fairlead.streamlog.objects.dead import DeadRows
+from fairlead.streamlog.reading.slices import read_partition, read_slices
+from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.writing.cuts import cut, end_keep
+from fairlead.streamlog.writing.topic_expiry import expire
+from fairlead.streamlog.writing.topics import set_configs
+from fairlead.streamlog.writing.writer import ShardLog
+
+K = b"k" * 16
+QUICK = Settings(merge_commits_min=1, merge_idle_seconds=0.01, delete_grace_seconds=0, topic_expiry_interval_seconds=1)
+SEEDS = count(1)
+
+
+def of(clock: FakeClock, **configs: str) -> tuple[ShardLog, int]:
+    """A log whose records live for ten days, and a topic of it."""
+    log = fresh(clock=clock, settings=QUICK)
+    log.upkeep.set_retention(10 * DAY_MS)
+    number = made(log).number
+    if configs:
+        given = {name.replace("_", "."): value for name, value in configs.items()}
+        committed(log, lambda draft: set_configs(draft, "ships", given))
+    return log, number
+
+
+def cut_at(log: ShardLog, number: int, offset: int, keep: bytes | None = None) -> None:
+    committed(log, lambda d: cut(d, number, 0, offset, "takeover", 9, keep))[0].result()
+
+
+def done(log: ShardLog) -> MergeResult | None:
+    """The result of the next merge job."""
+    job = log.upkeep.plan()
+    return None if job is None else run_job.run(log.announced.storage, SeededRandomness(next(SEEDS)), job)
+
+
+def merged(log: ShardLog) -> int:
+    """Do every merge job there is; how many there were."""
+    jobs = 0
+    while (result := done(log)) is not None:
+        installed(log, result)
+        jobs += 1
+        assert jobs < 50, "a job is planned again and again"
+    return jobs
+
+
+def batches(log: ShardLog, number: int) -> list[int]:
+    """First offsets of all batches in the log, dead ones too."""
+    return [row.base_offset for row in rows_of(log) if row.kind == Kind.BATCH and row.topic == number]
+
+
+def sent(log: ShardLog) -> list[Row]:
+    """What a link sends."""
+    storage, objects = log.announced.storage, log.announced.objects(0, log.announced.end)
+    dead = DeadRows(log.announced.state.dead_from())
+    parts = read_slices(storage, objects, dict.fromkeys(range(16), 0), dead=dead)
+    return [row for part in parts for row in part.columns.rows()]
+
+
+def test_dead_rows_expire_without_start() -> None:
+    """The last dead batch is older than the time-to-live: no START row tells of it, and nothing else is different."""
+    clock = FakeClock()
+    log, number = of(clock)
+    for value in (b"0", b"1", b"2"):
+        produced(log, number, value)
+    cut_at(log, number, 1)
+    clock.pass_ms(9 * DAY_MS)
+    produced(log, number, b"one")
+    clock.pass_ms(2 * DAY_MS)
+    assert merged(log)
+    starts = [row for row in rows_of(log) if row.kind == Kind.START]
+    assert [row.base_offset for row in starts] == [1]
+    assert batches(log, number) == [1]
+    assert values_at(log, number) == {1: b"one"}
+    assert replayed(log) == tables(log)
+
+
+@pytest.mark.parametrize("expires", [False, True])
+@pytest.mark.parametrize("when", ["before it is installed", "after its manifest is put"])
+def test_merge_job_planned_before_the_cut(when: str, expires: bool) -> None:
+    """It counts dead rows as alive, or as expired; whichever becomes durable first, the log says the same."""
+    clock = FakeClock()
+    log, number = of(clock)
+    for value in (b"0", b"1", b"2"):
+        produced(log, number, value)
+    if expires:
+        clock.pass_ms(11 * DAY_MS)
+    result = done(log)
+    assert result is not None
+    if when == "before it is installed":
+        cut_at(log, number, 1)
+        produced(log, number, b"one")
+        installed(log, result)
+    else:
+        prepared = log.upkeep.prepare(result)
+        cut_at(log, number, 1)
+        produced(log, number, b"one")
+        for _ in log.upkeep.raise_starts(prepared):
+            pass
+        log.upkeep.finish(prepared)
+        for _ in log.upkeep.forget():
+            pass
+    state = log.announced.state.partition(number, 0)
+    assert (state.start, state.end) == ((1, 2) if expires else (0, 2))
+    alive = {1: b"one"} if expires else {0: b"0", 1: b"one"}
+    assert values_at(log, number) == alive
+    assert replayed(log) == tables(log)
+    assert [row.base_offset for row in sent(log) if row.kind == Kind.START] == ([1] if expires else [])
+    assert [row.base_offset for row in sent(log) if row.kind == Kind.BATCH] == sorted(alive)
+    merged(log)
+    assert replayed(log) == tables(log)
+    assert values_at(log, number) == alive
+
+
+def test_kept_rows_survive_every_merge_until_the_mark_is_cleared() -> None:
+    """They do not expire either, and their segments are not merged again and again for that."""
+    clock = FakeClock()
+    log, number = of(clock)
+    for value in (b"0", b"1", b"2"):
+        produced(log, number, value)
+    cut_at(log, number, 1, K)
+    clock.pass_ms(11 * DAY_MS)
+    produced(log, number, b"one")
+    assert merged(log)
+    assert batches(log, number) == [1, 2, 1]
+    assert values_at(log, number) == {1: b"one"}
+    assert [row.base_offset for row in sent(log) if row.kind == Kind.BATCH] == [1]
+    committed(log, partial(end_keep, number=number, partition=0, keep=K))
+    assert merged(log)
+    assert batches(log, number) == [1]
+    assert replayed(log) == tables(log)
+
+
+def test_start_rows_before_and_after_a_cut_are_both_kept() -> None:
+    """The log began at 8 and was cut to 5, and begins at 6 now: folded together, it would begin at 8 again."""
+    clock = FakeClock()
+    log, number = of(clock)
+    begin = payloads.StartPayload("ttl", 8, ((0, 0),))
+    committed(log, lambda d: d.add_control(Kind.START, begin, number=number, partition=0, base_offset=8))
+    cut_at(log, number, 5)
+    produced(log, number, b"5")
+    clock.pass_ms(11 * DAY_MS)
+    produced(log, number, b"6")
+    merged(log)
+    state = log.announced.state.partition(number, 0)
+    assert (state.start, state.end) == (6, 7)
+    assert replayed(log) == tables(log)
+    assert [row.base_offset for row in sent(log) if row.kind == Kind.START] == [5, 6]
+    parts = read_partition(
+        log.announced.storage,
+        log.announced.locate(number, 0, 0),
+        number,
+        0,
+        0,
+        dead=DeadRows(log.announced.state.dead_in(number, 0)),
+    )
+    told = [row for columns in parts for row in columns.rows() if row.kind in {Kind.START, Kind.BATCH}]
+    assert [row.base_offset for row in told] == [5, 6, 6]
+
+
+@pytest.mark.parametrize("where", ["commits", "segments"])
+def test_retention_bytes_counts_live_rows_alone(where: str) -> None:
+    """A tail that was cut off takes no room from the records that stand in its place."""
+    clock = FakeClock()
+    log, number = of(clock, retention_bytes="3000")
+    produced(log, number, b"x" * 1000)
+    for _ in range(4):
+        produced(log, number, b"d" * 1000)
+    if where == "segments":
+        merged(log)
+    clock.pass_ms(2000)
+    cut_at(log, number, 1, K)
+    produced(log, number, b"y" * 1000)
+    expiry = log.upkeep.begin_topic_expiry()
+    assert expiry is not None
+    assert log.upkeep.topics.find(expiry) == []
+
+
+def test_what_had_expired_before_a_cut_is_not_expired_after_it() -> None:
+    """Other records stand at those offsets by the time that the request is drafted, or the next merge planned."""
+    clock = FakeClock()
+    log, number = of(clock, retention_ms="1000")
+    for value in (b"0", b"1", b"2"):
+        produced(log, number, value)
+    clock.pass_ms(5000)
+    expiry = log.upkeep.begin_topic_expiry()
+    assert expiry is not None
+    topics = log.upkeep.topics
+    found = topics.find(expiry)
+    assert [each.offset for each in found] == [3]
+    request = partial(expire, found=found, cut_count=topics.cut_count)
+    cut_at(log, number, 0)
+    produced(log, number, b"new", b"new", b"new")
+    committed(log, request)
+    assert values_at(log, number) == {0: b"new", 1: b"new", 2: b"new"}
+
+    clock.pass_ms(5000)
+    for _ in range(2):
+        expiry = log.upkeep.begin_topic_expiry()
+        assert expiry is not None
+        committed(log, partial(expire, found=topics.find(expiry), cut_count=topics.cut_count))
+        clock.pass_ms(1001)
+    assert topics.dead.partitions
+    cut_at(log, number, 0)
+    produced(log, number, b"newest")
+    merged(log)
+    assert values_at(log, number) == {0: b"newest"}
+    assert values_at(opened(log.announced.storage, settings=QUICK), number) == {0: b"newest"}

@@ -1,0 +1,207 @@
+"""What a cut keeps is copied into a topic of its own, byte for byte, once, by whoever holds some of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID, uuid5
+
+import pytest
+from tests.streamlog.merging.test_survivors import replayed, tables
+from tests.streamlog.world import (
+    SETTINGS,
+    SeededRandomness,
+    committed,
+    fresh,
+    installed,
+    made,
+    opened,
+    produced,
+    replicated,
+    rows_of,
+    values_at,
+)
+
+from fairlead.model.errors import AlreadyExists
+from fairlead.model.names import TOPIC_NAME_LENGTH_MAX, check_topic_name
+from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing import diverged
+from fairlead.streamlog.writing.cuts import cut, end_keep
+from fairlead.streamlog.writing.topics import create_topic, delete_topic
+from fairlead.streamlog.writing.writer import ShardLog
+
+A, C = b"a" * 16, b"c" * 16
+PLACE = "/mapr/harbour/ships"
+
+
+def keep_of(topic: Topic, by_epoch: int = 9) -> bytes:
+    """The incarnation of the diverged topic of epoch 0, as every holder of the tail computes it."""
+    return uuid5(UUID(bytes=topic.incarnation), f"0 {by_epoch}").bytes
+
+
+def with_tail(log: ShardLog, topic: Topic, offset: int, partition: int = 0) -> None:
+    """The partition is cut; what is dead is kept."""
+    keep = keep_of(topic)
+    committed(log, lambda d: cut(d, topic.number, partition, offset, "takeover", 9, keep))[0].result()
+
+
+def step(log: ShardLog, name: str | None = None) -> bool:
+    """One step of the copier for the first tail; False once it is done."""
+    found = diverged.tails(log.announced.state)
+    if not found:
+        return False
+    tail = found[0]
+    state = log.announced.state
+    known = state.by_incarnation(tail.incarnation)
+    end = 0 if known is None else state.partition(known.number, tail.partition).end
+    rows = diverged.read(log.announced, tail, end)
+    if rows:
+        owner = diverged.owner_of(tail, rows)
+        free = (each for each in diverged.names(tail, "harbour") if state.by_name(each) is None)
+        topic = diverged.topic_of(tail, state, name or next(free), owner, PLACE)
+        committed(log, lambda d: diverged.append(d, topic, tail, rows))[0].result()
+    else:
+        committed(log, lambda d: end_keep(d, tail.topic.number, tail.partition, tail.incarnation))[0].result()
+    return True
+
+
+def merged(log: ShardLog) -> ShardLog:
+    """The log opened anew, with all of it in segments."""
+    log = opened(log.announced.storage, log.announced.state.stream_id, settings=replace(SETTINGS, merge_commits_min=1))
+    while (job := log.upkeep.plan()) is not None:
+        installed(log, run_job.run(log.announced.storage, SeededRandomness(log.announced.end), job))
+    return log
+
+
+def copy_of(log: ShardLog, topic: Topic) -> Topic:
+    """The diverged topic."""
+    found = log.announced.state.by_incarnation(keep_of(topic))
+    assert found is not None
+    return found
+
+
+def tailed(stream_id: bytes = A) -> tuple[ShardLog, Topic]:
+    """A log whose topic was cut at 1 and kept 1 to 4 in three batches, and goes on."""
+    log = fresh(stream_id)
+    topic = made(log)
+    for values in ((b"0",), (b"1", b"2"), (b"3",), (b"4",)):
+        produced(log, topic.number, *values)
+    with_tail(log, topic, 1)
+    produced(log, topic.number, b"one")
+    return log, topic
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_a_kept_tail_becomes_a_topic_at_its_own_offsets(merge: bool) -> None:
+    """Byte for byte, under the old owner's name; then nothing is kept any more, and a merge drops the dead rows."""
+    log, topic = tailed()
+    dead = [bytes(row.batch) for row in rows_of(log) if row.kind == Kind.BATCH][1:4]
+    if merge:
+        log = merged(log)
+    while step(log):
+        pass
+    copy = copy_of(log, topic)
+    assert (copy.name, copy.owner, copy.owner_at, copy.epoch) == ("ships.diverged.harbour.0", A, PLACE, 0)
+    assert values_at(log, copy.number) == {1: b"1", 2: b"2", 3: b"3", 4: b"4"}
+    assert values_at(log, topic.number) == {0: b"0", 1: b"one"}
+    assert [bytes(row.batch) for row in rows_of(log) if row.topic == copy.number and row.kind == Kind.BATCH] == dead
+    assert log.announced.state.kept_from() == []
+    log = merged(log)
+    left = [row.base_offset for row in rows_of(log) if row.topic == topic.number and row.kind == Kind.BATCH]
+    assert sorted(left) == ([0, 1, 1, 3, 4] if merge else [0, 1]), "what was kept goes with the next merge of its run"
+    assert values_at(log, copy.number) == {1: b"1", 2: b"2", 3: b"3", 4: b"4"}
+    assert replayed(log) == tables(log)
+
+
+def test_crash_between_cut_and_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark is in the log, also once it is merged, and the copy goes on where it ended."""
+    monkeypatch.setattr(diverged, "COPIED_BYTES", 1)
+    log, topic = tailed()
+    log = merged(log)
+    assert step(log)
+    assert values_at(log, copy_of(log, topic).number) == {1: b"1", 2: b"2"}
+    log = merged(opened(log.announced.storage, A))
+    assert log.announced.state.kept_from()
+    steps = 0
+    while step(log):
+        steps += 1
+    assert steps == 3, "two batches and the end of the mark"
+    assert values_at(log, copy_of(log, topic).number) == {1: b"1", 2: b"2", 3: b"3", 4: b"4"}
+
+
+def test_two_holders_make_one_diverged_topic() -> None:
+    """The owner has more of the tail than its replica, and both copy it: at the replica it is one topic, whole."""
+    owner, replica = fresh(A), fresh(C)
+    topic = made(owner)
+    for value in (b"0", b"1"):
+        produced(owner, topic.number, value)
+    replicated(owner, replica)
+    produced(owner, topic.number, b"2")
+    number = replica.announced.state.number_of("ships")
+    assert number is not None
+    with_tail(owner, topic, 1)
+    with_tail(replica, topic._replace(number=number), 1)
+    for log in (owner, replica):
+        while step(log):
+            pass
+    here = copy_of(replica, topic)
+    assert (here.owner, here.epoch, here.since, here.version) == (A, 0, (), 1)
+    assert values_at(replica, here.number) == {1: b"1"}
+    replicated(owner, replica, link=b"m" * 16)
+    assert values_at(replica, here.number) == {1: b"1", 2: b"2"}
+    assert replica.announced.state.behind(b"m" * 16) == []
+
+
+def test_a_cut_of_a_cut_copies_each_row_once() -> None:
+    """What an earlier cut had made dead is not of the later cut's tail, though it stands above it."""
+    log, topic = tailed()
+    keep = uuid5(UUID(bytes=topic.incarnation), "0 11").bytes
+    committed(log, lambda d: cut(d, topic.number, 0, 0, "takeover", 11, keep))[0].result()
+    while step(log):
+        pass
+    later = log.announced.state.by_incarnation(keep)
+    assert later is not None
+    assert values_at(log, copy_of(log, topic).number) == {1: b"1", 2: b"2", 3: b"3", 4: b"4"}
+    assert later.name == "ships.diverged.harbour.0-11"
+    assert values_at(log, later.number) == {0: b"0", 1: b"one"}
+
+
+def test_a_diverged_topic_of_two_partitions_grows_as_they_are_copied() -> None:
+    """A holder that has heard of one partition makes the topic; one that knows of more adds them."""
+    log = fresh(A)
+    topic = made(log, partitions=2)
+    for partition in (0, 1):
+        produced(log, topic.number, b"x", b"y", partition=partition)
+        with_tail(log, topic, 0, partition)
+    while step(log):
+        pass
+    copy = copy_of(log, topic)
+    assert copy.partitions == 2
+    for partition in (0, 1):
+        assert values_at(log, copy.number, partition) == {0: b"x", 1: b"y"}
+
+
+def test_a_deleted_diverged_topic_is_not_made_again() -> None:
+    """Somebody has said that its records are not wanted."""
+    log, topic = tailed()
+    assert step(log)
+    committed(log, lambda d: delete_topic(d, copy_of(log, topic).name))[0].result()
+    tail = diverged.tails(log.announced.state)[0]
+    rows = diverged.read(log.announced, tail, 0)
+    absent = diverged.topic_of(tail, log.announced.state, "again", A, PLACE)
+    assert committed(log, lambda d: diverged.append(d, absent, tail, rows))[0].result() == 5
+    assert log.announced.state.by_name("again") is None
+
+
+def test_a_name_that_is_taken_is_refused_and_another_one_fits() -> None:
+    """Names are legal and differ, however long the topic's is."""
+    log, topic = tailed()
+    tail = diverged.tails(log.announced.state)[0]
+    committed(log, lambda d: create_topic(d, "ships.diverged.harbour.0"))[0].result()
+    with pytest.raises(AlreadyExists):
+        step(log, "ships.diverged.harbour.0")
+    assert list(diverged.names(tail, "harbour"))[:2] == ["ships.diverged.harbour.0", "ships.diverged.harbour.0-9"]
+    long = [tail._replace(topic=topic._replace(name="n" * (TOPIC_NAME_LENGTH_MAX - 1) + end)) for end in "ab"]
+    names = [check_topic_name(name) for each in long for name in diverged.names(each, "harbour")]
+    assert len(set(names)) == 6
