@@ -17,6 +17,7 @@ from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.model.errors import UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.values import GrantRun, LogObject
+from fairlead.streamlog.writing.cuts import cut
 from fairlead.wire.messages import (
     Announce,
     Grant,
@@ -100,6 +101,29 @@ async def test_new_commits_gather_while_the_socket_is_busy(sf: Site) -> None:
     (announce,) = await said(reader)
     assert [each.first for each in announce.objects] == [3, 4, 5, 6, 7]
     assert not announce.reset
+
+
+async def test_a_reader_is_told_of_cuts_with_the_objects(sf: Site) -> None:
+    """Also of one in a commit that is not announced for its own sake; a repair is told of all of its partition."""
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    reader.grant(grant_of(sf, 0))
+    await said(reader)
+    shard, topic = sf.cluster.stream(SHIPS).topic("a")
+    end = shard.state.partition(topic.number, 0).end
+    await shard.submit(lambda draft: cut(draft, topic.number, 0, end - 1, "takeover", 9, None))
+    cuts = tuple(shard.state.dead_from())
+    await write_and_tell(sf, reader)
+    (announce,) = await said(reader)
+    assert announce.cuts == cuts == ((topic.number, 0, end - 1, announce.end - 2, 0),)
+    await write_and_tell(sf, reader)
+    (announce,) = await said(reader)
+    assert announce.cuts == ()
+    reader.list_again(ListObjects(*key_of(sf), 0))
+    (announce,) = await said(reader)
+    assert announce.cuts == cuts
+    await reader.locate(Locate(*key_of(sf), topic.number, 0, 0))
+    (located,) = await said(reader)
+    assert located.cuts == cuts
 
 
 async def test_commits_of_a_busy_log_gather_into_one_announcement(sf: Site) -> None:

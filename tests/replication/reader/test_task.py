@@ -26,7 +26,7 @@ from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.rows import NO_COMMIT, NO_TOPIC, NO_TOPIC_SENT, Kind, Row
-from fairlead.streamlog.values import EpochRange, LogObject
+from fairlead.streamlog.values import DeadFrom, EpochRange, LogObject
 from fairlead.wire.messages import (
     Announce,
     Credit,
@@ -65,6 +65,8 @@ class Site:
         self.folder = folder
         self.storage = LocalStorage(folder)
         self.objects: list[LogObject] = []
+        self.cuts: tuple[DeadFrom, ...] = ()
+        """What a repair is told of."""
         self.names = {number: TopicName(number, bytes([number % 256]) * 16, f"t{number}") for number in range(64)}
 
     def commit(self, *rows: Row) -> LogObject:
@@ -113,7 +115,7 @@ class Site:
                 end = self.objects[-1].end
                 objects = tuple(self.objects)
                 place = (message.number, message.partition, message.offset)
-                return [Located(message.source, message.shard, *place, objects, end)]
+                return [Located(message.source, message.shard, *place, objects, end, self.cuts)]
             return []
 
         return on_message
@@ -282,6 +284,23 @@ async def test_forward_own_sends_what_was_first_written_here(tmp_path: Path) -> 
     assert [found.base_offset for found in frame.rows] == [1]
 
 
+async def test_dead_rows_are_not_sent_once_the_reader_knows_of_the_cut(tmp_path: Path) -> None:
+    """In whichever later commit it is. Rows that were read before are sent: the other end drops them as superseded."""
+    site = Site(tmp_path)
+    first = site.commit(row(0, 1, 0), row(0, 1, 1), row(0, 1, 2))
+    told = site.announce([first])
+    async with fake_control(site.server(site.grant({1: 0}), told)) as control:
+        taken = Taken(control)
+        async with running(taken.task.run()):
+            (frame,) = await taken.frames(1)
+            assert [found.base_offset for found in frame.rows] == [0, 1, 2], "nobody has told it of a cut"
+            cut = Kind.TRUNCATE
+            late = [site.commit(row(1, 1, 3)), site.commit(row(2, 1, 1, kind=cut, data=b"")), site.commit(row(3, 1, 1))]
+            await control.say(replace(site.announce(late), cuts=((1, 0, 1, 2, 0),)))
+            (frame,) = await taken.frames(1)
+            assert [(found.commit, found.base_offset) for found in frame.rows] == [(3, 1)]
+
+
 async def test_a_log_of_only_local_rows_sends_nothing_and_is_reported_read(tmp_path: Path) -> None:
     """Two idle clusters exchange no frames for their positions."""
     site = Site(tmp_path)
@@ -411,6 +430,42 @@ async def test_a_repair_brings_one_partition_and_says_so(tmp_path: Path) -> None
     assert last.repair is not None
     assert last.repair.last
     assert not last.rows
+
+
+async def test_a_repair_brings_rows_of_every_origin_and_way(tmp_path: Path) -> None:
+    """After a change of owner the replica may lack rows of others, and a restored origin its own."""
+    site = Site(tmp_path)
+    site.commit(row(0, 1, 0, origin=THIRD, via=THIRD), row(0, 1, 1, origin=DESTINATION), row(0, 1, 2))
+    (rows, last) = await repaired(site)
+    assert [found.base_offset for found in rows.rows] == [0, 1, 2]
+    assert last.repair is not None
+    assert last.repair.end == 3
+
+
+async def test_repair_note_clears_over_a_cut(tmp_path: Path) -> None:
+    """The repair names the end of the live rows: the replica never comes to that of the dead ones."""
+    site = Site(tmp_path)
+    site.commit(row(0, 1, 0), row(0, 1, 1), row(0, 1, 2), row(0, 1, 3))
+    site.commit(row(1, 1, 1, kind=Kind.TRUNCATE, data=b""), row(1, 1, 1))
+    site.cuts = ((1, 0, 1, 1, 0),)
+    (rows, last) = await repaired(site)
+    assert [(found.commit, found.base_offset) for found in rows.rows] == [(0, 0), (1, 1)]
+    assert last.repair is not None
+    assert last.repair.end == 2
+
+
+async def repaired(site: Site) -> list[Frame]:
+    """The frames of a repair of partition 0 of topic 1, from its beginning on."""
+    plain = site.grant({1: 0})
+    wanted = (RepairPartition(1, 0, 0),)
+    end = site.objects[-1].end
+    repair = RepairGrant(
+        7, LINK, RUN, plain.source, 0, plain.destination, "own", plain.data_root, PREFIX, wanted, plain.epochs, end
+    )
+    async with fake_control(site.server(repair)) as control:
+        taken = Taken(control)
+        async with running(taken.task.run()):
+            return await taken.frames(2)
 
 
 async def test_rows_of_a_deleted_topic_are_left_out_and_its_tombstone_is_sent(tmp_path: Path) -> None:
