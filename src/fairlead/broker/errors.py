@@ -16,6 +16,8 @@ _CODES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
     (errors.StorageUnavailable, ErrorCode.kafka_storage_error),
     (errors.StorageFull, ErrorCode.kafka_storage_error),
     (errors.Busy, ErrorCode.request_timed_out),
+    # Retriable, and Kafka's word for a leader that has not got all it needs.
+    (errors.OwnerPending, ErrorCode.not_enough_replicas),
     (errors.TryAgain, ErrorCode.request_timed_out),
     (errors.InvalidName, ErrorCode.invalid_topic_exception),
     (errors.UnknownGroup, ErrorCode.group_id_not_found),

@@ -5,7 +5,8 @@
     │  ├─ StorageUnavailable   the disk or object store did not answer as it should
     │  ├─ StorageFull          the reserve of free space is reached; control rows still go through
     │  ├─ Unreachable          another cluster's gateway or server does not answer
-    │  └─ Busy                 a limit on concurrent work is reached
+    │  ├─ Busy                 a limit on concurrent work is reached
+    │  └─ OwnerPending(topic, partition)  what was written before the owner changed is still to come
     ├─ BadRequest      the call must change
     │  ├─ InvalidName · InvalidValue · NotImplementedYet
     │  ├─ NotFound             UnknownCluster · UnknownStream · UnknownTopic · UnknownPartition · UnknownGroup
@@ -70,6 +71,18 @@ class Unreachable(TryAgain):
 
 class Busy(TryAgain):
     """A limit on concurrent work is reached."""
+
+
+class OwnerPending(TryAgain):
+    """This stream owns the topic and may not write the partition yet: it lacks records of the owner before it."""
+
+    def __init__(self, topic: str, partition: int, end: int, start: int) -> None:
+        super().__init__(
+            f"topic {topic}, partition {partition}: this copy ends at {end}, the owner before it wrote up to {start}; "
+            "wait until the rest has come, or take the topic over"
+        )
+        self.topic = topic
+        self.partition = partition
 
 
 class BadRequest(FairleadError):

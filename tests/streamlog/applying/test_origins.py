@@ -23,6 +23,7 @@ from fairlead.model.errors import NotAllowed
 from fairlead.model.names import SLICES, slice_of
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
+from fairlead.streamlog.applying.topics import ANOTHER_OWNER
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic
@@ -187,8 +188,8 @@ def test_a_partner_buries_nothing_that_was_never_here() -> None:
     assert replica.announced.state.by_name("ports") is not None
 
 
-def test_no_upstream_gives_a_topic_another_owner() -> None:
-    """Also one's own: ownership does not move yet, so such a row is a fault or a lie."""
+def test_no_upstream_gives_a_topic_another_owner_in_the_same_epoch() -> None:
+    """Also one's own: each change of owner has an epoch of its own, so such a row is a fault or a lie."""
     source, replica = fresh(A), fresh(B)
     made(source)
     replicated(source, replica)
@@ -199,7 +200,7 @@ def test_no_upstream_gives_a_topic_another_owner() -> None:
     topic = replica.announced.state.by_name("ships")
     assert topic is not None
     assert topic.owner == A
-    assert reasons(replica) == {"ships": {"conflict: the upstream names another owner than the topic has here"}}
+    assert reasons(replica) == {"ships": {f"conflict: {ANOTHER_OWNER}"}}
 
 
 def test_a_partner_brings_no_more_topics_and_partitions_than_it_may() -> None:

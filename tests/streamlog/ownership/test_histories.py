@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fairlead.streamlog.ownership.histories import (
     FROM_NOTHING,
+    beginning_of,
     history_below,
     parting,
-    since_of,
     start_of_next_epoch,
 )
 from fairlead.streamlog.payloads import History
@@ -127,5 +127,5 @@ def test_a_row_from_before_the_owners_history_counts_below_it() -> None:
 
 def test_a_partition_that_the_owner_did_not_know_begins_with_it() -> None:
     """The old owner had raised their number unseen: all of what it wrote there has no place in the owner's log."""
-    assert since_of([(5, ((0, 0),))], 1) == FROM_NOTHING
+    assert beginning_of([(5, ((0, 0),))], 1) == FROM_NOTHING
     assert start_of_next_epoch(0, 7, FROM_NOTHING) == 0

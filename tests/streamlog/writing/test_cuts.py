@@ -44,7 +44,9 @@ def in_epoch(log: ShardLog, number: int, epoch: int) -> None:
     """Records of the topic get this epoch from now on."""
     topic = log.announced.state.topic(number)
     assert topic is not None
-    changed = topic._replace(epoch=epoch, version=topic.version + 1)
+    states = [log.announced.state.partition(number, partition) for partition in range(topic.partitions)]
+    since = tuple((state.end, state.history) for state in states)
+    changed = topic._replace(epoch=epoch, version=topic.version + 1, since=since)
     committed(log, lambda d: put_topic(d, changed, A, None))
 
 

@@ -59,7 +59,8 @@ def admission(upstream: UpstreamRecord, source: bytes, settings: Settings, shard
     if upstream.peer == "own":
         return ANYBODY
     limits = (settings.partner_topics_max, settings.partner_partitions_max, settings.partner_notes_max)
-    return Admission(frozenset({source, *upstream.origins}), *(ceil(most / shards) for most in limits))
+    topics, partitions, notes = (ceil(most / shards) for most in limits)
+    return Admission(frozenset({source, *upstream.origins}), topics, partitions, notes)
 
 
 async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:

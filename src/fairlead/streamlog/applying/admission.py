@@ -2,7 +2,8 @@
 
 The origin rule: rows of a topic count only if the stream that owns the topic, and that in which the row began, are
 among the upstream's origins. Without it, a partner's cluster could write into the topics of others, delete them, or
-take their names.
+take their names. It is not asked of the owners before the present one: the present one vouches for what its topic held
+when it took it over, whoever brings that.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Admission:
     partitions_max: int | None = None
     notes_max: int | None = None
     """None: without a limit."""
+    moves_owners: bool = False
+    """It may give another owner to topics of streams that are not among its origins, ours too."""
 
     @property
     def speaks_for_all(self) -> bool:
@@ -63,7 +66,7 @@ class Admission:
         _check(notes, self.notes_max, "partitions behind or in conflict", "partner_notes_max")
 
 
-ANYBODY = Admission()
+ANYBODY = Admission(moves_owners=True)
 """One's own."""
 
 

@@ -31,6 +31,11 @@ class FrameOutcome:
     """Records."""
     duplicates: int = 0
     """Records that were here already."""
+    superseded: int = 0
+    """Records of an owner of before, which the topic's present owner did not have; dropped, with no note."""
+    outdated: frozenset[int] = frozenset()
+    """Numbers here of the topics of which such records came, or another row of such an owner: the source may not have
+    heard of the present one; see `claims.hear`."""
     behind: int = 0
     """Rows refused for their partition, which is noted behind."""
     conflicts: int = 0
@@ -66,7 +71,15 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
         rows.finish_repair(frame.repair, positions.get(slice_of_number(frame.repair.number), 0))
     else:
         _record(draft, frame, positions)
-    return FrameOutcome(positions, rows.appended, rows.duplicates, rows.notes.behind, rows.notes.conflicts)
+    return FrameOutcome(
+        positions,
+        rows.appended,
+        rows.duplicates,
+        rows.superseded,
+        rows.outdated,
+        rows.notes.behind,
+        rows.notes.conflicts,
+    )
 
 
 def _recorded(draft: Draft, frame: Frame) -> dict[int, LinkPosition | None]:

@@ -12,6 +12,9 @@ from fairlead.streamlog.state.effects import Note, payload_of
 from fairlead.streamlog.values import Behind, Topic
 from fairlead.streamlog.writing.draft import Draft
 
+OWNERSHIP = "ownership"
+"""Reason of notes: the partition lacks what its owner had, or the row is of an owner that is not known here yet."""
+
 
 class LinkNotes:
     """Reads and writes the notes of a frame's link, and counts the rows that were refused."""
@@ -40,6 +43,12 @@ class LinkNotes:
         if note is None or (run is not None and note.refused_in != run):
             behind = Behind(named.name, named.incarnation, partition, end, reason, self._draft.now_ms)
             self._put(behind, run, None if note is None else note.create)
+
+    def note_missing(self, topic: TopicPayload, partition: int, end: int) -> None:
+        """Have a partition brought from `end` on, whatever was noted of it: its owner's history is not all here. No row
+        was refused."""
+        behind = Behind(topic.name, topic.incarnation, partition, end, OWNERSHIP, self._draft.now_ms)
+        self._put(behind, None, None)
 
     def set_aside(self, topic: Topic, why: str) -> None:
         """Set the topic aside on this link, with all its partitions."""

@@ -1,17 +1,21 @@
 """Applies the rows of one frame, one after the other, each to the state that the rows before it left.
 
+    of an owner not known here   behind
+    of an owner of before,
+      from B on                  superseded: dropped, a START row is clipped to B
     last < E                     the same batch stands there: dropped; another one: conflict
     P ≤ E ≤ base, Q fits         appended at its own offsets
     P > E                        behind
     anything else                conflict
 
 E and its epoch are where the partition's log ends here; base, last, P (previous_end) and Q (previous_epoch) are the
-row's, as its sender had them.
+row's, as its sender had them. B is where the epoch after the row's begins in the log of the topic's owner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
@@ -20,10 +24,17 @@ from fairlead.protocol.batch import CONTROL, check_stored, is_abort
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.kept import KeptRows
-from fairlead.streamlog.applying.notes import LinkNotes
+from fairlead.streamlog.applying.notes import OWNERSHIP, LinkNotes
 from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
-from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.ownership.histories import (
+    Beginning,
+    beginning_of,
+    history_below,
+    parting,
+    start_of_next_epoch,
+)
+from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
 from fairlead.streamlog.rows import ABORT, ATTRIBUTES_MASK, HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, REWRITTEN, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
@@ -49,6 +60,13 @@ class FrameRows:
         """Records."""
         self.duplicates = 0
         """Records that were here already."""
+        self.superseded = 0
+        """Records of an owner of before, of which the log of the present one has others or none."""
+
+    @property
+    def outdated(self) -> frozenset[int]:
+        """Numbers of the topics of which rows of an owner of before came."""
+        return frozenset(self._topics.outdated)
 
     def _named(self, row: Row) -> FrameTopic:
         """What the source's number of a row means."""
@@ -108,12 +126,17 @@ class FrameRows:
         topic = self._topic_of(named, row)
         if topic is None or row.partition >= topic.partitions:
             self.notes.note_behind(named, row.partition, 0, "unknown-topic")
-        elif not self._admission.speaks_for(topic.owner, row.origin or self._frame.source):
+        elif not self._admission.speaks_for(topic.owner):
             self.notes.set_aside(topic, NOT_ITS_OWN)
         elif row.kind == Kind.BATCH:
             self._batch(named, topic, row)
         else:
             self._start(named, topic, row)
+
+    def _counts(self, topic: Topic, row: Row, epoch: int) -> bool:
+        """Whether the source may bring the row. Who wrote it is asked only in the present owner's epoch: what was there
+        before, the owner vouches for."""
+        return epoch < topic.epoch or self._admission.speaks_for(row.origin or self._frame.source)
 
     def _topic_of(self, named: FrameTopic, row: Row) -> Topic | None:
         topic = self._here.get(row.topic)
@@ -125,8 +148,15 @@ class FrameRows:
 
     def _batch(self, named: FrameTopic, topic: Topic, row: Row) -> None:
         state = self._draft.state.partition(topic.number, row.partition)
-        if not (are_offsets(row.base_offset, row.last_offset) and 0 <= row.epoch <= EPOCH_MAX):
+        if not self._counts(topic, row, row.epoch):
+            self.notes.set_aside(topic, NOT_ITS_OWN)
+        elif not (are_offsets(row.base_offset, row.last_offset) and 0 <= row.epoch <= EPOCH_MAX):
             self.notes.note_behind(named, row.partition, state.end, "crc")
+        elif row.epoch > topic.epoch:
+            self.notes.note_behind(named, row.partition, state.end, OWNERSHIP)
+        elif row.epoch < topic.epoch and self._is_superseded(topic, row):
+            self.superseded += row.records
+            self._topics.outdated.add(topic.number)
         elif row.last_offset < state.end:
             self._already_here(named, topic, row, state)
         elif row.previous_end > state.end:
@@ -141,6 +171,10 @@ class FrameRows:
             self.notes.note_behind(named, row.partition, state.end, "crc")
         else:
             self._append(topic, row)
+
+    def _is_superseded(self, topic: Topic, row: Row) -> bool:
+        until = start_of_next_epoch(row.epoch, topic.epoch, beginning_of(topic.since, row.partition))
+        return until is not None and row.last_offset >= until
 
     def _append(self, topic: Topic, row: Row) -> None:
         self._draft.add_batch(
@@ -186,7 +220,23 @@ class FrameRows:
         payload = self._start_payload(named, topic, row)
         if payload is None:
             return
+        if not self._counts(topic, row, payload.epoch):
+            self.notes.set_aside(topic, NOT_ITS_OWN)
+            return
         state = self._draft.state.partition(topic.number, row.partition)
+        if payload.epoch > topic.epoch:
+            self.notes.note_behind(named, row.partition, state.end, OWNERSHIP)
+            return
+        if payload.epoch < topic.epoch:
+            clipped = _clipped(payload, topic.epoch, beginning_of(topic.since, row.partition))
+            if clipped is None:
+                return
+            payload, row = clipped, row._replace(base_offset=min(row.base_offset, clipped.log_end))
+        self._place_start(named, topic, row, payload, state)
+
+    def _place_start(
+        self, named: FrameTopic, topic: Topic, row: Row, payload: StartPayload, state: PartitionState
+    ) -> None:
         deleted_to = self._deleted_to(topic, payload)
         if row.base_offset <= state.end:
             self._delete_records(topic, row, state, payload)
@@ -294,10 +344,20 @@ def _follows(topic: Topic, row: Row, state: PartitionState) -> bool:
     epoch = state.epoch_before(state.end)
     if not row.bits & HOLE:
         return epoch == row.previous_epoch
-    start, history = topic.since[row.partition] if row.partition < len(topic.since) else (0, ())
+    start, history = beginning_of(topic.since, row.partition)
     if state.end <= start:
         return epoch == PartitionState(0, 0, -1, history).epoch_before(state.end)
     return row.previous_epoch <= epoch <= row.epoch
+
+
+def _clipped(payload: StartPayload, topic_epoch: int, since: Beginning) -> StartPayload | None:
+    """What a START row of an owner of before says of the present owner's log: nothing from where the two part, and
+    nothing of what it deleted; None if that leaves nothing."""
+    start, history = since
+    at = parting(payload.history, payload.log_end, (*history, (topic_epoch, start)), OFFSET_MAX)
+    if payload.reason == DELETED_RECORDS or (payload.gap_from is not None and payload.gap_from >= at):
+        return None
+    return replace(payload, log_end=min(payload.log_end, at), history=history_below(payload.history, at), deleted_to=0)
 
 
 def _epoch_before(payload: StartPayload, offset: int) -> int:

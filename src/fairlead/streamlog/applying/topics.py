@@ -1,34 +1,39 @@
 """TOPIC and TOPIC_DELETED rows of a frame.
 
-When a create row arrives:
+When a TOPIC row arrives:
 
-    its incarnation is known                         nothing, or a newer version of the topic
+    its incarnation is known                         see `claims`: nothing, a newer version, another owner, a conflict
+    its tombstone is known, of a lower epoch         it lives again under a new number, to be brought from its start
     its tombstone is known                           dropped; noted, if the same source had brought the deletion
     another incarnation holds its name               the one that never held a record yields; if both are empty, the
                                                      smaller stream id keeps the name; if neither is, a conflict
 
 Whether the arriving incarnation ever held a record is known when its first one comes: until then its create row waits
-in the note.
+in the note. A deletion counts unless it is of an epoch before the known one: an owner of before, cut off, said it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from fairlead.model.errors import CorruptBatch, InvalidName
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.applying.claims import Claim, changed, claim_of, cut_to_owner
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.rows import Row
-from fairlead.streamlog.state.effects import topic_of
+from fairlead.streamlog.state.effects import payload_of, topic_of
 from fairlead.streamlog.values import DELETED_HERE, Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import bury, put_topic, release_waiting
 
 NOT_ITS_OWN = "the upstream is a partner, and the topic is none of its own (-origins)"
-ANOTHER_OWNER = "the upstream names another owner than the topic has here"
+ANOTHER_OWNER = "the upstream names another owner, or another beginning, of the topic's epoch than is known here"
+OWNERSHIP_CLAIM = "ownership-claim: the upstream gives the topic another owner, which it may not (-peer)"
 
 
 class TopicRows:
@@ -39,34 +44,40 @@ class TopicRows:
         self._frame = frame
         self._notes = notes
         self._admission = admission
+        self.outdated: set[int] = set()
+        """Numbers of the topics of which rows of an owner of before came: the source may not know the present one."""
 
     def topic(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC row, which speaks of `named`."""
         tombstone = self._draft.state.tombstone(named.incarnation)
-        if tombstone is not None and (tombstone.via != self._frame.source or self._is_sent_again(row)):
-            return
         payload = self._topic_payload(named, row)
         if payload is None:
             return
-        if tombstone is not None:
+        if tombstone is not None and payload.epoch <= tombstone.epoch:
+            if tombstone.via != self._frame.source or self._is_sent_again(row):
+                return
             if self._admission.speaks_for(payload.owner, self._origin(row)):
                 self._wait(payload, DELETED_HERE)
             return
         known = self._draft.state.by_incarnation(named.incarnation)
+        if known is not None and payload.epoch < known.epoch:
+            self.outdated.add(known.number)
+            self._hear_of_more(known, payload)
+            return
         if not self._admission.speaks_for(payload.owner, self._origin(row)):
             self._notes.refuse(payload, NOT_ITS_OWN)
             return
         if known is not None:
-            self._newer(known, payload, row)
+            self._known(known, payload, row)
             return
-        try:
-            check_topic_name(payload.name)
-        except InvalidName:
+        if not _nameable(payload.name):
             self._wait(payload, "name")
             return
         holder = self._draft.state.by_name(payload.name)
         if holder is None or (self._may_yield(holder) and payload.owner < holder.owner):
             self._create(payload, row, holder)
+            if tombstone is not None:
+                self._bring(payload, dict.fromkeys(range(payload.partitions), 0))
         else:
             self._wait(payload, f"conflict: another topic holds the name {payload.name}")
 
@@ -86,16 +97,49 @@ class TopicRows:
             return None
         return payload
 
-    def _newer(self, known: Topic, payload: TopicPayload, row: Row) -> None:
-        """Apply a later TOPIC row of an incarnation that is here; its partitions never become fewer, and it keeps its
-        name, since another topic may have the one that the row says."""
-        if payload.owner != known.owner:
-            self._notes.set_aside(known, ANOTHER_OWNER)
-        elif payload.version > known.version and payload.partitions >= known.partitions:
-            self._admission.check_topics(self._draft.state, 0, payload.partitions - known.partitions)
-            newer = topic_of(known.number, payload)._replace(name=known.name)
-            put_topic(self._draft, newer, self._origin(row), self._frame.source, row.commit)
-            self._set_aside_new_partitions(known, payload)
+    def _known(self, known: Topic, payload: TopicPayload, row: Row) -> None:
+        """Apply a TOPIC row of an incarnation that is here, of its owner's epoch or a later one."""
+        match claim_of(known, payload, self._admission, self._draft.stream_id):
+            case Claim.NEWER:
+                self._change(known, payload, row)
+                self._set_aside_new_partitions(known, payload)
+            case Claim.NEW_OWNER:
+                self._release(self._change(known, payload, row))
+            case Claim.SAME if payload.epoch:
+                self._release(known)
+            case Claim.CONFLICT:
+                self._notes.set_aside(known, ANOTHER_OWNER)
+            case Claim.NOT_ALLOWED:
+                self._notes.set_aside(known, OWNERSHIP_CLAIM)
+
+    def _change(self, known: Topic, payload: TopicPayload, row: Row) -> Topic:
+        """Make the topic what the row says."""
+        topic = changed(known, payload)
+        self._admission.check_topics(self._draft.state, 0, topic.partitions - known.partitions)
+        put_topic(self._draft, topic, self._origin(row), self._frame.source, row.commit)
+        return topic
+
+    def _release(self, topic: Topic) -> None:
+        """Cut what the topic's owner never had, and have brought what is missing; also of what was set aside on this
+        link, as another owner's history or as none of the source's topics: there is one history now."""
+        missing = dict(cut_to_owner(self._draft, topic))
+        for partition in range(topic.partitions):
+            if self._is_refused(topic.incarnation, partition):
+                missing.setdefault(partition, self._draft.state.partition(topic.number, partition).end)
+        self._bring(payload_of(topic), missing)
+
+    def _bring(self, topic: TopicPayload, ends: Mapping[int, int]) -> None:
+        """Note these partitions behind, with their ends."""
+        for partition, end in ends.items():
+            self._notes.note_missing(topic, partition, end)
+
+    def _hear_of_more(self, known: Topic, payload: TopicPayload) -> None:
+        """A row of an epoch before ours: that owner may have raised the number of partitions unseen. Clients know of
+        them, so they stay; what it wrote to them has no place in our log."""
+        more = payload.partitions - known.partitions
+        if more > 0 and known.owner == self._draft.stream_id and self._admission.moves_owners:
+            newer = known._replace(partitions=payload.partitions, version=known.version + 1)
+            put_topic(self._draft, newer, self._draft.stream_id, None)
 
     def _set_aside_new_partitions(self, known: Topic, payload: TopicPayload) -> None:
         note = self._notes.of(known.incarnation, 0)
@@ -105,10 +149,17 @@ class TopicRows:
     def _create(self, payload: TopicPayload, row: Row, holder: Topic | None) -> None:
         """Make the topic; whoever holds its name yields."""
         self._admission.check_topics(self._draft.state, 1, payload.partitions)
+        refused = [p for p in range(payload.partitions) if self._is_refused(payload.incarnation, p)]
         if holder is not None:
             bury(self._draft, holder, self._draft.stream_id, None, yielded=True)
         topic = topic_of(self._draft.state.next_number(payload.name), payload)
         put_topic(self._draft, topic, self._origin(row), self._frame.source, row.commit)
+        self._bring(payload, dict.fromkeys(refused, 0))
+
+    def _is_refused(self, incarnation: bytes, partition: int) -> bool:
+        """An owner of before was none of those for whom the source may speak."""
+        note = self._notes.of(incarnation, partition)
+        return note is not None and note.behind.conflict and note.create is None
 
     def _wait(self, payload: TopicPayload, reason: str) -> None:
         """Set aside an incarnation that cannot be made here, and remember its create row."""
@@ -142,10 +193,16 @@ class TopicRows:
             # A topic that made room never held a record there, so on this link none of it waits or is missing any more.
             self._clear_notes(named)
             return
-        if self._draft.state.tombstone(named.incarnation) is not None:
+        tombstone = self._draft.state.tombstone(named.incarnation)
+        if tombstone is not None:
             self._clear_notes(named)
+            if payload.epoch > tombstone.epoch and self._admission.speaks_for_all:
+                self._bury(Topic(tombstone.number, tombstone.name, named.incarnation, 0, b""), payload, row)
             return
         known = self._draft.state.by_incarnation(named.incarnation)
+        if known is not None and payload.epoch < known.epoch:
+            self.outdated.add(known.number)
+            return
         if known is not None and not self._admission.speaks_for(known.owner):
             self._notes.set_aside(known, NOT_ITS_OWN)
             return

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from fairlead.streamlog.payloads import History
 
-Since = tuple[int, History]
+Beginning = tuple[int, History]
 """Where an owner's epoch begins in a partition: its first offset S, and the history of what is below S."""
-FROM_NOTHING: Since = (0, ())
+FROM_NOTHING: Beginning = (0, ())
 """Of partitions that the owner did not know when its epoch began."""
 
 
@@ -46,14 +46,14 @@ def history_below(history: History, offset: int) -> History:
     return tuple(entry for entry in history if entry[1] < offset)
 
 
-def since_of(sinces: Sequence[Since], partition: int) -> Since:
+def beginning_of(since: Sequence[Beginning], partition: int) -> Beginning:
     """Where the owner's epoch begins in a partition, by what the topic's row says of each."""
-    return sinces[partition] if partition < len(sinces) else FROM_NOTHING
+    return since[partition] if partition < len(since) else FROM_NOTHING
 
 
-def start_of_next_epoch(epoch: int, topic_epoch: int, since: Since) -> int | None:
+def start_of_next_epoch(epoch: int, topic_epoch: int, since: Beginning) -> int | None:
     """The offset B from which on no record of that epoch is in the owner's log, since others follow it there; None for
-    the owner's epoch and later ones, and where nobody can tell.
+    the owner's present epoch and later ones.
 
     An epoch that the owner's log lacks has no place in it: all of its records were superseded. Only one from before the
     log's history may have records below where that begins.

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairlead.model.errors import NotAllowed, NotOwner, OffsetOutOfRange
+from fairlead.model.errors import NotAllowed, OffsetOutOfRange
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload
 from fairlead.streamlog.rows import NO_COMMIT, Kind
 from fairlead.streamlog.topic_policy import DELETE, cleanup_policies
 from fairlead.streamlog.values import topic_with
 from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.ownership import check_may_write
 
 TO_THE_END: Final = -1
 """In place of an offset: all records that are there."""
@@ -30,15 +31,15 @@ def delete_records(draft: Draft, number: int, partition: int, offset: int) -> in
     Raises:
         UnknownTopic, UnknownPartition
         NotOwner: another stream owns the topic.
+        OwnerPending: records of the owner before this one are missing.
         NotAllowed: the topic is compacted, and nothing else removes its records.
         OffsetOutOfRange: the log ends before the offset.
     """
     topic = topic_with(draft.state.topic(number), number, partition)
-    if topic.owner != draft.stream_id:
-        raise NotOwner(topic.name, topic.owner.hex())
+    state = draft.state.partition(number, partition)
+    check_may_write(draft, topic, partition, state)
     if DELETE not in cleanup_policies(topic.configs):
         raise NotAllowed(f"topic {topic.name} has cleanup.policy compact, so none of its records can be deleted")
-    state = draft.state.partition(number, partition)
     to = state.end if offset == TO_THE_END else offset
     if not 0 <= to <= state.end:
         raise OffsetOutOfRange(offset, state.log_start, state.end)

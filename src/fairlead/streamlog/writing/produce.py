@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fairlead.model.errors import InvalidValue, NotOwner, OutOfOrderSequence, StaleProducerEpoch
+from fairlead.model.errors import InvalidValue, OutOfOrderSequence, StaleProducerEpoch
 from fairlead.protocol.batch import BatchHeader, CheckedBatch, set_offset
 from fairlead.streamlog.marks import check_unmarked
 from fairlead.streamlog.ranges import OFFSET_MAX
@@ -19,6 +19,7 @@ from fairlead.streamlog.state.effects import last_sequence
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.values import topic_with
 from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.ownership import check_may_write
 
 MAX_SEQUENCE = 2**31 - 1
 
@@ -41,15 +42,17 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
     Raises:
         UnknownTopic, UnknownPartition
         NotOwner: another stream gives the offsets of this topic.
+        OwnerPending: it will be this one, once it has what the owner before it wrote.
         NotAllowed: nobody knows where the partition ended.
         OutOfOrderSequence, StaleProducerEpoch: see the module.
         InvalidValue: the partition has no offset left.
         StorageFull: the disk's reserve is reached.
     """
-    epoch = _check_owner(draft, number, partition)
-    check_unmarked(draft.state, number, partition)
-    header = batch.header
+    topic = topic_with(draft.state.topic(number), number, partition)
     state = draft.state.partition(number, partition)
+    check_may_write(draft, topic, partition, state)
+    check_unmarked(draft.state, number, partition)
+    header, epoch = batch.header, topic.epoch
     if header.producer_id >= 0:
         known = draft.state.producer(number, partition, header.producer_id)
         if known is not None:
@@ -77,14 +80,6 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
         crc=header.crc,
     )
     return ProduceResult(base, state.log_start, draft.now_ms, False)
-
-
-def _check_owner(draft: Draft, number: int, partition: int) -> int:
-    """The topic epoch, once the topic is known and ours."""
-    topic = topic_with(draft.state.topic(number), number, partition)
-    if topic.owner != draft.stream_id:
-        raise NotOwner(topic.name, topic.owner.hex())
-    return topic.epoch
 
 
 def _check_sequence(header: BatchHeader, known: ProducerState, may_lack: bool) -> int | None:

@@ -197,12 +197,23 @@ def owned_topic(draft: Draft, name: str) -> Topic:
     Raises:
         UnknownTopic, NotOwner
     """
-    topic = draft.state.by_name(name)
-    if topic is None:
-        raise UnknownTopic(f"topic {name} does not exist")
-    if topic.owner != draft.stream_id:
-        raise NotOwner(name, topic.owner.hex())
+    topic = named_or_numbered(draft, name)
+    owned(draft, topic)
     return topic
+
+
+def named_or_numbered(draft: Draft, topic: str | int) -> Topic:
+    """The topic of that name or number. Raises: UnknownTopic."""
+    found = draft.state.topic(topic) if isinstance(topic, int) else draft.state.by_name(topic)
+    if found is None:
+        raise UnknownTopic(f"topic {topic} does not exist")
+    return found
+
+
+def owned(draft: Draft, topic: Topic) -> None:
+    """Check that this stream owns the topic. Raises: NotOwner."""
+    if topic.owner != draft.stream_id:
+        raise NotOwner(topic.name, topic.owner_at or f"the stream with id {topic.owner.hex()}")
 
 
 def _change(draft: Draft, topic: Topic) -> Topic:

@@ -1,0 +1,108 @@
+"""What a TOPIC row says of who owns a topic that is here, and whether it counts.
+
+Rows are ordered by (topic epoch, version). Each change of owner has an epoch of its own, and says from which offsets
+the new owner gives others, after which history; so whoever takes the change cuts what it holds beyond that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+from uuid import UUID, uuid5
+
+from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.ownership.histories import beginning_of, parting
+from fairlead.streamlog.payloads import TopicPayload
+from fairlead.streamlog.ranges import OFFSET_MAX
+from fairlead.streamlog.state.effects import topic_of
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.cuts import cut
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.topics import put_topic
+
+TAKEN_OVER = "takeover"
+"""Reason of the cuts that a change of owner makes."""
+
+
+class Claim(Enum):
+    """What a TOPIC row is to a topic that is here."""
+
+    OLDER = auto()
+    """Of an owner before the present one, or an older version: nothing."""
+    SAME = auto()
+    """The topic is so already."""
+    NEWER = auto()
+    """A later version of the same owner's."""
+    NEW_OWNER = auto()
+    """A higher epoch: the topic has another owner from the offsets on that the row names, or the same one again."""
+    CONFLICT = auto()
+    """The epoch is another's too, or began elsewhere."""
+    NOT_ALLOWED = auto()
+    """A higher epoch, from a source that cannot give this topic another owner."""
+
+
+def claim_of(known: Topic, row: TopicPayload, admission: Admission, here: bytes) -> Claim:
+    """What the row is to the topic as it is known to the stream `here`."""
+    if row.epoch < known.epoch:
+        return Claim.OLDER
+    if row.epoch > known.epoch:
+        is_the_sources = known.owner != here and admission.speaks_for(known.owner)
+        return Claim.NEW_OWNER if is_the_sources or admission.moves_owners else Claim.NOT_ALLOWED
+    if (row.owner, row.since) != (known.owner, known.since):
+        return Claim.CONFLICT
+    if row.version > known.version:
+        return Claim.NEWER
+    return Claim.SAME if row.version == known.version else Claim.OLDER
+
+
+def cut_to_owner(draft: Draft, topic: Topic) -> Iterator[tuple[int, int]]:
+    """Cut each partition where what is here and its owner's history part; gives (partition, end) of those that lack
+    records of the owner's history then.
+
+    Raises:
+        NotLoaded: a batch there is only on disk.
+    """
+    for partition in range(topic.partitions):
+        start, history = beginning_of(topic.since, partition)
+        state = draft.state.partition(topic.number, partition)
+        end = state.end
+        at = parting(state.history, end, (*history, (topic.epoch, start)), OFFSET_MAX)
+        if at < end:
+            keep = diverged_incarnation(topic.incarnation, state.epoch, topic.epoch)
+            end = cut(draft, topic.number, partition, at, TAKEN_OVER, topic.epoch, keep)
+        if end < start:
+            yield partition, end
+
+
+def hear(draft: Draft, source: bytes, topics: Iterable[TopicPayload], admission: Admission) -> int:
+    """Take the changes of owner that the stream `source`, to which we send, tells in its answer; gives how many. A site
+    that only sends would never hear of them otherwise, and go on writing. Nothing but topics that are here is changed.
+
+    Raises:
+        NotLoaded: a batch where histories part is only on disk.
+    """
+    heard = 0
+    for payload in topics:
+        known = draft.state.by_incarnation(payload.incarnation)
+        if known is None or not admission.speaks_for(payload.owner):
+            continue
+        if claim_of(known, payload, admission, draft.stream_id) is Claim.NEW_OWNER:
+            taken = changed(known, payload)
+            put_topic(draft, taken, payload.owner, source)
+            for _ in cut_to_owner(draft, taken):
+                """No link comes from there that could bring what is missing."""
+            heard += 1
+    return heard
+
+
+def changed(known: Topic, payload: TopicPayload) -> Topic:
+    """The topic as the row says, under the number and the name that it has here: another topic may have the name that
+    the row says. Its partitions never become fewer."""
+    partitions = max(known.partitions, payload.partitions)
+    return topic_of(known.number, payload)._replace(name=known.name, partitions=partitions)
+
+
+def diverged_incarnation(incarnation: bytes, tail_epoch: int, by_epoch: int) -> bytes:
+    """Of the topic that keeps what a change of owner cut off: the same at every site that holds some of that tail.
+    `tail_epoch` is the last epoch of the tail, `by_epoch` that of the owner whose history it is not."""
+    return uuid5(UUID(bytes=incarnation), f"{tail_epoch} {by_epoch}").bytes

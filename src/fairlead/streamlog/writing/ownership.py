@@ -1,0 +1,91 @@
+"""Who gives offsets to a topic's records: handing that over, taking it over, and who may write until then.
+
+Always true: from its TOPIC row on, in the same draft, the owner before it writes nothing more; and the new owner writes
+a partition only from the offset that the row names, on the history that it names. So an offset is given once in an
+epoch, and each epoch has one beginning.
+"""
+
+from __future__ import annotations
+
+from fairlead.model.errors import InvalidValue, OwnerPending
+from fairlead.streamlog.ownership.epochs import ChangeOfOwner, next_epoch
+from fairlead.streamlog.ownership.histories import Beginning, beginning_of
+from fairlead.streamlog.ownership.standing import is_active
+from fairlead.streamlog.values import PartitionState, Since, Topic
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.topics import named_or_numbered, owned, put_topic
+
+
+def hand_over(draft: Draft, topic: str | int, *, to: bytes, owner_at: str, writer_epoch_id: bytes) -> Topic:
+    """Let another stream give the offsets of a topic from here on; returns the topic as it is then. A topic that the
+    other stream has already stays as it is. `owner_at` is the global path of that stream, `writer_epoch_id` the random
+    id of the writer epoch of this log.
+
+    Raises:
+        UnknownTopic, NotOwner
+        InvalidValue: the topic is this stream's and shall be.
+        NotAllowed: the topic has had all epochs that there are.
+    """
+    found = named_or_numbered(draft, topic)
+    if found.owner == to and to != draft.stream_id:
+        return found
+    owned(draft, found)
+    if to == draft.stream_id:
+        raise InvalidValue(f"topic {found.name} is owned here already; name another cluster")
+    since = tuple(_written(draft, found, partition) for partition in range(found.partitions))
+    return _change_owner(draft, found, to, owner_at, "transfer", writer_epoch_id, since)
+
+
+def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id: bytes) -> Topic:
+    """Give the offsets of a topic from here on, whoever does now: its owner is lost, or the hand-over to us never had
+    its last records. What this copy lacks of the owner's log is no part of the topic from here on, and is kept in
+    another topic where it is found. `owner_at` is our global path.
+
+    Raises:
+        UnknownTopic
+        NotAllowed: the topic has had all epochs that there are.
+    """
+    found = named_or_numbered(draft, topic)
+    states = (draft.state.partition(found.number, partition) for partition in range(found.partitions))
+    since = tuple((state.end, state.history) for state in states)
+    return _change_owner(draft, found, draft.stream_id, owner_at, "takeover", writer_epoch_id, since)
+
+
+def check_may_write(draft: Draft, topic: Topic, partition: int, state: PartitionState) -> None:
+    """Check that this stream gives the offsets of a partition, which stands so.
+
+    Raises:
+        NotOwner: another stream does.
+        OwnerPending: it lacks what the owner before it wrote.
+    """
+    owned(draft, topic)
+    if not is_active(topic, partition, state):
+        raise OwnerPending(topic.name, partition, state.end, beginning_of(topic.since, partition)[0])
+
+
+def _written(draft: Draft, topic: Topic, partition: int) -> Beginning:
+    """Where the next epoch of a partition begins. One that we have not begun to write, as we lack some of it, begins
+    where ours would have."""
+    state = draft.state.partition(topic.number, partition)
+    return (state.end, state.history) if is_active(topic, partition, state) else beginning_of(topic.since, partition)
+
+
+def _change_owner(
+    draft: Draft,
+    topic: Topic,
+    owner: bytes,
+    owner_at: str,
+    kind: ChangeOfOwner,
+    writer_epoch_id: bytes,
+    since: Since,
+) -> Topic:
+    newest = max(topic.epoch, *(history[-1][0] for _, history in since if history), 0)
+    changed = topic._replace(
+        owner=owner,
+        owner_at=owner_at,
+        epoch=next_epoch(newest, owner, kind, writer_epoch_id),
+        version=topic.version + 1,
+        since=since,
+    )
+    put_topic(draft, changed, draft.stream_id, None)
+    return changed
