@@ -140,16 +140,19 @@ def test_a_batch_that_was_rewritten_is_still_the_one_that_its_owner_wrote() -> N
     assert applied(fresh(B), lying)[0].behind == 1
 
 
-@pytest.mark.parametrize("since", [(), ((3, ((0, 0), (1, 2))),)])
-def test_a_batch_behind_a_hole_follows_whatever_the_hole_held(since: Any) -> None:
+@pytest.mark.parametrize("changed_again", [False, True])
+def test_a_batch_behind_a_hole_follows_whatever_the_hole_held(changed_again: bool) -> None:
     """At the source compaction took the last record of epoch 0 and the only one of epoch 1, and merging says of the
     next one that it follows what is left. The replica that holds them has another epoch before it: no conflict."""
     a, b = fresh(A), fresh(B)
     topic = made(a)
     produced(a, topic.number, b"1", b"2")
-    committed(a, lambda d: put_topic(d, topic._replace(epoch=1, version=1), A, None))
+    in_epoch_1 = topic._replace(epoch=1, version=1, since=((2, ((0, 0),)),))
+    committed(a, lambda d: put_topic(d, in_epoch_1, A, None))
     produced(a, topic.number, b"3")
-    committed(a, lambda d: put_topic(d, topic._replace(epoch=2, version=2, since=since), A, None))
+    if changed_again:
+        in_epoch_2 = topic._replace(epoch=2, version=2, since=((3, ((0, 0), (1, 2))),))
+        committed(a, lambda d: put_topic(d, in_epoch_2, A, None))
     replicated(a, b)
     before = a.announced.end
     produced(a, topic.number, b"4")
@@ -162,16 +165,16 @@ def test_a_batch_behind_a_hole_follows_whatever_the_hole_held(since: Any) -> Non
 
 
 def test_what_does_not_follow_is_a_conflict_behind_a_hole_too() -> None:
-    """What the topic's epoch began with says which epochs there were."""
+    """The topic's row says where its epoch begins: no record of it stands below that."""
     a, b = fresh(A), fresh(B)
     topic = made(a)
     produced(a, topic.number, b"1")
     replicated(a, b)
     committed(a, lambda d: put_topic(d, topic._replace(epoch=3, version=1, since=((5, ((2, 0),)),)), A, None))
-    produced(a, topic.number, b"2")
     f = frame(a, B, slice_of("ships"), 0)
     rows = [row for row in f.rows if row.kind == Kind.TOPIC]
-    hole = f.rows[-1]._replace(bits=HOLE, previous_end=0, previous_epoch=-1)
+    batch = f.rows[1]._replace(epoch=3, base_offset=1, last_offset=1, batch=set_offset(f.rows[1].batch, 1, 3))
+    hole = batch._replace(bits=HOLE, previous_end=0, previous_epoch=-1)
     assert applied(b, replace(f, rows=[*rows, hole]))[0].conflicts == 1
 
 

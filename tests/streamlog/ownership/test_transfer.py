@@ -218,3 +218,20 @@ def test_a_new_owner_whose_records_died_with_the_old_one_takes_over() -> None:
         wrote(b, b"x")
     assert taken_over(b).since == ((2, ((0, 0),)),)
     assert wrote(b, b"b2") == 2
+
+
+def test_topic_there_and_back_with_one_idempotent_producer() -> None:
+    """A, B, A again: A goes on after what B has taken of the producer, and knows again what B had answered. Without
+    that A would answer OutOfOrderSequence, or append a repeated batch twice."""
+    a, b = fresh(A), fresh(B)
+    made(a)
+    owner, other = a, b
+    for sequence in range(6):
+        given = {"producer_id": 7, "epoch": 0, "sequence": sequence}
+        assert wrote(owner, b"%d" % sequence, **given) == sequence
+        sent(owner, other)
+        handed_over(owner, other)
+        sent(owner, other)
+        owner, other = other, owner
+        assert wrote(owner, b"%d" % sequence, **given) == sequence
+    assert values_at(owner, topic_of(owner).number) == {at: b"%d" % at for at in range(6)}

@@ -339,12 +339,15 @@ def _holds_together(row: Row) -> bool:
 
 
 def _follows(topic: Topic, row: Row, state: PartitionState) -> bool:
-    """Whether the row's history has the epoch of the last record here. Before a HOLE it may have been compacted away at
-    the sender, whose Q is then that of an earlier record; what the topic's epoch began with still knows it."""
+    """Whether the row's history has the epoch of the last record here, and it stands where its own epoch has begun.
+    Before a HOLE that epoch may have been compacted away at the sender, whose Q is then that of an earlier record; what
+    the topic's epoch began with still knows it."""
     epoch = state.epoch_before(state.end)
+    start, history = beginning_of(topic.since, row.partition)
+    if row.epoch == topic.epoch and row.base_offset < start:
+        return False
     if not row.bits & HOLE:
         return epoch == row.previous_epoch
-    start, history = beginning_of(topic.since, row.partition)
     if state.end <= start:
         return epoch == PartitionState(0, 0, -1, history).epoch_before(state.end)
     return row.previous_epoch <= epoch <= row.epoch
