@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, fresh, installed, made, produced
@@ -13,6 +14,8 @@ from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.fsck import Checked, check_all, fsck
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.garbage import Replaced
+from fairlead.streamlog.objects import format
+from fairlead.streamlog.rows import ABORT, REWRITTEN
 from fairlead.streamlog.writing.writer import ShardLog
 
 
@@ -106,3 +109,31 @@ def test_left_over_objects_are_no_damage(log: ShardLog) -> None:
     checked = Checked()
     assert list(fsck(log.announced.storage, checked)) == []
     assert checked.left_over >= 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"records": 2}, "records 2, its batch 1"),
+        ({"bits": 3}, "attributes 3, its batch 0"),
+        ({"bits": ABORT}, ""),
+        ({"crc": 7}, "CRC 7, its batch "),
+        ({"crc": 7, "bits": REWRITTEN}, ""),
+        ({"max_timestamp": 5}, "max timestamp 5, its batch 0"),
+        ({"epoch": 2}, "topic epoch 2, its batch 0"),
+    ],
+)
+def test_a_row_that_says_something_else_of_its_batch_is_named(changes: dict[str, Any], why: str) -> None:
+    """Counts, look-ups by time and the comparison of copies believe the row. Of a batch that was rewritten it says the
+    CRC that its owner wrote; what only control batches have means nothing in others' rows."""
+    log = fresh()
+    produced(log, made(log).number, b"x")
+    storage = storage_of(log)
+    name = log.announced.objects(1, 2)[0].name
+    found = format.read_whole(storage.get(name), name)
+    (row,) = found.rows()
+    changed = format.encode([row._replace(**changes)], name=name, epoch_id=found.epoch_id)
+    storage.damage(name, lambda _: b"".join(bytes(memoryview(piece)) for piece in changed))
+    problems = check_all(storage)
+    assert [problem.name for problem in problems] == ([name] if why else [])
+    assert all(f"the row says {why}" in problem.why for problem in problems)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from fairlead.model.errors import CorruptBatch, Damaged, FairleadError
-from fairlead.protocol.batch import check_stored
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
+from fairlead.streamlog.batch_rows import check_batch_row
 from fairlead.streamlog.merging.garbage import unreferenced
 from fairlead.streamlog.objects import checkpoint, claim, format, opening
 from fairlead.streamlog.objects import manifest as manifests
@@ -152,7 +152,7 @@ def _check_batches(columns: Columns) -> Iterator[Problem]:
 
 def _check_row(row: Row) -> None:
     if row.kind == Kind.BATCH:
-        check_stored(row.batch, row.base_offset, row.last_offset)
+        check_batch_row(row)
     else:
         payloads.control_key(row.kind, row.topic, row.partition, row.batch)
 

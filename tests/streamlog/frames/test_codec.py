@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 
 import crc32c
 import pytest
@@ -42,7 +43,28 @@ FRAMES = st.builds(
 @given(FRAMES)
 def test_frames_are_read_as_they_were_written(frame: Frame) -> None:
     """Whatever their values, empty ones too."""
+    first, end = bounds(frame)
+    if first < end:
+        rows = [row._replace(commit=first + row.commit % (end - first)) for row in frame.rows]
+        frame = replace(frame, rows=rows)
+    else:
+        frame = replace(frame, rows=[])
     assert decode_frame(encode_frame(frame)) == frame
+
+
+def bounds(frame: Frame) -> tuple[int, int]:
+    """The commits that its rows may be of."""
+    return (frame.from_commit, frame.to_commit) if frame.repair is None else (0, frame.repair.read_to)
+
+
+@given(FRAMES)
+def test_a_row_of_another_commit_is_refused_with_its_frame(frame: Frame) -> None:
+    """Copies say by it where a history can be cut, and no position has passed it. A repair has rows from the beginning
+    on."""
+    first, end = bounds(frame)
+    for commit in (first - 1, end):
+        with pytest.raises(CorruptBatch, match="rows outside its commits"):
+            decode_frame(encode_frame(replace(frame, rows=[batch_row(5, commit=commit)])))
 
 
 @given(FRAMES)
@@ -65,7 +87,7 @@ def example() -> Frame:
         12,
         b"e" * 16,
         topics,
-        [batch_row(5), batch_row(5, 1, row=1)],
+        [batch_row(5, commit=10), batch_row(5, 1, commit=11)],
     )
 
 

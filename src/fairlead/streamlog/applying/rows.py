@@ -20,12 +20,12 @@ from dataclasses import replace
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import SLICES
-from fairlead.protocol.batch import CONTROL, check_stored, is_abort
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.kept import KeptRows
 from fairlead.streamlog.applying.notes import OWNERSHIP, LinkNotes
 from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
+from fairlead.streamlog.batch_rows import check_batch_row
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.ownership.histories import (
     Beginning,
@@ -36,7 +36,7 @@ from fairlead.streamlog.ownership.histories import (
 )
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
-from fairlead.streamlog.rows import ABORT, ATTRIBUTES_MASK, HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, REWRITTEN, Kind, Row
+from fairlead.streamlog.rows import HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
 from fairlead.streamlog.writing.deletion import put_deletion
@@ -327,15 +327,10 @@ def _held_records(row: Row) -> bool:
 
 def _holds_together(row: Row) -> bool:
     try:
-        header = check_stored(row.batch, row.base_offset, row.last_offset)
+        check_batch_row(row)
     except CorruptBatch:
         return False
-    said = (row.epoch, row.max_timestamp, row.records, row.bits & ATTRIBUTES_MASK)
-    if header.attributes & CONTROL and bool(row.bits & ABORT) != is_abort(row.batch):
-        return False
-    is_first = bool(row.bits & REWRITTEN) or header.crc == row.crc
-    attributes = header.attributes & ATTRIBUTES_MASK
-    return is_first and (header.leader_epoch, header.max_timestamp, header.record_count, attributes) == said
+    return True
 
 
 def _follows(topic: Topic, row: Row, state: PartitionState) -> bool:

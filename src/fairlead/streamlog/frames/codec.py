@@ -154,6 +154,9 @@ def decode_columns(data: Buffer) -> tuple[Frame, Columns]:
         columns = format.columns_at(region, places, head.batch_bytes, "frame", 0, data=view[batches:])
     except Damaged as error:
         raise CorruptBatch("frame: the sizes of its batches do not fit") from error
+    first, end = (head.from_, head.to) if head.repair is None else (0, head.repair.read_to)
+    if head.rows and not first <= columns.commit.min() <= columns.commit.max() < end:
+        raise CorruptBatch(f"frame: has rows outside its commits [{first}, {end})")
     return head.frame(), columns
 
 

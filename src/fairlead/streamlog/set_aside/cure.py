@@ -12,10 +12,10 @@ import numpy as np
 from fairlead.model.clock import Randomness
 from fairlead.model.errors import CorruptBatch, Damaged, InvalidValue, Missing, StorageUnavailable
 from fairlead.model.names import SLICES
-from fairlead.protocol.batch import check_stored
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog import marks
+from fairlead.streamlog.batch_rows import check_batch_row
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.merging.run_job import segment_entry
@@ -298,7 +298,7 @@ def _is_whole(row: Row, control_is_whole: bool) -> bool:
     if row.kind != Kind.BATCH:
         return control_is_whole
     try:
-        check_stored(row.batch, row.base_offset, row.last_offset)
+        check_batch_row(row)
     except CorruptBatch:
         return False
     return True
