@@ -30,18 +30,21 @@ from tests.streamlog.ownership.sites import (
     values_of,
     wrote,
 )
-from tests.streamlog.world import applied, frame, made, opened, repair_frame, rows_of
+from tests.streamlog.world import applied, frame, made, opened, produced, repair_frame, rows_of, values_at
 
 from fairlead.model.errors import NotOwner
 from fairlead.model.names import slice_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.claims import Claim, claim_of, diverged_incarnation, hear
+from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload, TruncatePayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.deletion import delete_records
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.ownership import take_over
 from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -98,6 +101,36 @@ def test_an_owner_that_returns_before_the_new_one_wrote_writes_no_more() -> None
     taken_over(b)
     sent(b, a)
     assert values_of(a) == {0: b"0", 1: b"1"}
+
+
+def test_what_a_frame_of_many_takeovers_cuts_is_looked_up_at_once() -> None:
+    """After a restart the batches at which the owner's topics are cut are only on disk. Asked for one by one, each
+    would have the whole frame evaluated again."""
+    a, b = fresh(A), fresh(B)
+    topics = [made(a, name, 2) for name in in_one_slice(20)]
+    for topic in topics:
+        produced(a, topic.number, b"0", partition=1)
+    sent(a, b)
+    for topic in topics:
+        produced(a, topic.number, b"late", partition=1)
+        answer_of(b, partial(take_over, topic=topic.name, owner_at=path_of(B), writer_epoch_id=b.epoch.id))
+    a = opened(a.announced.storage, A)
+    part = frame(b, A, slice_of(topics[0].name), 0, link=link_of(b, a))
+    evaluated = []
+
+    def request(draft: Draft) -> FrameOutcome:
+        evaluated.append(len(part.rows))
+        return apply_frame(draft, part)
+
+    answer_of(a, request)
+    assert len(evaluated) == 2
+    assert [values_at(a, topic.number, 1) for topic in topics] == [{0: b"0"}] * 20
+
+
+def in_one_slice(count: int) -> list[str]:
+    """Names of topics whose rows go in the same frame."""
+    names = (f"t{number}" for number in range(10_000))
+    return [name for name in names if slice_of(name) == slice_of("t0")][:count]
 
 
 def test_a_late_tail_that_comes_first_is_cut_later() -> None:

@@ -15,7 +15,7 @@ from fairlead.streamlog.ownership.histories import beginning_of, parting
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.state.effects import topic_of
-from fairlead.streamlog.values import Topic
+from fairlead.streamlog.values import RowKey, Topic
 from fairlead.streamlog.writing.cuts import cut
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import put_topic
@@ -55,22 +55,32 @@ def claim_of(known: Topic, row: TopicPayload, admission: Admission, here: bytes)
     return Claim.SAME if row.version == known.version else Claim.OLDER
 
 
+def partings(draft: Draft, topic: Topic) -> Iterator[RowKey]:
+    """Where each partition, as far as it holds more than its owner's history, parts from that."""
+    for partition in range(topic.partitions):
+        start, history = beginning_of(topic.since, partition)
+        state = draft.state.partition(topic.number, partition)
+        at = parting(state.history, state.end, (*history, (topic.epoch, start)), OFFSET_MAX)
+        if at < state.end:
+            yield topic.number, partition, at
+
+
 def cut_to_owner(draft: Draft, topic: Topic) -> Iterator[tuple[int, int]]:
     """Cut each partition where what is here and its owner's history part; gives (partition, end) of those that lack
     records of the owner's history then.
 
     Raises:
-        NotLoaded: a batch there is only on disk.
+        NotLoaded: batches there are only on disk.
     """
+    found = list(partings(draft, topic))
+    draft.require_stored(found)
+    for number, partition, at in found:
+        tail_epoch = draft.state.partition(number, partition).epoch
+        keep = diverged_incarnation(topic.incarnation, tail_epoch, topic.epoch)
+        cut(draft, number, partition, at, TAKEN_OVER, topic.epoch, keep)
     for partition in range(topic.partitions):
-        start, history = beginning_of(topic.since, partition)
-        state = draft.state.partition(topic.number, partition)
-        end = state.end
-        at = parting(state.history, end, (*history, (topic.epoch, start)), OFFSET_MAX)
-        if at < end:
-            keep = diverged_incarnation(topic.incarnation, state.epoch, topic.epoch)
-            end = cut(draft, topic.number, partition, at, TAKEN_OVER, topic.epoch, keep)
-        if end < start:
+        end = draft.state.partition(topic.number, partition).end
+        if end < beginning_of(topic.since, partition)[0]:
             yield partition, end
 
 

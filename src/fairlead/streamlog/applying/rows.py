@@ -76,9 +76,11 @@ class FrameRows:
         return named
 
     def overlapping(self) -> Iterator[RowKey]:
-        """Keys of batches that this log seems to hold already, to be compared with what is stored."""
+        """Keys of batches that this log seems to hold already, to be compared with what is stored or to be cut at."""
         for row in self._frame.rows:
-            if row.kind == Kind.BATCH and are_offsets(row.base_offset, row.last_offset):
+            if row.kind == Kind.TOPIC:
+                yield from self._topics.cut_by(self._named(row), row)
+            elif row.kind == Kind.BATCH and are_offsets(row.base_offset, row.last_offset):
                 topic = self._topic_of(self._named(row), row)
                 if topic is None or not self._admission.speaks_for(topic.owner):
                     continue

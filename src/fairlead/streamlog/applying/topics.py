@@ -14,20 +14,21 @@ in the note. A deletion counts unless it is of an epoch before the known one: an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from fairlead.model.errors import CorruptBatch, InvalidName
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
-from fairlead.streamlog.applying.claims import Claim, changed, claim_of, cut_to_owner
+from fairlead.streamlog.applying.claims import Claim, changed, claim_of, cut_to_owner, partings
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of, topic_of
-from fairlead.streamlog.values import DELETED_HERE, Topic
+from fairlead.streamlog.values import DELETED_HERE, RowKey, Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.topics import bury, put_topic, release_waiting
 
@@ -80,6 +81,17 @@ class TopicRows:
                 self._bring(payload, dict.fromkeys(range(payload.partitions), 0))
         else:
             self._wait(payload, f"conflict: another topic holds the name {payload.name}")
+
+    def cut_by(self, named: FrameTopic, row: Row) -> Iterator[RowKey]:
+        """Keys of the batches at which a TOPIC row would cut partitions that are here: a frame may have thousands of
+        such rows, and asks for all of them at once."""
+        known = self._draft.state.by_incarnation(named.incarnation)
+        if known is None:
+            return
+        with suppress(CorruptBatch):
+            payload = payloads.decode_topic(row.batch)
+            if claim_of(known, payload, self._admission, self._draft.stream_id) is Claim.NEW_OWNER:
+                yield from partings(self._draft, changed(known, payload))
 
     def _is_sent_again(self, row: Row) -> bool:
         """The frame lies below the recorded position: its deletions, which came after it, are known."""
