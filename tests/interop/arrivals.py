@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from os import urandom
 
 from fairlead.cluster.stream import Stream
+from fairlead.protocol.batch import read_header, set_offset
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
@@ -14,7 +16,9 @@ from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import StartPayload, encode
 from fairlead.streamlog.rows import LOCAL_KINDS, NOT_YET_SENT_KINDS, Kind, Row
 from fairlead.streamlog.values import GrantRun, epoch_before
+from fairlead.streamlog.writing.draft import Draft
 from tests.interop.site import Site
+from tests.support.rows import said_of
 
 
 @dataclass
@@ -33,6 +37,20 @@ class Link:
     def bring_topic_only(self, topic: str) -> None:
         """Bring the creation of a topic without its records."""
         self._send(topic, [row for row in self._rows(topic) if row.kind == Kind.TOPIC])
+
+    def writes(self, topic: str, batch: bytes, more_bits: int = 0) -> None:
+        """A later version at the source appends a batch that clients cannot send here."""
+        self.source.broker.call(self._append(topic, batch, more_bits))
+
+    async def _append(self, topic: str, batch: bytes, more_bits: int) -> None:
+        shard, found = self.source.stream.topic(topic)
+        base = shard.state.partition(found.number, 0).end
+        last = base + read_header(batch).last_offset_delta
+        data = bytes(set_offset(batch, base, 0))
+        records, bits, crc = said_of(data)
+        add = partial(Draft.add_batch, records=records, bits=bits | more_bits, crc=crc)
+        time, owner = read_header(batch).max_timestamp, self.source.stream.id
+        await shard.submit(lambda draft: add(draft, found.number, 0, base, last, 0, owner, None, time, data))
 
     def lose(self, topic: str, partition: int = 0) -> None:
         """What is new in the partition expired at the source before it was sent: a gap up to the source's end."""

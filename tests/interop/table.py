@@ -39,6 +39,7 @@ ROWS = {
     "test_a_gap_is_passed": "gaps, also at the end",
     "test_a_gap_at_the_end_is_passed": "gaps, also at the end",
     "test_a_partition_that_is_all_gap_is_read_to_its_end": "gaps, also at the end",
+    "test_only_committed_records_are_read": "isolation level",
     "test_a_java_consumer_goes_on_at_the_replica": "committed epoch, moved to a replica",
     "test_a_store_is_restored_from_its_changelog": "state restored from a changelog",
     "test_a_counting_application_goes_on_after_a_restart_and_without_its_state": "state restored from a changelog",

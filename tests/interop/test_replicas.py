@@ -7,6 +7,8 @@ from itertools import count
 import pytest
 
 from fairlead.cluster.stream import CommittedOffset
+from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
+from fairlead.streamlog.rows import ABORT
 from tests.interop.arrivals import Link
 from tests.interop.clients.base import Client
 from tests.interop.clients.confluent_client import Confluent
@@ -14,6 +16,7 @@ from tests.interop.clients.kafka_tools import KafkaTools
 from tests.interop.clients.kcat_client import Kcat
 from tests.interop.site import Site
 from tests.interop.test_behaviours import content, messages, sent
+from tests.support.batches import changed
 from tests.support.waiting import wait_until
 
 _names = count(1)
@@ -69,6 +72,33 @@ def test_a_partition_that_is_all_gap_is_read_to_its_end(
     link.bring_topic_only(topic)
     link.lose(topic)
     assert kcat.read_to_end(link.replica, topic) == []
+
+
+def test_only_committed_records_are_read(kcat: Kcat, tools: KafkaTools, topic: str, link: Link) -> None:
+    """Transactions that a later version wrote at the source, at a replica that writes none: 7 is aborted, 8 committed,
+    and 9 is open at first. librdkafka (by default) and Java leave out what the answer says."""
+
+    def records(producer: int, value: bytes, attributes: int = TRANSACTIONAL) -> bytes:
+        return changed(build_batch([(None, value)], producer_id=producer, producer_epoch=0), attributes=attributes)
+
+    def end(producer: int, *, abort: bool) -> None:
+        key = b"\0\0\0\0" if abort else b"\0\0\0\1"
+        marker = build_batch([(key, b"\0\0\0\0\0\0")], producer_id=producer, producer_epoch=0)
+        link.writes(topic, changed(marker, attributes=TRANSACTIONAL | CONTROL), ABORT if abort else 0)
+
+    for producer, value in ((7, b"a"), (8, b"b"), (7, b"c")):
+        link.writes(topic, records(producer, value))
+    link.writes(topic, build_batch([(None, b"d")]))
+    end(7, abort=True)
+    end(8, abort=False)
+    link.writes(topic, records(9, b"e"))
+    link.writes(topic, build_batch([(None, b"f")]))
+    link.bring(topic)
+    assert kcat.read_to_end(link.replica, topic) == ["b", "d"]
+    end(9, abort=False)
+    link.bring(topic)
+    assert kcat.read_to_end(link.replica, topic) == ["b", "d", "e", "f"]
+    assert tools.read_committed(link.replica, topic, 4) == ["b", "d", "e", "f"]
 
 
 def test_a_java_consumer_goes_on_at_the_replica(

@@ -51,6 +51,16 @@ class KafkaTools(Client):
         assert len(found) == count, f"{len(found)} of {count} read in time"
         return found
 
+    def read_committed(self, site: Site, topic: str, count: int) -> list[str]:
+        """Values of so many records that were committed; fewer if there are no more within seconds."""
+        command = java(
+            "consumer.ConsoleConsumer",
+            *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic), "--partition", "0"),
+            *("--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "30000"),
+            *("--isolation-level", "read_committed"),
+        )
+        return run(command).splitlines()
+
     def read_in_group(self, site: Site, topic: str, group: str, count: int) -> list[str]:
         """Values that the console consumer reads as a group of one; it commits them when it ends.
 
