@@ -13,6 +13,9 @@ from fairlead.protocol.batch import build_batch
 from fairlead.protocol.messages import known_versions
 from fairlead.protocol.produce import ProducePartition, ProduceRequest, ProduceTopic
 from fairlead.protocol.records import Record
+from fairlead.streamlog.writing.cuts import cut
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.topics import put_topic
 
 PRODUCE, LIST_OFFSETS, INIT_PRODUCER_ID, EPOCH_ENDS, DESCRIBE_CLUSTER = 0, 2, 22, 23, 60
 
@@ -89,6 +92,38 @@ def test_a_consumer_checks_its_epoch(client: Any, version: int) -> None:
     response = client.call(EPOCH_ENDS, version, replica_id=-1, topics=[{"topic": "t", "partitions": asked}])
     answers = [(p.error_code, p.leader_epoch, p.end_offset) for p in response.topics[0].partitions]
     assert answers == [(0, 0, 3), (3, -1, -1), (75, -1, -1)]
+
+
+def test_a_consumer_in_a_tail_that_was_cut_is_led_to_where_histories_part(
+    running_broker: RunningBroker, client: Any
+) -> None:
+    """Its epoch ends at the cut and others follow; ends, times and the newest record are those that can be read."""
+    publish(client, "t", 1000, 2000)
+    publish(client, "t", 9000)
+    publish(client, "t", 3000)
+    shard, topic = running_broker.cluster.stream("/default").topic("t")
+    own = shard.state.topic(topic.number)
+    assert own is not None
+    changed = own._replace(epoch=5, version=own.version + 1, since=((2, ((0, 0),)),))
+
+    def taken_over(draft: Draft) -> None:
+        put_topic(draft, changed, changed.owner, None)
+        cut(draft, topic.number, 0, 2, "takeover", 5, None)
+
+    async def submitted() -> None:
+        await shard.submit(taken_over)
+
+    running_broker.call(submitted())
+    publish(client, "t", 4000)
+    asked = [{"partition": 0, "current_leader_epoch": 5, "leader_epoch": epoch} for epoch in (0, 4, 5)]
+    response = client.call(EPOCH_ENDS, 4, replica_id=-1, topics=[{"topic": "t", "partitions": asked}])
+    assert [(p.leader_epoch, p.end_offset) for p in response.topics[0].partitions] == [(0, 2), (0, 2), (5, 3)]
+    found = {time: (offset_of(client, "t", time).offset, offset_of(client, "t", time).leader_epoch) for time in TIMES}
+    assert found == {-1: (3, 5), -3: (2, 5), 2500: (2, 5), 5000: (-1, -1), 1500: (1, 0)}
+
+
+TIMES = (-1, -3, 2500, 5000, 1500)
+"""The end, the newest record, and times."""
 
 
 @pytest.mark.parametrize("version", known_versions(INIT_PRODUCER_ID))

@@ -250,7 +250,7 @@ class World:
         except FairleadError:
             self.reopen_stopped(site)
         else:
-            self.run(site, lambda d: expire(d, found))
+            self.run(site, lambda d: expire(d, found, site.log.upkeep.topics.cut_count))
 
     def merge(self, name: str) -> None:
         """One merge job, installed by the writer that planned it, or by one that was taken over meanwhile."""
