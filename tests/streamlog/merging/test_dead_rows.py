@@ -157,20 +157,21 @@ def test_kept_rows_survive_every_merge_until_the_mark_is_cleared() -> None:
 
 
 def test_start_rows_before_and_after_a_cut_are_both_kept() -> None:
-    """The log began at 8 and was cut to 5, and begins at 6 now: folded together, it would begin at 8 again."""
+    """The log began at 10 and was cut to 5, and begins at 8 now: folded together, it would begin at 10 again. Nor does
+    the new row tell of an epoch that was cut."""
     clock = FakeClock()
     log, number = of(clock)
-    begin = payloads.StartPayload("ttl", 8, ((0, 0),))
-    committed(log, lambda d: d.add_control(Kind.START, begin, number=number, partition=0, base_offset=8))
+    begin = payloads.StartPayload("ttl", 10, ((0, 0), (2, 6)))
+    committed(log, lambda d: d.add_control(Kind.START, begin, number=number, partition=0, base_offset=10))
     cut_at(log, number, 5)
-    produced(log, number, b"5")
+    produced(log, number, b"5", b"6", b"7")
     clock.pass_ms(11 * DAY_MS)
-    produced(log, number, b"6")
+    produced(log, number, b"8")
     merged(log)
     state = log.announced.state.partition(number, 0)
-    assert (state.start, state.end) == (6, 7)
+    assert (state.start, state.end, state.history) == (8, 9, ((0, 0),))
     assert replayed(log) == tables(log)
-    assert [row.base_offset for row in sent(log) if row.kind == Kind.START] == [5, 6]
+    assert [row.base_offset for row in sent(log) if row.kind == Kind.START] == [5, 8]
     parts = read_partition(
         log.announced.storage,
         log.announced.locate(number, 0, 0),
@@ -180,7 +181,7 @@ def test_start_rows_before_and_after_a_cut_are_both_kept() -> None:
         dead=DeadRows(log.announced.state.dead_in(number, 0)),
     )
     told = [row for columns in parts for row in columns.rows() if row.kind in {Kind.START, Kind.BATCH}]
-    assert [row.base_offset for row in told] == [5, 6, 6]
+    assert [row.base_offset for row in told] == [5, 8, 8]
 
 
 @pytest.mark.parametrize("where", ["commits", "segments"])

@@ -25,6 +25,7 @@ from tests.support.batches import produce
 from tests.support.waiting import in_time
 
 from fairlead.model.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
+from fairlead.protocol.batch import read_header
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
@@ -162,6 +163,35 @@ def test_a_cut_in_a_draft_sees_what_the_draft_has_added() -> None:
     assert replayed(log) == tables(log)
 
 
+def test_a_gap_that_a_draft_declares_over_dead_rows_holds_none_of_them() -> None:
+    """The log itself knows nothing of the cut as long as the commit is not durable."""
+    log = fresh(A)
+    number = made(log).number
+    for value in (b"0", b"1", b"2"):
+        produced(log, number, value)
+    seen: list[object] = []
+
+    def request(draft: Draft) -> None:
+        cut(draft, number, 0, 1, "takeover", 9, None)
+        payload = StartPayload("ttl", 3, ((0, 0),), gap_from=1)
+        draft.add_control(Kind.START, payload, number=number, partition=0, base_offset=3)
+        seen.extend((draft.stored_at(number, 0, 0) is not None, draft.stored_at(number, 0, 1)))
+
+    committed(log, request)
+    assert seen == [True, None]
+
+
+def test_rows_before_and_after_a_cut_are_replayed_from_one_segment() -> None:
+    """Of neighbouring rows only the last of a partition is replayed; a cut comes between."""
+    log = fresh(A)
+    number = made(log).number
+    for value in (b"0", b"1", b"2", b"3"):
+        produced(log, number, value)
+    cut_at(log, number, 3)
+    produced(log, number, b"three")
+    assert replayed(merged(again_opened(log))) == tables(log)
+
+
 def test_a_cut_forgets_the_producers_of_its_partition_alone() -> None:
     """So the next batch of one is judged by no record that is dead; and a merge without them says the same."""
     log = fresh(A)
@@ -227,6 +257,10 @@ def test_cut_invalidates_recent_tail_stored_and_read_ahead(where: str) -> None:
         reader.fetch(number, 0, 5, 100)
     assert values_at(log, number) == {0: b"a", 1: b"B1", 2: b"B2", 3: b"B3"}
     log.announced.recent.close()
+    (batch,) = reader.fetch(number, 0, 1, 1000).batches
+    assert read_header(batch).last_offset == 3, "not what was read ahead"
+    with pytest.raises(NotLoaded):
+        reader.find_stored(number, 0, 2)
     reader.load_stored([(number, 0, 2)])
     after = reader.find_stored(number, 0, 2)
     assert after is not None
