@@ -21,6 +21,7 @@ from benchmarks.cases import (
     spark_read,
     steady,
     topics,
+    transfer,
 )
 
 ALL: tuple[Case, ...] = (
@@ -35,6 +36,7 @@ ALL: tuple[Case, ...] = (
     copy.CASE,
     steady.CASE,
     topics.CASE,
+    transfer.CASE,
     soak.CASE,
     connections.CASE,
     hostile.CASE,

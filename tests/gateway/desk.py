@@ -13,8 +13,10 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.guard import Guard
+from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.manager import LinkManager
+from fairlead.gateway.links.transfer import TRANSFER
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.envelope import to_error
@@ -120,7 +122,18 @@ async def _open(
     links = LinkManager(cluster, http, clock, randomness)
     links.start()
     started.push_async_callback(links.close)
-    context = RestContext(cluster, links.commands, links.copies, FakeListeners(), "tester", clock.monotonic_ms())
+    jobs = JobRunner(cluster, {TRANSFER: links.transfers})
+    started.push_async_callback(jobs.close)
+    context = RestContext(
+        cluster,
+        links.commands,
+        links.copies,
+        links.transfers,
+        jobs,
+        FakeListeners(),
+        "tester",
+        clock.monotonic_ms(),
+    )
     app = build_app(context, links, ApplyGateway(cluster), Guard(clock, [name]))
     mounts[name] = httpx.ASGITransport(app, raise_app_exceptions=False)
     return Desk(cluster, http, links.commands)

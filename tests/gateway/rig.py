@@ -27,8 +27,10 @@ from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.guard import Guard
+from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.running.timing import Timing
+from fairlead.gateway.links.transfer import TRANSFER
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.errors import Missing
@@ -170,10 +172,21 @@ class Site:
         self.links, self.copies = self.manager.commands, self.manager.copies
         await self._listen()
         self.manager.start()
+        self.jobs.start()
         return self
 
     async def _listen(self) -> None:
-        context = RestContext(self.cluster, self.links, self.copies, cast(Any, NoListeners()), "tester")
+        self.transfers = self.manager.transfers
+        self.jobs = JobRunner(self.cluster, {TRANSFER: self.transfers}, self._timing)
+        context = RestContext(
+            self.cluster,
+            self.links,
+            self.copies,
+            self.transfers,
+            self.jobs,
+            cast(Any, NoListeners()),
+            "tester",
+        )
         app = build_app(context, self.manager, self.apply, self.guard)
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -205,6 +218,7 @@ class Site:
 
     async def __aexit__(self, *exc: object) -> None:
         self.apply.close()
+        await self.jobs.close()
         await self.manager.close()
         self._server.should_exit = self._server.force_exit = True
         await self._serving

@@ -8,6 +8,7 @@ import pytest
 from tests.support.spoiled import NO_OBJECTS, of_bad_hex, of_other_kinds, said_twice, with_more, without_each
 
 from fairlead.model.errors import InvalidValue
+from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
 from fairlead.wire import messages as m
 
@@ -177,6 +178,7 @@ BODIES: list[tuple[object, str]] = [
             (m.GapRange("t", 0, 3, 4, "ttl"),),
             1,
             (m.DeletedTopic("u", TOPIC),),
+            (TopicPayload("o", TOPIC, 1, REPLICA, 7, 2, {}, "o", "/mapr/newyork/ships", ((5, ((0, 0),)),)),),
         ),
         (
             f'{{"cluster":"newyork","path":"/ships","stream":{TEXT_REPLICA},'
@@ -184,7 +186,23 @@ BODIES: list[tuple[object, str]] = [
             f'"behind":[{{"topic":"t","incarnation":{TEXT_TOPIC},"partition":0,"end":7,"reason":"gap"}}],'
             '"behind_total":1,"conflicts_total":0,'
             '"gaps":[{"topic":"t","partition":0,"start":3,"end":4,"reason":"ttl"}],"gaps_total":1,'
-            f'"deleted":[{{"topic":"u","incarnation":{TEXT_TOPIC}}}]}}'
+            f'"deleted":[{{"topic":"u","incarnation":{TEXT_TOPIC}}}],'
+            f'"superseded":[{{"name":"o","incarnation":{TEXT_TOPIC},"partitions":1,"owner":{TEXT_REPLICA},"epoch":7,'
+            '"version":2,"configs":{},"home":"o","owner_at":"/mapr/newyork/ships","since":[[5,[[0,0]]]],"ext":{}}]}'
+        ),
+    ),
+    (
+        m.TransferRequest(m.LinkRequest(LINK, HERE, "/ships"), (TOPIC,)),
+        (
+            f'{{"contact":{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":false,"protocol":4}},'
+            f'"incarnations":[{TEXT_TOPIC}]}}'
+        ),
+    ),
+    (
+        m.TransferAnswer("newyork", REPLICA, "", (m.HeldTopic(held=True, ends=7, conflict="conflict: x"),)),
+        (
+            f'{{"cluster":"newyork","stream":{TEXT_REPLICA},"way_back":"",'
+            '"topics":[{"held":true,"ends":7,"conflict":"conflict: x","epoch":0}]}'
         ),
     ),
     (m.ServerStart(EPOCH), f'{{"start":{TEXT_EPOCH}}}'),
@@ -194,6 +212,7 @@ DEFAULTS = {
     "cuts",
     "emitted",
     "deleted",
+    "superseded",
     "until",
     "created",
     "read_from",

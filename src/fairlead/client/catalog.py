@@ -127,7 +127,17 @@ _TOPIC_COMMANDS = (
         "info",
         "Show a topic, a row for each partition.",
         (_PATH, _TOPIC),
-        columns=("partitionid", "minoffset", "maxoffset", "topicepoch", "owner", "timestamptype"),
+        columns=(
+            "partitionid",
+            "minoffset",
+            "maxoffset",
+            "topicepoch",
+            "owner",
+            "ownersince",
+            "pendingrecords",
+            "handover",
+            "timestamptype",
+        ),
     ),
     Command(
         _TOPIC_NOUN,
@@ -146,11 +156,48 @@ _TOPIC_COMMANDS = (
     ),
     Command(
         _TOPIC_NOUN,
+        "transfer",
+        "Hand topics over to the stream of a neighbour, which owns them from then on (ours).",
+        (
+            _PATH,
+            Param(
+                "topic",
+                "text",
+                "a name, a regular expression, or names with line breaks between; @FILE reads them from a file",
+                required=True,
+            ),
+            Param("to", "text", "cluster of the replica that is to own them, or its path", required=True),
+            Param("force", "boolean", "also what the replica lacks or has set aside", default="false"),
+            Param("oneway", "boolean", "also to a replica that has no link back", default="false"),
+            Param("dryrun", "boolean", "only say what would be refused", default="false"),
+        ),
+        changes=True,
+        asks="Hand the topics {topic} of {path} over to {to}? From then on they are written there only.",
+        goes_on="the transfer goes on, if the cluster was asked already; `fairlead job list` shows it",
+    ),
+    Command(
+        _TOPIC_NOUN,
         "resolve",
         "Take a topic again that was deleted here and is alive at its source (ours).",
         (_PATH, _TOPIC, Param("take", "text", "source: from its source", required=True, only=("source",))),
         changes=True,
         asks="Take the topic {topic} of {path} again from its source? What is here under this name is deleted.",
+    ),
+)
+
+_JOB = ("job",)
+_ID = Param("id", "text", "id of the job, as `job list` shows it", required=True)
+_JOB_COLUMNS = ("id", "kind", "path", "state", "topics", "done", "refused", "waitsfor", "error")
+_JOB_COMMANDS = (
+    Command(_JOB, "list", "List the jobs that run, and those that ended lately (ours).", columns=_JOB_COLUMNS),
+    Command(_JOB, "show", "Show how far a job is, and which topics it refused (ours).", (_ID,)),
+    Command(
+        _JOB,
+        "cancel",
+        "End a job; what it has done stays (ours).",
+        (_ID,),
+        changes=True,
+        asks="End the job {id}? What it has done stays.",
     ),
 )
 
@@ -185,6 +232,15 @@ _REPLICA_COMMANDS = (
             Param("paused", "boolean", "do not start yet", default="false"),
             Param(
                 "forward", "text", "all: also what the stream received; own: only its own records (ours)", default="all"
+            ),
+            Param(
+                "peer", "text", "own: the replica is one of your own; partner: another company's (ours)", default="own"
+            ),
+            Param(
+                "ownership",
+                "boolean",
+                "the replica may say that our topics have another owner (ours)",
+                default="true for own, false for partner",
             ),
             *_NOT_BUILT_LINK,
         ),
@@ -241,19 +297,29 @@ _PEER = Param(
 _ORIGINS = Param(
     "origins", "text", "ids of streams whose topics a partner may bring too, with commas between (ours)", default="none"
 )
+_OWNERSHIP = Param(
+    "ownership",
+    "boolean",
+    "the source may give our topics another owner (ours)",
+    default="true for own, false for partner",
+)
 _UPSTREAM_COMMANDS = (
     Command(
         _UPSTREAM_NOUN,
         "add",
         "Let a replica accept a source.",
-        (_OF_REPLICA, _UPSTREAM, _PEER, _ORIGINS),
+        (_OF_REPLICA, _UPSTREAM, _PEER, _ORIGINS, _OWNERSHIP),
         changes=True,
     ),
     Command(
         _UPSTREAM_NOUN,
         "edit",
         "Change what a source may bring to a replica (ours).",
-        (_OF_REPLICA, _UPSTREAM, replace(_PEER, default="as it is"), replace(_ORIGINS, default="as it is")),
+        (
+            _OF_REPLICA,
+            _UPSTREAM,
+            *(replace(param, default="as it is") for param in (_PEER, _ORIGINS, _OWNERSHIP)),
+        ),
         changes=True,
     ),
     Command(
@@ -261,7 +327,7 @@ _UPSTREAM_COMMANDS = (
         "list",
         "List the sources that a replica accepts.",
         (_OF_REPLICA,),
-        columns=("upstream", "peer", "origins"),
+        columns=("upstream", "peer", "origins", "ownership"),
     ),
     Command(
         _UPSTREAM_NOUN,
@@ -357,5 +423,6 @@ COMMANDS = (
     *_COPY_COMMANDS,
     *_CLUSTER_COMMANDS,
     *_CLOCK_COMMANDS,
+    *_JOB_COMMANDS,
 )
 BY_PATH = {command.path: command for command in COMMANDS}

@@ -16,6 +16,7 @@ from typing import Any, Final
 import structlog
 
 from fairlead.cluster.diverged import copy_tails
+from fairlead.cluster.jobs import Jobs
 from fairlead.cluster.keys import GONE, LEVEL, LISTENER, STREAM, VERSION, check_level, check_versions
 from fairlead.cluster.links import Links
 from fairlead.cluster.partition_room import PartitionRoom
@@ -132,6 +133,7 @@ class Cluster:
         self._opener = opener
         self.links = Links(meta)
         self.links.listen(self._note_upstreams)
+        self.jobs = Jobs(meta, clock)
         self._streams: dict[str, Stream] = {}
         self._room = PartitionRoom(settings, self._partitions_total)
         self.damaged: dict[str, Damaged] = {}

@@ -8,6 +8,8 @@
     upstream/<stream id>/<source>#<link id>    the same for one link alone, until its copy ends
     allowed/<stream id>/<source>               a source that may copy into the stream once
     level                                      at which level this cluster writes
+    job/<id>                                   a command that touches many topics, and how far it is
+    worklist/<job id>/<number>                 a batch of its topics
 
 Ids are hex. Each value has the version of its kind as `v`.
 """
@@ -50,10 +52,14 @@ STREAM: Final = KeyedById("stream")
 GONE: Final = KeyedById("gone")
 LISTENER: Final = KeyedById("listener")
 LINK: Final = KeyedById("link")
+JOB: Final = KeyedById("job")
 UPSTREAM: Final = "upstream"
 ALLOWED: Final = "allowed"
 LEVEL: Final = "level"
-KINDS: Final = frozenset({STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM, ALLOWED, LEVEL})
+WORKLIST: Final = "worklist"
+KINDS: Final = frozenset(
+    {STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM, ALLOWED, LEVEL, JOB.kind, WORKLIST}
+)
 
 
 def upstream_key(stream: bytes, source: StreamPath, once_link: bytes | None) -> str:
@@ -77,12 +83,26 @@ def allowed(entries: Entries, stream: bytes) -> list[tuple[str, Any]]:
     return _by_path(entries, _allowed_of(stream))
 
 
+def worklist_key(job: bytes, number: int) -> str:
+    """The key of a batch of a job's topics."""
+    return f"{_worklists_of(job)}{number}"
+
+
+def worklists(entries: Entries, job: bytes) -> list[str]:
+    """The keys of all batches of a job's topics."""
+    return [key for key in entries if key.startswith(_worklists_of(job))]
+
+
 def _by_path(entries: Entries, mark: str) -> list[tuple[str, Any]]:
     return sorted((each for each in entries.items() if each[0].startswith(mark)), key=lambda each: each[0])
 
 
 def _upstreams_of(stream: bytes) -> str:
     return f"{UPSTREAM}/{stream.hex()}/"
+
+
+def _worklists_of(job: bytes) -> str:
+    return f"{WORKLIST}/{job.hex()}/"
 
 
 def _allowed_of(stream: bytes) -> str:

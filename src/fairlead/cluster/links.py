@@ -170,7 +170,7 @@ class Links:
         return bound
 
     async def edit_upstream(self, stream: bytes, path: StreamPath, **changes: Any) -> UpstreamRecord:
-        """Change `peer` and `origins` of a standing upstream.
+        """Change `peer`, `origins` and `ownership` of a standing upstream.
 
         Raises:
             NotFound: it was not accepted.

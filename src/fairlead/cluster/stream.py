@@ -48,6 +48,8 @@ class Stream:
         self.shards = tuple(shards)
         self._room = room
         self.has_upstreams = False
+        self._outdated: dict[bytes, dict[tuple[int, int], None]] = {}
+        """By link, shard and number of the topics whose present owner its source seems not to know."""
         self._by_topic_id: tuple[dict[bytes, int], ...] = tuple({} for _ in range(256))
         """Topic number and shard as one number: a million tuples here would keep the garbage collector busy. Parted by
         the first byte of the id: one dict that grows beyond 700,000 entries holds the loop for 25 ms."""
@@ -141,6 +143,30 @@ class Stream:
             del part[topic_id]
             return None
         return shard, topic
+
+    def note_outdated(self, link: bytes, shard: int, numbers: Iterable[int]) -> None:
+        """Rows of an owner of before have come for these topics: the link's source may not know the present one."""
+        known = self._outdated.setdefault(link, {})
+        known.update(dict.fromkeys((shard, number) for number in numbers))
+
+    def outdated_at(self, link: bytes, most: int) -> list[Topic]:
+        """Topics whose present owner the link's source is to be told now. They are told once: if that does not help,
+        more such rows come. `most` partitions in all, or one topic."""
+        known, told, partitions = self._outdated.get(link, {}), list[Topic](), 0
+        for shard, number in list(known):
+            topic = self.shards[shard].state.topic(number)
+            partitions += 0 if topic is None else topic.partitions
+            if told and partitions > most:
+                break
+            del known[shard, number]
+            if topic is not None:
+                told.append(topic)
+        return told
+
+    @property
+    def owned_count(self) -> int:
+        """How many topics this stream owns."""
+        return sum(shard.state.owned_by(self.id)[0] for shard in self.shards)
 
     async def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None

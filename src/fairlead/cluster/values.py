@@ -92,6 +92,18 @@ class LinkRecord:
     """How many times the whole log was to be read again; grows with each `resume -rescan`."""
     created: tuple[int, ...] = ()
     """Where each shard of the source ended when the link was made; empty: not known."""
+    peer: str = "own"
+    """Whose the replica is, `own` or `partner`."""
+    ownership: bool | None = None
+    """Whether the replica's answers may say that our topics have another owner; None: one of our own may."""
+
+    def __post_init__(self) -> None:
+        _one_of("peer", self.peer, PEERS)
+
+    @property
+    def moves_owners(self) -> bool:
+        """Whether the replica's answers may say that our topics have another owner."""
+        return self.peer == "own" if self.ownership is None else self.ownership
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +122,19 @@ class UpstreamRecord:
     """Whose the source is. `own`: it brings topics of any owner. `partner`: only its own, and those of `origins`."""
     origins: tuple[Id, ...] = ()
     """Ids of the streams whose topics a partner may bring beside its own."""
+    ownership: bool | None = None
+    """Whether it may give our topics, and others' that are none of its origins, another owner; None: one of our own
+    may."""
 
     def __post_init__(self) -> None:
         _one_of("peer", self.peer, PEERS)
         if self.origins and self.peer != "partner":
             raise InvalidValue("origins are for -peer partner; an upstream of your own brings topics of any owner")
+
+    @property
+    def moves_owners(self) -> bool:
+        """Whether it may give our topics, and others' that are none of its origins, another owner."""
+        return self.peer == "own" if self.ownership is None else self.ownership
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from fairlead import __version__
-from fairlead.gateway import metrics, records_routes
+from fairlead.gateway import metrics, records_routes, transfer_routes
 from fairlead.gateway.apply import routes as apply_routes
 from fairlead.gateway.apply import socket as apply_socket
 from fairlead.gateway.apply.socket import ApplyGateway
@@ -45,8 +45,8 @@ def build_app(context: RestContext, links: LinkManager, apply: ApplyGateway, gua
     app.state.guard = guard
     app.add_middleware(guard.wrap)
     app.include_router(routes.build(context))
-    for router in (control_routes.router, apply_socket.router, apply_routes.router, records_routes.router):
-        app.include_router(router)
+    for routing in (control_routes, apply_socket, apply_routes, transfer_routes, records_routes):
+        app.include_router(routing.router)
     _add_pages(app, context, apply)
     _add_errors(app, context)
     return app

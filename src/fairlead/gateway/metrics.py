@@ -50,6 +50,8 @@ class _ClusterCollector(Collector):
         yield _gauge("fairlead_streams", "Streams", len(cluster.streams()))
         yield _gauge("fairlead_connections", "Open Kafka connections", listeners.connections)
         yield _gauge("fairlead_storage_free_bytes", "Free space of the storage", cluster.storage.free_bytes())
+        running = sum(job.running for job in cluster.jobs.all())
+        yield _gauge("fairlead_running_jobs", "Commands that touch many topics and have not ended", running)
         uptime = (cluster.clock.monotonic_ms() - self._context.started_ms) / 1000
         yield _gauge("fairlead_uptime_seconds", "Time since the server started", uptime)
         yield from self._memory()
@@ -87,6 +89,7 @@ class _ClusterCollector(Collector):
 
     def _streams(self) -> Iterator[Metric]:
         topics = GaugeMetricFamily("fairlead_topics", "Topics of a stream", labels=_STREAM)
+        owned = GaugeMetricFamily("fairlead_owned_topics", "Topics that the stream itself owns", labels=_STREAM)
         commits = GaugeMetricFamily("fairlead_log_end_commits", "Announced end of a stream's logs", labels=_STREAM)
         backlog = GaugeMetricFamily("fairlead_merge_backlog_commits", "Commits that wait for merging", labels=_STREAM)
         stopped = GaugeMetricFamily("fairlead_stopped_shards", "Logs that have stopped for an error", labels=_STREAM)
@@ -107,6 +110,7 @@ class _ClusterCollector(Collector):
         for stream in self._context.cluster.streams():
             label = (stream.path,)
             topics.add_metric(label, stream.topic_count)
+            owned.add_metric(label, stream.owned_count)
             commits.add_metric(label, sum(shard.announced.end for shard in stream.shards))
             backlog.add_metric(label, sum(shard.announced.unmerged_commits for shard in stream.shards))
             stopped.add_metric(label, sum(shard.stopped is not None for shard in stream.shards))
@@ -115,7 +119,7 @@ class _ClusterCollector(Collector):
             hold = hold_of(stream)
             jump.add_metric(label, 0 if hold is None else hold.ahead_ms)
             held.add_metric(label, 0 if hold is None else hold.left_ms / 1000)
-        yield from (topics, commits, backlog, stopped, failing, failures, jump, held)
+        yield from (topics, owned, commits, backlog, stopped, failing, failures, jump, held)
 
     def _links(self) -> Iterator[Metric]:
         gauges = {name: GaugeMetricFamily(name, what, labels=_LINK) for name, what in _LINK_GAUGES.items()}
@@ -139,6 +143,7 @@ _COUNTERS = {
     "applied_records": "Rows that links appended",
     "applied_duplicates": "Rows of links that were here already",
     "applied_behind": "Partitions that were noted behind",
+    "applied_superseded": "Records of owners of before that links brought, and that were dropped",
     "applied_refused": "Frames that did not follow the recorded position",
 }
 """By the name of the counter of the Kafka listeners (`broker/traffic.py`) or of the gateway (`ApplyCounts`)."""

@@ -68,6 +68,10 @@ class Settings:
     partner_partitions_max: int = _setting(400_000, "partitions of these topics together", 1)
     partner_notes_max: int = _setting(100_000, "partitions that such an upstream may leave behind or in conflict", 1)
 
+    transfer_lag_max: int = _setting(
+        10_000, "records of a topic that its new owner may still lack when `stream topic transfer` hands it over"
+    )
+
     merge_interval_seconds: float = _setting(10.0, "how often a shard looks for something to merge", 0.01)
     merge_commits_min: int = _setting(500, "commits that wait before a shard merges them", 1)
     merge_idle_seconds: float = _setting(600.0, "fewer commits than that are merged after this", 0.01)

@@ -28,8 +28,10 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.guard import Guard, names_of
+from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.replicator_life import ReplicatorLife
+from fairlead.gateway.links.transfer import TRANSFER
 from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.context import RestContext
 from fairlead.model.addresses import Address, parse_address
@@ -210,10 +212,14 @@ async def _start_http(
     started.callback(apply.close)
     links = LinkManager(cluster, http, cluster.clock, cluster.randomness, data_root=data_root)
     started.push_async_callback(links.close)
+    jobs = JobRunner(cluster, {TRANSFER: links.transfers})
+    started.push_async_callback(jobs.close)
     context = RestContext(
         cluster=cluster,
         links=links.commands,
         copies=links.copies,
+        transfers=links.transfers,
+        jobs=jobs,
         listeners=listeners,
         user=getpass.getuser(),
         started_ms=cluster.clock.monotonic_ms(),
@@ -224,4 +230,5 @@ async def _start_http(
     started.push_async_callback(listener.stop)
     await listener.start(http_socket)
     links.start()
+    jobs.start()
     return links

@@ -85,7 +85,7 @@ def _codes(values: Sequence[str]) -> str:
 
 def _streams(rows: Sequence[Mapping[str, Any]]) -> str:
     head = (
-        '<tr><th>path</th><th class="number">topics</th><th>time-to-live</th>'
+        '<tr><th>path</th><th class="number">topics</th><th class="number">owned here</th><th>time-to-live</th>'
         '<th class="number">replicas</th><th class="number">upstreams</th><th>own listener</th></tr>'
     )
     return f"<table>{head}{''.join(map(_stream, rows))}</table>"
@@ -93,10 +93,13 @@ def _streams(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _stream(row: Mapping[str, Any]) -> str:
     path = str(row["path"])
-    numbers = "".join(f'<td class="number">{row[name]:,}</td>' for name in ("numreplicas", "numupstreams"))
+    topics, links = (
+        "".join(f'<td class="number">{row[name]:,}</td>' for name in names)
+        for names in (("numtopics", "numowned"), ("numreplicas", "numupstreams"))
+    )
     return (
         f'<tr><td><a href="/rest/stream/topic/list?path={quote(path)}">{escape(path)}</a></td>'
-        f'<td class="number">{row["numtopics"]:,}</td><td>{_duration(row["ttl"])}</td>{numbers}'
+        f"{topics}<td>{_duration(row['ttl'])}</td>{links}"
         f"<td>{_codes([row['kafka']] if row['kafka'] else [])}</td></tr>"
     )
 

@@ -6,6 +6,7 @@
     sink task      ⇄  gateway          Upgrade /gateway/apply          APPLY_SAYS, APPLY_HEARS (and frames)
     source server  →  gateway          POST /gateway/link              LinkRequest, LinkAnswer
     source server  →  gateway          POST /gateway/pulse             ServerStart
+    source server  →  gateway          POST /gateway/transfer          TransferRequest, TransferAnswer
 
 `to_json(message)` and `from_json(text, READER_SAYS)` are each other's inverse. Text messages carry the name of their
 kind as `type`. Ids are bytes here and hex in JSON. Commits are half-open: a position `commit` means all below it.
@@ -19,6 +20,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from fairlead.model.errors import InvalidValue
 from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
+from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import SliceMask
 from fairlead.streamlog.values import DeadFrom, EpochRange, GrantRun, LogObject
 
@@ -456,6 +458,43 @@ class LinkAnswer:
     deleted: tuple[DeletedTopic, ...] = ()
     """What the source had deleted at the replica and has sent again. If it is alive there, the source was restored from
     a copy; else its deletion is still to come."""
+    superseded: tuple[TopicPayload, ...] = ()
+    """Topics of which the source has sent rows of an owner of before, as they are at the replica: a source that hears
+    of the present owner by no other way hears it so. Each is told once for each frame with such rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRequest:
+    """Could these topics be handed over to the replica of a link? Changes nothing."""
+
+    contact: LinkRequest
+    """As at the link's contact."""
+    incarnations: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTopic:
+    """How a topic stands at the replica."""
+
+    held: bool
+    """It is there, and is no deleted one."""
+    ends: int = 0
+    """Sum of the ends of its partitions' logs."""
+    conflict: str = ""
+    """Why it is set aside there; empty if it is not."""
+    epoch: int = 0
+    """Topic epoch: whether it has heard of a change of owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferAnswer:
+    """Of the topics that were asked for, in their order."""
+
+    cluster: str
+    stream: bytes
+    way_back: str
+    """What is wrong with the replica's link back to the source; empty if it carries."""
+    topics: tuple[HeldTopic, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,7 +545,7 @@ APPLY_HEARS = _kinds({"ok": Ok, "error": Error, "applied": Applied, "refused": R
 
 _ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, REPLICATOR_SAYS, APPLY_SAYS, APPLY_HEARS)
 _BODIES: Final[tuple[JsonForm[Any], ...]] = tuple(
-    JsonForm(kind, unknown="forbid") for kind in (LinkRequest, LinkAnswer, ServerStart)
+    JsonForm(kind, unknown="forbid") for kind in (LinkRequest, LinkAnswer, ServerStart, TransferRequest, TransferAnswer)
 )
 _FORMS: Final = {form.kind: form for form in (*_BODIES, *(form for kinds in _ALL for form in kinds.values()))}
 

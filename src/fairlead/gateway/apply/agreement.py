@@ -7,6 +7,7 @@ source stream's id at first contact; from then on another stream at the same pat
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from math import ceil
 
@@ -16,8 +17,10 @@ from fairlead.cluster.values import UpstreamRecord
 from fairlead.model.errors import InvalidValue, NotAgreed, NotAllowed, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
-from fairlead.streamlog.applying.admission import ANYBODY, Admission
-from fairlead.streamlog.values import Behind, Gap, LinkPosition
+from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.payloads import TopicPayload
+from fairlead.streamlog.state.effects import payload_of
+from fairlead.streamlog.values import Behind, Gap, LinkPosition, Topic
 from fairlead.wire.messages import (
     PROTOCOL,
     ApplyHello,
@@ -57,10 +60,11 @@ def admit(cluster: Cluster, hello: ApplyHello) -> tuple[Stream, Admission]:
 def admission(upstream: UpstreamRecord, source: bytes, settings: Settings, shards: int) -> Admission:
     """What an upstream may bring to each of so many shards."""
     if upstream.peer == "own":
-        return ANYBODY
+        return Admission(moves_owners=upstream.moves_owners)
     limits = (settings.partner_topics_max, settings.partner_partitions_max, settings.partner_notes_max)
     topics, partitions, notes = (ceil(most / shards) for most in limits)
-    return Admission(frozenset({source, *upstream.origins}), topics, partitions, notes)
+    origins = frozenset({source, *upstream.origins})
+    return Admission(origins, topics, partitions, notes, upstream.moves_owners)
 
 
 async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
@@ -122,6 +126,7 @@ def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:
         gaps=tuple(map(_gap, islice(gaps, LISTED_MAX))),
         gaps_total=len(gaps),
         deleted=tuple(islice(deleted, LISTED_MAX)),
+        superseded=tuple(map(_superseded, stream.outdated_at(link, LISTED_MAX))),
     )
 
 
@@ -148,6 +153,10 @@ def _lowest(found: list[LinkPosition]) -> LinkPosition:
 
 def _behind(note: Behind) -> BehindPartition:
     return BehindPartition(note.topic, note.incarnation, note.partition, note.end, note.reason)
+
+
+def _superseded(topic: Topic) -> TopicPayload:
+    return replace(payload_of(topic), ext=dict(topic.ext))
 
 
 def _gap(gap: Gap) -> GapRange:

@@ -42,6 +42,7 @@ class ApplyCounts:
     records: int = 0
     duplicates: int = 0
     behind: int = 0
+    superseded: int = 0
     refused: int = 0
 
 
@@ -167,7 +168,13 @@ class ApplySession:
             records=sum(outcome.appended for outcome in outcomes),
             duplicates=sum(outcome.duplicates for outcome in outcomes),
             behind=sum(outcome.behind + outcome.conflicts for outcome in outcomes),
+            superseded=sum(outcome.superseded for outcome in outcomes),
         )
+        for (shard, _), outcome in zip(parts, outcomes, strict=True):
+            if outcome.outdated:
+                self.stream.note_outdated(self.hello.link, shard, outcome.outdated)
+                # The source asks where the replica stands when something is behind, and is told of these topics then.
+                self.counts.behind += len(outcome.outdated)
 
     def _refuse(self, number: int, frame: Frame, refused: list[FrameOutcome]) -> None:
         self._count(refused=1)

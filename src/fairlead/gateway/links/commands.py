@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from fairlead.cluster.cluster import Cluster
@@ -58,7 +59,15 @@ class LinkCommands:
     # ------------------------------------------------------------ replicas
 
     async def add_replica(
-        self, path: str, replica: StreamPath, paused: bool = False, urls: Sequence[str] = (), *, forward: str = "all"
+        self,
+        path: str,
+        replica: StreamPath,
+        paused: bool = False,
+        urls: Sequence[str] = (),
+        *,
+        forward: str = "all",
+        peer: str = "own",
+        ownership: bool | None = None,
     ) -> LinkRecord:
         """Name a replica of a stream; `urls` are the HTTP addresses of its cluster, if that is another.
 
@@ -72,6 +81,7 @@ class LinkCommands:
         if self._naming.is_here(target):
             self._check_other(stream, target)
         record = self._naming.new_link(stream, target, urls, paused=paused, forward=forward)
+        record = replace(record, peer=peer, ownership=ownership)
         return await self._cluster.links.add(record)
 
     async def autosetup(
@@ -223,10 +233,15 @@ class LinkCommands:
     # ------------------------------------------------------------ upstreams
 
     async def add_upstream(
-        self, path: str, upstream: StreamPath, peer: str = "own", origins: Sequence[bytes] = ()
+        self,
+        path: str,
+        upstream: StreamPath,
+        peer: str = "own",
+        origins: Sequence[bytes] = (),
+        ownership: bool | None = None,
     ) -> UpstreamRecord:
         """Let a replica accept a source, which may bring topics of any owner (`own`), or only its own and those of the
-        streams `origins` (`partner`).
+        streams `origins` (`partner`). With `ownership` it may give ours another owner; None: one of our own may.
 
         Raises:
             UnknownStream, InvalidName, AlreadyExists, InvalidValue (64 upstreams), NotAllowed: itself.
@@ -235,11 +250,11 @@ class LinkCommands:
         if self._naming.is_here(source) and source.path == path:
             raise NotAllowed(f"{source} cannot be an upstream of itself")
         return await self._cluster.links.add_upstream(
-            UpstreamRecord(stream.id, source, peer=peer, origins=tuple(origins))
+            UpstreamRecord(stream.id, source, peer=peer, origins=tuple(origins), ownership=ownership)
         )
 
     async def edit_upstream(self, path: str, upstream: StreamPath, **changes: Any) -> None:
-        """Change `peer` or `origins` of a source; holds for the frames that come from then on.
+        """Change `peer`, `origins` or `ownership` of a source; holds for the frames that come from then on.
 
         Raises:
             UnknownStream, NotFound, InvalidValue.

@@ -9,10 +9,12 @@ has less than it had, what it says now counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import structlog
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.jobs import BATCH
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.copies import EndedCopies
@@ -25,11 +27,15 @@ from fairlead.gateway.links.running.positions import SliceKey
 from fairlead.gateway.links.running.running_link import RunningLink, source_of, urls_of
 from fairlead.gateway.links.running.timing import REPAIR_DELAY_MAX_S
 from fairlead.model.names import StreamPath
+from fairlead.streamlog.applying.admission import ANYBODY
+from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.wire.messages import LinkAnswer
 
 log = structlog.get_logger()
 
+SHOWN_MAX = 10
+"""Topics that a line of the log names."""
 REPAIRS_BESIDE_TRAFFIC = 2
 """A partition that is still behind after this many repairs is repaired while its slices stand still. Otherwise rows
 that come meanwhile would be refused, and the next repair would find them missing, for as long as they keep coming."""
@@ -65,6 +71,7 @@ class Contacts:
         self._check_history(link, stream, answer)
         self._check_positions(link, known, answer)
         self._learn(link, stream, answer)
+        await self._hear(link, stream, answer)
         if link.copy_is_done:
             await self._copies.finish(link)
             return
@@ -122,6 +129,26 @@ class Contacts:
         if not link.copy_ends:
             link.copy_ends = tuple(shard.announced.end for shard in stream.shards)
             link.copy_bytes = sum(self._granting.pending_bytes(link, stream).values())
+
+    async def _hear(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
+        """Take what the destination says of topics that have another owner by now. A partner's word for it counts only
+        where a person has said so."""
+        if not answer.superseded:
+            return
+        if not link.record.moves_owners:
+            log.warning(
+                "ownership-claim refused: the replica names other owners of topics, which a partner may not",
+                replica=str(link.record.replica_path),
+                topics=[topic.name for topic in answer.superseded[:SHOWN_MAX]],
+                total=len(answer.superseded),
+            )
+            return
+        for shard in stream.shards:
+            told = [each for each in answer.superseded if shard.state.by_incarnation(each.incarnation) is not None]
+            for first in range(0, len(told), BATCH):
+                some = told[first : first + BATCH]
+                await shard.submit(partial(hear, source=answer.stream, topics=some, admission=ANYBODY))
+        link.on(Event.LOOK)
 
     def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         behind = [each for each in answer.behind if not each.reason.startswith("conflict")]

@@ -30,6 +30,7 @@ from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.gateway.links.task_reports import TaskReports
+from fairlead.gateway.links.transfer import Transfers
 from fairlead.model.clock import Clock, Randomness
 
 
@@ -71,6 +72,7 @@ class LinkManager:
         self.commands = LinkCommands(
             cluster, new_gateways, naming, self.running, self.table, self.runner, self.replicator, ailments
         )
+        self.transfers = Transfers(cluster, new_gateways)
         self.copies = CopyCommands(cluster, naming, self.running, ended, ailments, new_gateways)
 
     def start(self) -> None:

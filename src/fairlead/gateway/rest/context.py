@@ -9,8 +9,10 @@ from typing import Any, Protocol
 from fairlead.client.command import Given
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.copystream import CopyCommands
+from fairlead.gateway.links.transfer import Transfers
 from fairlead.model.errors import InvalidValue, UnknownCluster
 from fairlead.model.names import StreamPath
 
@@ -58,6 +60,8 @@ class RestContext:
     cluster: Cluster
     links: LinkCommands
     copies: CopyCommands
+    transfers: Transfers
+    jobs: JobRunner
     listeners: Listeners
     user: str
     """Who runs the server: the default of a stream's permissions."""

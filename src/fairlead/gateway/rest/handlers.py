@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.gateway.rest import clock, cluster, copystream, cursor, replica, stream, topic, upstream
+from fairlead.gateway.rest import clock, cluster, copystream, cursor, job, replica, stream, topic, upstream
 from fairlead.gateway.rest.context import Handler
 
 HANDLERS: dict[str, Handler] = {
@@ -14,5 +14,6 @@ HANDLERS: dict[str, Handler] = {
     **copystream.HANDLERS,
     **cluster.HANDLERS,
     **clock.HANDLERS,
+    **job.HANDLERS,
 }
 """By the path of the command."""

@@ -10,7 +10,10 @@ async def add(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), given["replica"]
     urls = context.urls(given, replica)
     forward = given["forward"] or "all"
-    await context.links.add_replica(path, replica, bool(given["paused"]), urls, forward=forward)
+    peer = given["peer"] or "own"
+    await context.links.add_replica(
+        path, replica, bool(given["paused"]), urls, forward=forward, peer=peer, ownership=given["ownership"]
+    )
     return []
 
 

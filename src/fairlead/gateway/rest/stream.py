@@ -65,6 +65,7 @@ def _counts(context: RestContext, stream: Stream) -> dict[str, Any]:
         "path": stream.path,
         "ttl": stream.settings.ttl_seconds,
         "numtopics": stream.topic_count,
+        "numowned": stream.owned_count,
         "numreplicas": len(links.of(stream.id)),
         "numupstreams": len(links.upstreams(stream.id)),
     }
@@ -121,6 +122,7 @@ def _info(context: RestContext, stream: Stream) -> dict[str, Any]:
         "path": stream.path,
         "id": stream.id.hex(),
         "numtopics": stream.topic_count,
+        "numowned": stream.owned_count,
         **{original: getattr(settings, ours) for original, ours in FIELDS.items()},
         **{name: getattr(settings, name) or f"u:{context.user}" for name in PERMISSIONS},
         **_sizes(stream),

@@ -11,10 +11,13 @@ from typing import Any
 from fairlead.client.command import Given
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import TIMESTAMP_TYPES
+from fairlead.gateway.links.transfer import TransferOptions
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.rest.long_json import in_turns
 from fairlead.gateway.rest.lookups import looked_up
 from fairlead.model.errors import InvalidValue, NotOwner
+from fairlead.streamlog.ownership.histories import beginning_of
+from fairlead.streamlog.ownership.standing import is_active
 from fairlead.streamlog.reading.sizes import Size
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
@@ -45,8 +48,13 @@ async def info(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
     shard, topic = stream.topic(given["topic"])
     committed = _lowest_committed(stream, topic)
+    handed_over = await context.transfers.standing(stream, topic)
     rows = [
-        _partition(context, stream, shard, topic, number, committed.get(number, 0))
+        {
+            **_partition(context, stream, shard, topic, number, committed.get(number, 0)),
+            **_ownership(shard, topic, number),
+            "handover": handed_over,
+        }
         for number in range(topic.partitions)
     ]
     sizes = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, shard.sizes.all)
@@ -97,6 +105,14 @@ async def delete(context: RestContext, given: Given) -> Rows:
     _check_owner(stream, given["topic"])
     await stream.delete_topic(given["topic"])
     return []
+
+
+async def transfer(context: RestContext, given: Given) -> Rows:
+    options = TransferOptions(bool(given["force"]), bool(given["oneway"]), bool(given["dryrun"]))
+    path = context.local(given["path"])
+    job, names = await context.transfers.prepare(path, given["topic"], given["to"], options)
+    await context.jobs.add(job, names)
+    return [context.jobs.row(job)]
 
 
 async def resolve(context: RestContext, given: Given) -> Rows:
@@ -156,6 +172,14 @@ def _partition(
     }
 
 
+def _ownership(shard: Shard, topic: Topic, number: int) -> dict[str, Any]:
+    """From where on the owner gives the offsets, and how many records of those before it are missing here. The owner
+    does not write the partition until it has them."""
+    state, since = shard.state.partition(topic.number, number), beginning_of(topic.since, number)[0]
+    missing = 0 if is_active(topic, number, state) else max(since - state.end, 0)
+    return {"ownersince": since, "pendingrecords": missing}
+
+
 def _with_what_is_stored(
     shard: Shard, topic: Topic, sizes: Mapping[tuple[int, int], Size], row: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -197,4 +221,5 @@ HANDLERS: dict[str, Handler] = {
     "/rest/stream/topic/list": list_topics,
     "/rest/stream/topic/delete": delete,
     "/rest/stream/topic/resolve": resolve,
+    "/rest/stream/topic/transfer": transfer,
 }

@@ -13,7 +13,8 @@ from fairlead.model.errors import InvalidValue
 async def add(context: RestContext, given: Given) -> Rows:
     peer = given["peer"] or ("partner" if given["origins"] else "own")
     origins = _origins(given["origins"] or "")
-    await context.links.add_upstream(context.local(given["path"]), given["upstream"], peer, origins)
+    path = context.local(given["path"])
+    await context.links.add_upstream(path, given["upstream"], peer, origins, given["ownership"])
     return []
 
 
@@ -25,6 +26,8 @@ async def edit(context: RestContext, given: Given) -> Rows:
             changes["origins"] = ()
     if given["origins"] is not None:
         changes["origins"] = _origins(given["origins"])
+    if given["ownership"] is not None:
+        changes["ownership"] = given["ownership"]
     await context.links.edit_upstream(context.local(given["path"]), given["upstream"], **changes)
     return []
 
@@ -44,6 +47,7 @@ def _row(record: UpstreamRecord) -> dict[str, Any]:
         "streamid": "" if record.source_stream is None else record.source_stream.hex(),
         "peer": record.peer,
         "origins": [origin.hex() for origin in record.origins],
+        "ownership": record.moves_owners,
     }
 
 

@@ -11,7 +11,15 @@ from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.clock import Clock
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import FairleadError, Unreachable
-from fairlead.wire.messages import LinkAnswer, LinkRequest, ServerStart, body_from_json, to_json
+from fairlead.wire.messages import (
+    LinkAnswer,
+    LinkRequest,
+    ServerStart,
+    TransferAnswer,
+    TransferRequest,
+    body_from_json,
+    to_json,
+)
 from fairlead.wire.urls import Attempts, UrlsInTurn
 from fairlead.wire.waits import COMMAND_SECONDS
 
@@ -40,6 +48,10 @@ class Gateways:
     async def start_of(self, urls: Sequence[str]) -> bytes:
         """The id of the destination's present start. Raises as `ask`."""
         return body_from_json(await self._post(urls, "/gateway/pulse", "{}"), ServerStart).start
+
+    async def ask_transfer(self, urls: Sequence[str], request: TransferRequest) -> TransferAnswer:
+        """How these topics stand there. Raises as `ask`."""
+        return body_from_json(await self._post(urls, "/gateway/transfer", to_json(request)), TransferAnswer)
 
     async def tell(self, urls: Sequence[str], request: LinkRequest, route: str) -> None:
         """The same, where no answer matters."""

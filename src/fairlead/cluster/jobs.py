@@ -1,0 +1,187 @@
+"""Jobs: commands that touch many topics, kept in `meta/` until they are done, whatever happens to the server meanwhile.
+
+In: a list of topics and what is to become of them; then, after each batch, how it went. Out: the record, and the topics
+that come next. Always true: the list stays until the job has ended; a job that has ended does not go on. What is done
+to a topic is no business of this module (`gateway/jobs.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from fairlead.cluster.keys import JOB, VERSION, worklist_key, worklists
+from fairlead.cluster.records import put_record
+from fairlead.model.clock import Clock
+from fairlead.model.errors import Busy, NotFound
+from fairlead.model.strict_json import Id, JsonForm
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.entries import delete_entry
+from fairlead.streamlog.writing.shard import Shard
+
+BATCH: Final = 500
+"""Topics that a job hands on at a time: they share a commit, and evaluating it holds the loop for 10 ms."""
+RUNNING_MAX: Final = 100
+ENDED_KEPT: Final = 20
+"""The newest jobs that have ended are still shown."""
+REFUSALS_SHOWN: Final = 100
+RUNNING, DONE, CANCELLED, FAILED = "running", "done", "cancelled", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A topic that stays as it is, and why."""
+
+    topic: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of a batch of topics; whoever is neither changed nor refused was as it should be already."""
+
+    changed: int
+    refused: Sequence[Refusal] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One job, and how far it is."""
+
+    id: Id
+    kind: str
+    """`transfer`."""
+    stream: Id
+    """Id of the stream whose topics these are."""
+    path: str
+    """Its path."""
+    options: Mapping[str, str]
+    """What is to become of them."""
+    total: int
+    """Topics."""
+    created_at: int
+    """Milliseconds since 1970."""
+    done: int = 0
+    """Topics that had their turn, in the order of the list."""
+    changed: int = 0
+    refused: int = 0
+    refusals: tuple[Refusal, ...] = field(default=())
+    """The first of the refused."""
+    state: str = RUNNING
+    """`running`, `done`, `cancelled` or `failed`."""
+    error: str = ""
+    """Why it failed."""
+    ended_at: int | None = None
+
+    @property
+    def running(self) -> bool:
+        """It goes on, also after a restart."""
+        return self.state == RUNNING
+
+    def after(self, topics: int, outcome: BatchOutcome, now_ms: int) -> JobRecord:
+        """The same with so many more topics that had their turn; the last of them end it, unless somebody has."""
+        room = REFUSALS_SHOWN - len(self.refusals)
+        further = replace(
+            self,
+            done=self.done + topics,
+            changed=self.changed + outcome.changed,
+            refused=self.refused + len(outcome.refused),
+            refusals=(*self.refusals, *outcome.refused[:room]),
+        )
+        return further.ended(DONE, now_ms) if self.running and further.done >= self.total else further
+
+    def ended(self, state: str, now_ms: int, error: str = "") -> JobRecord:
+        """The same, ended so."""
+        return replace(self, state=state, error=error, ended_at=now_ms)
+
+
+_FORM: Final = JsonForm(JobRecord)
+
+
+class Jobs:
+    """The job entries of `meta/`."""
+
+    def __init__(self, meta: Shard, clock: Clock) -> None:
+        self._meta = meta
+        self._clock = clock
+
+    def all(self) -> list[JobRecord]:
+        """Every job that runs and those that ended lately, oldest first."""
+        found = (_record(id, entry) for id, entry in JOB.found(self._meta.state.entries))
+        return sorted(found, key=lambda job: (job.created_at, job.id))
+
+    def get(self, id: bytes) -> JobRecord:
+        """The job with that id.
+
+        Raises:
+            NotFound
+        """
+        entry = self._meta.state.entries.get(JOB.key(id))
+        if entry is None:
+            raise _unknown(id)
+        return _record(id, entry)
+
+    def topics(self, job: JobRecord) -> Sequence[str]:
+        """The topics whose turn is next, at most a batch; none of a job that has ended."""
+        entry = self._meta.state.entries.get(worklist_key(job.id, job.done // BATCH))
+        return () if entry is None else tuple(entry["topics"])
+
+    async def add(self, job: JobRecord, topics: Sequence[str]) -> None:
+        """Record a job with its list. One of no topics has ended.
+
+        Raises:
+            Busy: too many run.
+        """
+
+        def request(draft: Draft) -> None:
+            others = self.all()
+            if sum(each.running for each in others) >= RUNNING_MAX:
+                raise Busy(f"{RUNNING_MAX} jobs are running; wait for one, or cancel one (`fairlead job list`)")
+            for number, first in enumerate(range(0, len(topics), BATCH)):
+                value = {"v": VERSION, "topics": list(topics[first : first + BATCH])}
+                put_record(draft, worklist_key(job.id, number), value)
+            _put(draft, job if topics else job.ended(DONE, self._clock.wall_ms()))
+            for old in [each for each in others if not each.running][:-ENDED_KEPT]:
+                delete_entry(draft, JOB.key(old.id))
+
+        await self._meta.submit(request)
+
+    async def note(self, id: bytes, topics: int, outcome: BatchOutcome) -> JobRecord:
+        """A batch of so many topics had its turn. Raises: NotFound."""
+        return await self._edit(id, lambda job: job.after(topics, outcome, self._clock.wall_ms()))
+
+    async def end(self, id: bytes, state: str, error: str = "") -> JobRecord:
+        """End a job before it is done; one that has ended stays as it is. Raises: NotFound."""
+
+        def changed(job: JobRecord) -> JobRecord:
+            return job.ended(state, self._clock.wall_ms(), error) if job.running else job
+
+        return await self._edit(id, changed)
+
+    async def _edit(self, id: bytes, changed: Callable[[JobRecord], JobRecord]) -> JobRecord:
+        def request(draft: Draft) -> JobRecord:
+            entry = draft.state.entry(JOB.key(id))
+            if entry is None:
+                raise _unknown(id)
+            job = changed(_record(id, entry))
+            _put(draft, job)
+            if not job.running:
+                for key in worklists(self._meta.state.entries, id):
+                    delete_entry(draft, key)
+            return job
+
+        return await self._meta.submit(request)
+
+
+def _put(draft: Draft, job: JobRecord) -> None:
+    plain = {name: value for name, value in _FORM.to_plain(job).items() if name != "id"}
+    put_record(draft, JOB.key(job.id), {"v": VERSION, **plain})
+
+
+def _record(id: bytes, entry: Any) -> JobRecord:
+    return _FORM.from_plain({**entry, "id": id.hex()})
+
+
+def _unknown(id: bytes) -> NotFound:
+    return NotFound(f"job {id.hex()} does not exist; `fairlead job list` shows those there are")

@@ -1,0 +1,255 @@
+"""`stream topic transfer`: topics of a stream here are handed over to one of its replicas, which owns them from then
+on.
+
+In: which topics, and to which neighbour. Out: a job; for each batch of it, a question to the replica's gateway how the
+topics stand there, and a commit that hands over those that can go. Always true: a topic that the replica does not hold,
+or has set aside, stays where it is unless that is forced. Offsets and epochs are no business of this module
+(`streamlog/writing/ownership.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.running_link import urls_of, wire_id
+from fairlead.model.errors import FairleadError, InvalidName, InvalidValue, NotFound, UnknownCluster, UnknownStream
+from fairlead.model.names import StreamPath, check_topic_name, parse_stream_path
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.ownership import hand_over
+from fairlead.wire.messages import HeldTopic, LinkRequest, StreamPlace, TransferAnswer, TransferRequest
+
+TRANSFER: Final = "transfer"
+"""Kind of these jobs."""
+TOPICS_MAX: Final = 50_000
+"""Of one command."""
+ANSWER_SECONDS: Final = 1.5
+"""A person who looks at a topic waits no longer for its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferOptions:
+    """How topics are handed over."""
+
+    force: bool = False
+    """Also a topic that the replica does not hold, has set aside or is far behind with."""
+    oneway: bool = False
+    """Also where the replica has no link back."""
+    dry_run: bool = False
+    """Ask, and hand nothing over."""
+
+    def as_texts(self) -> dict[str, str]:
+        """For the job's record."""
+        return {name: str(getattr(self, name)).lower() for name in ("force", "oneway", "dry_run")}
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> TransferOptions:
+        """The inverse of `as_texts`."""
+        return cls(*(texts[name] == "true" for name in ("force", "oneway", "dry_run")))
+
+
+class Transfers:
+    """Of all streams of a cluster; it is the work of their jobs."""
+
+    def __init__(self, cluster: Cluster, new_gateways: Callable[[], Gateways]) -> None:
+        self._cluster = cluster
+        self._gateways = new_gateways()
+
+    async def prepare(
+        self, path: str, topics: str, to: str, options: TransferOptions
+    ) -> tuple[JobRecord, Sequence[str]]:
+        """The job that hands topics over, and their names. `topics`: a name, names with line breaks between, or a
+        regular expression; `to`: a cluster, or the global path of a replica.
+
+        Raises:
+            UnknownStream, UnknownTopic: nothing has such a name. InvalidValue: the expression is wrong, or these are
+                too many.
+            UnknownCluster: no replica of the stream is there. NotAgreed, NotAllowed, Unreachable: what it answers.
+        """
+        stream = self._cluster.stream(path)
+        link = self._link(stream, to)
+        loop = asyncio.get_running_loop()
+        names = await loop.run_in_executor(self._cluster.lookups, _chosen, stream, topics)
+        await self._ask(stream, link, ())
+        texts = {"to": str(link.replica_path), **options.as_texts()}
+        clock = self._cluster.clock
+        job = JobRecord(
+            self._cluster.randomness.id16(), TRANSFER, stream.id, stream.path, texts, len(names), clock.wall_ms()
+        )
+        return job, names
+
+    async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
+        """Hand a batch over, as far as it can go. Raises: FairleadError."""
+        stream = self._cluster.stream_by_id(job.stream)
+        if stream is None:
+            raise UnknownStream(f"stream {job.path} was deleted")
+        options = TransferOptions.of(job.options)
+        link = self._cluster.links.find(stream.id, parse_stream_path(job.options["to"]))
+        found = [(name, stream.find_topic(name)) for name in topics]
+        refused = [Refusal(name, "there is no such topic") for name, each in found if each is None]
+        known = [each[1] for _, each in found if each is not None]
+        away = [topic for topic in known if topic.owner not in {stream.id, link.replica_stream}]
+        refused += [Refusal(topic.name, f"{stream.owner_path(topic)} owns it; hand it over there") for topic in away]
+        here = [topic for topic in known if topic.owner == stream.id]
+        answer = await self._ask(stream, link, [topic.incarnation for topic in here])
+        going: list[Topic] = []
+        for topic, held in zip(here, answer.topics, strict=True):
+            why = self._obstacle(stream, topic, held, answer, options)
+            if why:
+                refused.append(Refusal(topic.name, why))
+            else:
+                going.append(topic)
+        if options.dry_run:
+            return BatchOutcome(len(going), refused)
+        return await self._hand_over(stream, going, answer.stream, link.replica_path, refused)
+
+    async def _hand_over(
+        self, stream: Stream, topics: Sequence[Topic], to: bytes, owner_at: StreamPath, refused: list[Refusal]
+    ) -> BatchOutcome:
+        changes = [(topic.name, partial(_hand_over, stream, topic, to=to, owner_at=str(owner_at))) for topic in topics]
+        outcomes = await stream.change_topics(changes)
+        changed = 0
+        for topic, outcome in zip(topics, outcomes, strict=True):
+            if isinstance(outcome, FairleadError):
+                refused.append(Refusal(topic.name, str(outcome)))
+            elif isinstance(outcome, Exception):
+                raise outcome
+            else:
+                changed += 1
+        return BatchOutcome(changed, refused)
+
+    def _obstacle(
+        self, stream: Stream, topic: Topic, held: HeldTopic, answer: TransferAnswer, options: TransferOptions
+    ) -> str:
+        """Why a topic stays; empty if it goes."""
+        if answer.way_back and not options.oneway:
+            return f"{answer.way_back} (-oneway hands over all the same)"
+        if options.force:
+            return ""
+        return self._unready(stream, topic, held)
+
+    def _unready(self, stream: Stream, topic: Topic, held: HeldTopic) -> str:
+        hint = "(-force hands over all the same)"
+        if held.conflict:
+            return f"it is set aside there: {held.conflict} {hint}"
+        if not held.held:
+            return f"the replica does not have it yet {hint}"
+        state, most = stream.shard_for(topic.name).state, self._cluster.settings.transfer_lag_max
+        lag = sum(state.partition(topic.number, each).end for each in range(topic.partitions)) - held.ends
+        return f"the replica lacks {lag:,} of its records, {most:,} are allowed {hint}" if lag > most else ""
+
+    async def standing(self, stream: Stream, topic: Topic) -> str:
+        """Whether the neighbour that owns a topic has heard of that: `confirmed`, or `not confirmed` with what keeps it
+        from answering; empty for a topic that is ours, or of nobody to whom we send."""
+        links = (link for link in self._cluster.links.of(stream.id) if link.once is None)
+        link = next((link for link in links if topic.owner == link.replica_stream), None)
+        if link is None or topic.owner == stream.id:
+            return ""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                (held,) = (await self._ask(stream, link, [topic.incarnation])).topics
+        except (FairleadError, TimeoutError) as error:
+            return f"not confirmed: {error or 'no answer in time'}"
+        return "confirmed" if held.held and held.epoch >= topic.epoch else "not confirmed"
+
+    async def _ask(self, stream: Stream, link: LinkRecord, incarnations: Iterable[bytes]) -> TransferAnswer:
+        """What the replica's gateway says of these topics.
+
+        Raises:
+            UnknownCluster, UnknownStream: it is not the one that the link leads to. FairleadError: what it answers.
+        """
+        cluster = self._cluster
+        source = StreamPlace(cluster.name, stream.path, stream.id, tuple(cluster.urls))
+        contact = LinkRequest(wire_id(link), source, link.replica_path.path)
+        answer = await self._gateways.ask_transfer(
+            urls_of(cluster, link), TransferRequest(contact, tuple(incarnations))
+        )
+        if answer.cluster != link.replica_path.cluster:
+            raise UnknownCluster(f"{link.replica_path}: the server there is of cluster {answer.cluster}")
+        if link.replica_stream not in {None, answer.stream}:
+            raise UnknownStream(
+                f"{link.replica_path} is another stream than the one that the link began with; "
+                "`fairlead stream replica list` says what to do"
+            )
+        return answer
+
+    def _link(self, stream: Stream, to: str) -> LinkRecord:
+        """The link to the neighbour that is meant.
+
+        Raises:
+            UnknownCluster: there is none, or there are several.
+        """
+        links = [link for link in self._cluster.links.of(stream.id) if link.once is None]
+        found = [link for link in links if to in {link.replica_path.cluster, str(link.replica_path)}]
+        here = self._cluster.global_path(stream.path)
+        if len(found) > 1:
+            paths = ", ".join(str(link.replica_path) for link in found)
+            raise UnknownCluster(f"-to {to}: {here} has several replicas there; give the path of one of {paths}")
+        if not found:
+            near = ", ".join(sorted(str(link.replica_path) for link in links))
+            raise UnknownCluster(
+                f"-to {to}: no replica of {here} is there; "
+                + (f"go hop by hop, first to a neighbour: {near}" if near else "it has no replica")
+            )
+        return found[0]
+
+
+def _hand_over(stream: Stream, topic: Topic, draft: Draft, *, to: bytes, owner_at: str) -> Topic:
+    """Of this very topic: another may have its name by now."""
+    if draft.state.by_incarnation(topic.incarnation) is None:
+        raise NotFound("it was deleted meanwhile")
+    epoch = stream.shard_for(topic.name).epoch
+    return hand_over(draft, topic.number, to=to, owner_at=owner_at, writer_epoch_id=epoch.id)
+
+
+def _chosen(stream: Stream, topics: str) -> list[str]:
+    """The names that are meant, each once. Blocking.
+
+    Raises:
+        InvalidName, InvalidValue, UnknownTopic
+    """
+    words = [word.strip() for word in topics.splitlines() if word.strip()]
+    if len(words) > 1:
+        _check_count(len(words))
+        return [check_topic_name(name) for name in dict.fromkeys(words)]
+    text = words[0] if words else ""
+    try:
+        return [stream.topic(check_topic_name(text))[1].name]
+    except InvalidName:
+        return _matching(stream, text)
+
+
+def _matching(stream: Stream, expression: str) -> list[str]:
+    """The names that a regular expression matches as a whole, sorted. Blocking: there may be a million.
+
+    RE2, which pyarrow brings, takes time by the length of the names alone; Python's own could stand for ever.
+
+    Raises:
+        InvalidValue: the expression is wrong, or matches nothing.
+    """
+    names = pa.array(list(stream.topic_names()), pa.string())
+    try:
+        found = names.filter(pc.match_substring_regex(names, f"^(?:{expression})$"))
+    except pa.ArrowInvalid as error:
+        raise InvalidValue(f"-topic {expression!r} is neither a name nor a regular expression: {error}") from error
+    if not found:
+        raise InvalidValue(f"-topic {expression!r} matches no topic of {stream.path}")
+    _check_count(len(found))
+    return sorted(found.to_pylist())
+
+
+def _check_count(count: int) -> None:
+    if count > TOPICS_MAX:
+        raise InvalidValue(f"{count:,} topics: hand over at most {TOPICS_MAX:,} at a time")

@@ -1,0 +1,300 @@
+"""Topics handed over between clusters over real sockets: what goes, what stays and why, and who writes then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
+from tests.support.waiting import until
+
+from fairlead.cluster.jobs import JobRecord
+from fairlead.gateway.links.transfer import TransferOptions
+from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, NotOwner, UnknownCluster, UnknownTopic
+from fairlead.model.names import StreamPath
+from fairlead.streamlog.writing.ownership import take_over
+
+PLAIN, FORCED = TransferOptions(), TransferOptions(force=True)
+ONE_WAY, DRY = TransferOptions(oneway=True), TransferOptions(dry_run=True)
+
+
+@pytest.fixture
+async def both(sf: Site, ny: Site) -> AsyncIterator[None]:
+    """Both clusters replicate to each other, and somebody carries."""
+    async with AsyncExitStack() as carrying:
+        for site in (sf, ny):
+            await carrying.enter_async_context(Worker(site))
+        await set_up(sf, ny)
+        await sf.links.add_upstream(SHIPS, REPLICA)
+        await ny.links.add_replica(SHIPS, SOURCE, urls=sf.urls)
+        await until(lambda: all(link.state.ready for site in (sf, ny) for link in site.manager.running))
+        yield
+
+
+async def transferred(site: Site, topics: str, to: str = "ny", options: TransferOptions = PLAIN) -> JobRecord:
+    """The job, once it has ended."""
+    job, names = await site.transfers.prepare(SHIPS, topics, to, options)
+    await site.jobs.add(job, names)
+    await until(lambda: not site.cluster.jobs.get(job.id).running)
+    return site.cluster.jobs.get(job.id)
+
+
+def owner(site: Site, topic: str) -> str:
+    """Path of the stream that owns a topic, by what this site knows."""
+    stream = site.cluster.stream(SHIPS)
+    found = stream.find_topic(topic)
+    return "" if found is None else stream.owner_path(found[1])
+
+
+def reason(job: JobRecord) -> str:
+    """Why the only topic was refused."""
+    (refusal,) = job.refusals
+    return refusal.reason
+
+
+async def same(sf: Site, ny: Site) -> None:
+    """Wait until both ends hold the same."""
+    await until(lambda: sf.ends(SHIPS) == ny.ends(SHIPS))
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_topic_is_written_at_its_new_owner_and_comes_back_from_there(sf: Site, ny: Site) -> None:
+    """One history at both: offsets go on where the old owner ended, which refuses from then on and says where to go."""
+    await sf.write(SHIPS, "box", b"1", b"2")
+    await same(sf, ny)
+    job = await transferred(sf, "box")
+    assert (job.state, job.changed, job.refused) == ("done", 1, 0)
+    await until(lambda: owner(ny, "box") == str(REPLICA))
+    with pytest.raises(NotOwner, match="/mapr/ny/ships"):
+        await sf.write(SHIPS, "box", b"x")
+    await ny.write(SHIPS, "box", b"3")
+    await until(lambda: sf.end(SHIPS, "box") == 3)
+    back = await transferred(ny, "box", "sf")
+    assert back.changed == 1
+    await until(lambda: owner(sf, "box") == str(SOURCE))
+    await sf.write(SHIPS, "box", b"4")
+    await until(lambda: ny.end(SHIPS, "box") == 4)
+
+
+@pytest.mark.usefixtures("both")
+async def test_what_an_expression_or_a_list_names_goes_and_nothing_else(sf: Site, ny: Site) -> None:
+    """An expression matches whole names. What is there already stays there, and is no refusal."""
+    for name in ("box-1", "box-2", "box-10", "crane"):
+        await sf.write(SHIPS, name, b"1")
+    await same(sf, ny)
+    job = await transferred(sf, "box-[0-9]")
+    assert (job.total, job.changed) == (2, 2)
+    assert [owner(sf, name) for name in ("box-1", "box-10")] == [str(REPLICA), str(SOURCE)]
+    again = await transferred(sf, "box-1\nbox-10\n\nnone\n")
+    assert (again.total, again.changed, again.refused) == (3, 1, 1)
+    assert [each.topic for each in again.refusals] == ["none"]
+    assert owner(sf, "crane") == str(SOURCE)
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_dry_run_hands_nothing_over(sf: Site, ny: Site) -> None:
+    """It says how many would go."""
+    await sf.write(SHIPS, "box", b"1")
+    await same(sf, ny)
+    job = await transferred(sf, "box", options=DRY)
+    assert (job.changed, owner(sf, "box")) == (1, str(SOURCE))
+
+
+async def test_a_topic_whose_records_would_not_come_back_stays(sf: Site, ny: Site) -> None:
+    """Without a link back nothing that is written there would ever be read here; a person may want just that."""
+    async with Worker(sf):
+        await set_up(sf, ny)
+        await sf.write(SHIPS, "box", b"1")
+        await same(sf, ny)
+        job = await transferred(sf, "box")
+        assert "run: fairlead stream replica add -path /mapr/ny/ships -replica /mapr/sf/ships" in reason(job)
+        assert owner(sf, "box") == str(SOURCE)
+        await ny.links.add_replica(SHIPS, SOURCE, paused=True, urls=sf.urls)
+        assert "the link back is paused" in reason(await transferred(sf, "box"))
+        await ny.links.resume(SHIPS, SOURCE)
+        assert "is not ready" in reason(await transferred(sf, "box"))
+        assert (await transferred(sf, "box", options=ONE_WAY)).changed == 1
+        await until(lambda: owner(ny, "box") == str(REPLICA))
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_topic_that_the_replica_lacks_stays_unless_it_is_forced(sf: Site, ny: Site) -> None:
+    """Nobody could write it until it has come. Forced, it goes, and is written there once all has."""
+    await sf.links.pause(SHIPS, REPLICA)
+    await sf.write(SHIPS, "box", b"1", b"2")
+    assert "the replica does not have it yet (-force" in reason(await transferred(sf, "box"))
+    assert (await transferred(sf, "box", options=FORCED)).changed == 1
+    assert ny.end(SHIPS, "box") == -1
+    stream = sf.cluster.stream(SHIPS)
+    assert await sf.transfers.standing(stream, stream.topic("box")[1]) == "not confirmed"
+    await sf.links.resume(SHIPS, REPLICA)
+    await until(lambda: ny.end(SHIPS, "box") == 2)
+    await ny.write(SHIPS, "box", b"3")
+    await until(lambda: sf.end(SHIPS, "box") == 3)
+
+
+async def test_a_topic_that_the_replica_is_far_behind_with_stays(tmp_path: Path, ny: Site) -> None:
+    """Its producers would wait for as long as the rest takes."""
+    async with Site("sf", tmp_path, transfer_lag_max=2) as sf:
+        await sf.stream(SHIPS)
+        async with Worker(sf):
+            await set_up(sf, ny)
+            await sf.write(SHIPS, "box", b"1")
+            await same(sf, ny)
+            await sf.links.pause(SHIPS, REPLICA)
+            await sf.write(SHIPS, "box", b"2", b"3", b"4")
+            job = await transferred(sf, "box", options=ONE_WAY)
+            assert "the replica lacks 3 of its records, 2 are allowed" in reason(job)
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_topic_that_is_set_aside_there_stays(sf: Site, ny: Site) -> None:
+    """Another topic has its name: what is written there would be the other's."""
+    await ny.links.pause(SHIPS, SOURCE)
+    await ny.write(SHIPS, "box", b"theirs")
+    await sf.write(SHIPS, "box", b"ours")
+    await until(lambda: any(shard.state.all_notes() for shard in ny.cluster.stream(SHIPS).shards))
+    assert "it is set aside there: conflict" in reason(await transferred(sf, "box", options=ONE_WAY))
+
+
+@pytest.mark.usefixtures("both")
+async def test_only_the_owner_hands_a_topic_over(sf: Site, ny: Site) -> None:
+    """Elsewhere the owner is named; where the topic is already, there is nothing to do."""
+    await sf.write(SHIPS, "box", b"1")
+    await same(sf, ny)
+    job = await transferred(ny, "box", "sf")
+    assert (job.done, job.changed, job.refused) == (1, 0, 0)
+    second = StreamPath("/second", "ny")
+    await ny.stream(second.path)
+    await ny.links.add_upstream(second.path, REPLICA)
+    await ny.links.add_replica(SHIPS, second)
+    assert reason(await transferred(ny, "box", str(second))) == "/mapr/sf/ships owns it; hand it over there"
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_partner_hands_nothing_over(sf: Site, ny: Site) -> None:
+    """Another company's cluster cannot make us the owner of anything; the command says which setting allows it."""
+    await sf.write(SHIPS, "box", b"1")
+    await same(sf, ny)
+    await ny.links.edit_upstream(SHIPS, SOURCE, peer="partner")
+    with pytest.raises(NotAllowed, match="is a partner of /mapr/ny/ships, so it hands nothing over"):
+        await transferred(sf, "box")
+
+
+async def taken_over(site: Site, topic: str) -> None:
+    """The topic belongs to this site from here on, whoever had it."""
+    stream = site.cluster.stream(SHIPS)
+    shard = stream.shard_for(topic)
+    await shard.submit(
+        lambda draft: take_over(draft, topic, owner_at=stream.global_path, writer_epoch_id=shard.epoch.id)
+    )
+
+
+async def test_one_way_source_is_fenced_by_the_answer(sf: Site, ny: Site) -> None:
+    """No link brings it the row that gave its topic another owner. What it still writes is dropped there, and the
+    answer to its next question says whose the topic is: then it writes no more, and what it wrote is not read."""
+    async with Worker(sf):
+        await set_up(sf, ny)
+        await sf.write(SHIPS, "box", b"1")
+        await same(sf, ny)
+        await taken_over(ny, "box")
+        await ny.write(SHIPS, "box", b"2")
+        await sf.write(SHIPS, "box", b"late")
+        await until(lambda: owner(sf, "box") == str(REPLICA))
+        with pytest.raises(NotOwner, match="/mapr/ny/ships"):
+            await sf.write(SHIPS, "box", b"later")
+        assert sf.end(SHIPS, "box") == 1
+        assert ny.end(SHIPS, "box") == 2
+        assert ny.apply.counts.superseded == 1
+        assert sf.links.list(SHIPS)[0]["conflicts"] == 0
+
+
+@pytest.mark.parametrize(("ownership", "says"), [(None, "/mapr/sf/ships"), (True, "/mapr/ny/ships")])
+async def test_a_partner_s_answer_gives_no_topic_another_owner(
+    sf: Site, ny: Site, ownership: bool | None, says: str
+) -> None:
+    """Unless a person says so: what another company's replica claims is refused, and the log names the topics."""
+    async with Worker(sf):
+        await ny.stream(SHIPS)
+        await ny.links.add_upstream(SHIPS, SOURCE)
+        await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls, peer="partner", ownership=ownership)
+        await sf.write(SHIPS, "box", b"1")
+        await same(sf, ny)
+        await taken_over(ny, "box")
+        with capture_logs() as logs:
+            await sf.write(SHIPS, "box", b"ours")
+            if ownership:
+                await until(lambda: owner(sf, "box") == str(REPLICA))
+            else:
+                await until(lambda: any("ownership-claim" in line["event"] for line in logs))
+                assert next(line["topics"] for line in logs if "ownership-claim" in line["event"]) == ["box"]
+        assert owner(sf, "box") == says
+
+
+@pytest.mark.parametrize(
+    ("topics", "to", "kind", "said"),
+    [
+        ("box", "sydney", UnknownCluster, "go hop by hop, first to a neighbour: /mapr/ny/ships"),
+        ("box", "/mapr/ny/other", UnknownCluster, "go hop by hop"),
+        ("none", "ny", UnknownTopic, "topic none does not exist"),
+        ("bo[x", "ny", InvalidValue, "neither a name nor a regular expression"),
+        ("(?=box)box", "ny", InvalidValue, "neither a name nor a regular expression"),
+        ("crane.+", "ny", InvalidValue, "matches no topic"),
+        ("a\nb c", "ny", FairleadError, "topic name 'b c'"),
+    ],
+)
+@pytest.mark.usefixtures("both")
+async def test_what_cannot_be_meant_is_refused_at_once(
+    sf: Site, topics: str, to: str, kind: type[FairleadError], said: str
+) -> None:
+    """No job is made of it. A far cluster is reached by way of a neighbour, which the message names."""
+    await sf.write(SHIPS, "box", b"1")
+    with pytest.raises(kind, match=said):
+        await sf.transfers.prepare(SHIPS, topics, to, TransferOptions())
+    assert sf.cluster.jobs.all() == []
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_stream_without_replicas_has_nowhere_to_hand_over(sf: Site) -> None:
+    """Of two replicas in one cluster, the path says which is meant."""
+    await sf.stream("/alone")
+    await sf.write("/alone", "box", b"1")
+    with pytest.raises(UnknownCluster, match="it has no replica"):
+        await sf.transfers.prepare("/alone", "box", "ny", TransferOptions())
+    await sf.links.add_replica(SHIPS, StreamPath("/second", "ny"), paused=True, urls=("http://127.0.0.1:1",))
+    with pytest.raises(UnknownCluster, match="give the path of one of /mapr/ny/ships, /mapr/ny/second"):
+        await sf.transfers.prepare(SHIPS, ".*", "ny", TransferOptions())
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_transfer_by_the_admin_interface(sf: Site, ny: Site) -> None:
+    """It answers the job at once; the job says how far it is, and is still listed when it has ended."""
+    await sf.write(SHIPS, "box", b"1")
+    await same(sf, ny)
+
+    async def ask(method: str, route: str, /, **params: Any) -> list[dict[str, Any]]:
+        async with httpx.AsyncClient(trust_env=False) as http:
+            sent: dict[str, Any] = {"params": params} if method == "GET" else {"json": params}
+            answer = (await http.request(method, f"{sf.url}/rest/{route}", **sent)).json()
+        assert answer["status"] == "OK", answer
+        data: list[dict[str, Any]] = answer["data"]
+        return data
+
+    (begun,) = await ask("POST", "stream/topic/transfer", path=SHIPS, topic="box|none", to="ny")
+    await until(lambda: not sf.cluster.jobs.all()[0].running)
+    (shown,) = await ask("GET", "job/show", id=begun["id"])
+    assert (shown["state"], shown["changed"], shown["to"]) == ("done", 1, str(REPLICA))
+    assert [row["id"] for row in await ask("GET", "job/list")] == [begun["id"]]
+    assert [row["topic"] for row in await ask("GET", "stream/topic/list", path=SHIPS, owner="ny")] == ["box"]
+    await until(lambda: owner(ny, "box") == str(REPLICA))
+    (info,) = await ask("GET", "stream/topic/info", path=SHIPS, topic="box")
+    assert (info["owner"], info["ownersince"], info["pendingrecords"]) == (str(REPLICA), 1, 0)
+    assert info["handover"] == "confirmed"
+    (row,) = await ask("GET", "stream/info", path=SHIPS)
+    assert (row["numtopics"], row["numowned"]) == (1, 0)
+    assert await ask("GET", "stream/topic/list", path=SHIPS, owner=str(SOURCE)) == []
