@@ -27,7 +27,7 @@ EACH = 20
 @pytest.fixture
 def route(tmp_path: Path) -> Iterator[list[Site]]:
     """Each stop replicates to the next one and to the one before."""
-    settings = {"round_seconds": "600", "replicator_workers": "1", "spark_memory_mb": "256"}
+    settings = {"round_seconds": "600", "replicator_workers": "1"}
     with sites(tmp_path, *ROUTE, settings=settings) as stops:
         stops[0].cli("stream", "create", "-path", path(stops[0]))
         stops[0].cli("stream", "topic", "create", "-path", path(stops[0]), "-topic", TOPIC)
