@@ -373,6 +373,25 @@ def test_a_topic_owned_elsewhere_is_read_only(running_broker: RunningBroker) -> 
     assert "/mapr/sydney/cargo" in str(logs)
 
 
+def test_a_topic_that_waits_for_the_owner_before_is_tried_again(running_broker: RunningBroker) -> None:
+    """NOT_ENOUGH_REPLICAS, which clients try again by themselves; the message says what is missing."""
+    from fairlead.streamlog.values import Topic
+    from fairlead.streamlog.writing.topics import put_topic
+
+    stream = running_broker.cluster.stream("/default")
+
+    def request(draft: Draft) -> None:
+        number = draft.state.next_number("handed")
+        topic = Topic(number, "handed", b"h" * 16, 1, stream.id, epoch=7, home="handed", since=((5, ((0, 0),)),))
+        put_topic(draft, topic, b"o" * 16, b"o" * 16)
+
+    running_broker.submit(stream.shards[0], request)
+    with WireClient(running_broker.address) as client:
+        partition = partition_of(client.exchange(PRODUCE, V_PRODUCE, produce_body("handed", one_record())))
+        assert partition.error_code == 19
+        assert "ends at 0, the owner before it wrote up to 5" in partition.error_message
+
+
 def test_closing_the_server_ends_every_connection(tmp_path: Path) -> None:
     """Also those that wait."""
     with run_broker(tmp_path / "data") as broker:
