@@ -213,7 +213,7 @@ def test_few_rows_are_packed_as_numpy_packs_them(rows: list[Row]) -> None:
     assert (bytes(by_columns), null_counts) == (region, nulls)
 
 
-def test_a_commit_is_an_arrow_file_from_64_kb_on() -> None:
+def test_a_commit_is_an_arrow_file_from_64_kb_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each commit has one form: none that could be short is an Arrow file."""
     for length, is_short in ((60_000, True), (66_000, False)):
         whole = joined(format.encode([batch_row(value=bytes(length))], name=NAME, epoch_id=b"e" * 16))
@@ -222,9 +222,11 @@ def test_a_commit_is_an_arrow_file_from_64_kb_on() -> None:
     file = pa.ipc.open_file(whole)
     assert file.num_record_batches == 1
     assert file.metadata[b"fairlead.name"].strip() == NAME.encode()
-    segment = joined(format.encode([batch_row()], name=NAME, object_kind="segment"))
-    with pytest.raises(Damaged):
-        format.read_whole(segment.replace(b"segment ", b"commit  "), NAME)
+    with monkeypatch.context() as patch:
+        patch.setattr(short, "BYTES_MAX", 0)
+        long = joined(format.encode([batch_row()], name=NAME))
+    with pytest.raises(Damaged, match="a commit of [0-9,]+ bytes is not stored so"):
+        format.read_whole(long, NAME)
 
 
 def test_a_short_commit_of_this_version_is_these_bytes() -> None:
