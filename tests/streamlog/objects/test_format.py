@@ -225,7 +225,7 @@ def test_a_commit_is_an_arrow_file_from_64_kb_on(monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patch:
         patch.setattr(short, "BYTES_MAX", 0)
         long = joined(format.encode([batch_row()], name=NAME))
-    with pytest.raises(Damaged, match="a commit of [0-9,]+ bytes is not stored so"):
+    with pytest.raises(Damaged, match=r"a commit of [0-9,]+ bytes is not stored so"):
         format.read_whole(long, NAME)
 
 
