@@ -107,6 +107,13 @@ def of_an_owner(act: Callable[[Owners, Site, Topic, Random], None]) -> Callable[
     return do
 
 
+def take_over(play: Play) -> None:
+    site = play.site()
+    topics = [topic for owned in (True, False) for topic in topics_of(site, owned=owned)]
+    if topics:
+        play.owners.take_over(site, play.choose.choice(topics), play.choose)
+
+
 def try_elsewhere(play: Play) -> None:
     site = play.site()
     topics = topics_of(site, owned=False)
@@ -198,6 +205,8 @@ ACTIONS = [
     Action("limit", 1, of_an_owner(Owners.limit)),
     Action("delete", 1.5, of_an_owner(Owners.delete)),
     Action("delete records", 3, of_an_owner(Owners.delete_records)),
+    Action("hand over", 3, of_an_owner(Owners.hand_over)),
+    Action("take a topic", 1.5, take_over),
     Action("try elsewhere", 0.5, try_elsewhere),
     Action("flow", 12, to_a_link(Links.flow)),
     Action("send", 10, send),

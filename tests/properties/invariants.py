@@ -39,16 +39,17 @@ def live_rows_are_a_path_of_the_tree(model: Model, site: Site) -> None:
         }
         missing = set(range(state.log_start, state.end)) - set(found)
         assert missing <= gaps, f"{site.name}: offsets {sorted(missing - gaps)} of {topic.name} are silently missing"
-        if topic.owner == site.stream_id:
-            acknowledged_records_are_at_their_owner(model, place, state, found)
-        else:
+        acknowledged_records_are_at_their_writer(model, site, topic, place, state, found)
+        if topic.owner != site.stream_id:
             a_gap_is_what_was_gone(model, site, place, gaps)
 
 
 def what_was_acknowledged_is_held(model: Model, site: Site) -> None:
-    """3: an owner holds every topic in which it has acknowledged a record, until it deletes it."""
-    for incarnation, _ in model.acked:
-        if model.owner_of(incarnation) == site.stream_id and not {incarnation} & (model.deleted | model.rolled_back):
+    """3: a site holds every topic in which it has acknowledged a record, until it is deleted."""
+    for (incarnation, partition), acked in model.acked.items():
+        if {incarnation} & (model.deleted | model.rolled_back) or (incarnation, site.name) in model.deleted_at:
+            continue
+        if any(model.trees[incarnation, partition][epoch].owner == site.stream_id for epoch, _ in acked):
             held = site.log.announced.state.by_incarnation(incarnation)
             assert held is not None, f"{site.name}: a topic with acknowledged records is gone"
 
@@ -56,8 +57,9 @@ def what_was_acknowledged_is_held(model: Model, site: Site) -> None:
 def a_topic_comes_by_its_links(model: Model, shape: Shape, site: Site) -> None:
     """1: from its owner, over links that may bring it."""
     for topic in site.log.announced.state.topics():
-        owner = next(name for name in shape.sites if IDS[name] == topic.owner)
-        assert site.name in shape.reached_from(owner), f"{site.name}: {topic.name} of {owner} may not come here"
+        owners = {name for name in shape.sites if IDS[name] in model.owners_of(topic.incarnation)}
+        reached = {name for owner in owners for name in shape.reached_from(owner)}
+        assert site.name in reached, f"{site.name}: {topic.name} of {owners} may not come here"
 
 
 def no_gap_is_where_its_sender_has_records(model: Model, site: Site) -> None:
@@ -73,14 +75,35 @@ def no_gap_is_where_its_sender_has_records(model: Model, site: Site) -> None:
             assert not false, f"{site.name}: {topic.name}-{place[1]} has a gap at {false}, {source.name} has them"
 
 
-def acknowledged_records_are_at_their_owner(
-    model: Model, place: Place, state: PartitionState, found: Mapping[int, bytes | None]
+def acknowledged_records_are_at_their_writer(
+    model: Model, site: Site, topic: Topic, place: Place, state: PartitionState, found: Mapping[int, bytes | None]
 ) -> None:
-    """3: none is lost but by expiry or deletion; and no deletion that was acknowledged comes undone."""
-    assert state.log_start >= model.deleted_to.get(place, 0), "a deletion that was acknowledged is lost"
-    for (_, offset), value in model.acked.get(place, {}).items():
-        if offset >= state.log_start:
-            assert found.get(offset) == value, f"the acknowledged record at {offset} of {place} is lost"
+    """3: what a site has acknowledged is not lost there but by expiry, by deletion, or as another owner's history goes
+    on without it; and no deletion that was acknowledged comes undone."""
+    epoch, deleted_to = model.deleted_to.get(place, (topic.epoch, 0))
+    if topic.owner == site.stream_id and epoch == topic.epoch:
+        assert state.log_start >= deleted_to, "a deletion that was acknowledged is lost"
+    tree = model.trees[place]
+    for (epoch, offset), value in model.acked.get(place, {}).items():
+        if offset >= state.log_start and tree[epoch].owner == site.stream_id:
+            if model.is_on_path(place, topic.epoch, epoch, offset):
+                assert found.get(offset) == value, f"{site.name}: acknowledged {offset} of {place} is lost"
+
+
+def acknowledged_tails_are_kept(model: Model, site: Site) -> None:
+    """3 and 4: what an owner of before has acknowledged, and the present owner's history has not, is dead where it was
+    written and kept there, until it is copied into the diverged topic."""
+    for topic, place, state in places_of(site):
+        if place[0] in model.rolled_back or (place[0], site.name) in model.deleted_at:
+            continue
+        dead = {
+            offset: value
+            for (epoch, offset), value in model.acked.get(place, {}).items()
+            if model.trees[place][epoch].owner == site.stream_id
+            and not model.is_on_path(place, topic.epoch, epoch, offset)
+        }
+        if dead and not any(cut.keep for cut in site.log.announced.state.cuts_of(topic.number, place[1])):
+            raise AssertionError(f"{site.name}: acknowledged {sorted(dead)} of {topic.name} are not kept, {state}")
 
 
 def a_gap_is_what_was_gone(model: Model, site: Site, place: Place, gaps: set[int]) -> None:
@@ -104,6 +127,8 @@ def nothing_below_a_position_is_missing(model: Model, link: Link, wire_id: bytes
     for seen in source.shown.seen:
         if seen.commit >= positions.get(seen.slice, 0) or not _goes_over(model, link, seen) or seen.place in noted:
             continue
+        if any(_is_superseded(model, site, seen) for site in (source, destination)):
+            continue
         if state.tombstone(seen.place[0]) is not None or _is_here(destination, seen):
             continue
         if link.peer == "partner" and state.by_incarnation(seen.place[0]) is None and seen.place[0] in model.deleted:
@@ -118,6 +143,12 @@ def _goes_over(model: Model, link: Link, seen: Seen) -> bool:
     if IDS[link.target] in {seen.origin, seen.via} or (link.forward == "own" and seen.via is not None):
         return False
     return link.peer == "own" or model.owner_of(seen.place[0]) == IDS[link.source]
+
+
+def _is_superseded(model: Model, site: Site, seen: Seen) -> bool:
+    """Whether the history of the topic's owner, as the site knows it, goes on without that batch."""
+    topic = site.log.announced.state.by_incarnation(seen.place[0])
+    return topic is not None and not model.is_on_path(seen.place, topic.epoch, seen.epoch, seen.last_offset)
 
 
 def _is_here(site: Site, seen: Seen) -> bool:
@@ -165,7 +196,7 @@ def a_conflict_has_a_cause(model: Model, link: Link, wire_id: bytes) -> None:
 def _has_a_cause(model: Model, link: Link, incarnation: bytes, name: str) -> bool:
     if model.contested(name) or incarnation in model.rolled_back:
         return True
-    if link.peer == "partner" and model.owner_of(incarnation) != IDS[link.source]:
+    if link.peer == "partner" and model.owners_of(incarnation) != {IDS[link.source]}:
         return True
     # What is deleted is noted if it comes again by the link that had brought the deletion, until that comes again too.
     return incarnation in model.deleted
@@ -175,9 +206,10 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
     """After healing: every replica that a topic reaches stands where its owner stands, and nothing is behind."""
     for owner in map(model.sites.__getitem__, shape.sites):
         for topic in owner.log.announced.state.topics():
-            if topic.owner == owner.stream_id and not _is_for_people(model, topic):
+            is_the_last = topic.owner == owner.stream_id and topic.epoch == model.epoch_of(topic.incarnation)
+            if is_the_last and not _is_for_people(model, topic):
                 for name in shape.reached_from(owner.name) - {owner.name}:
-                    a_replica_stands_where_its_owner_does(owner, topic, model.sites[name])
+                    a_replica_stands_where_its_owner_does(model, owner, topic, model.sites[name])
     for link, wire_id in wire_ids.items():
         for each in (note.behind for note in model.sites[link.target].log.announced.state.notes(wire_id).values()):
             if not model.contested(each.topic) and each.incarnation not in model.rolled_back:
@@ -185,6 +217,7 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
                 assert each.conflict or each.incarnation in model.deleted, f"{link}: still {each}"
     for site in model.sites.values():
         no_gap_is_where_its_sender_has_records(model, site)
+        acknowledged_tails_are_kept(model, site)
         for topic in site.log.announced.state.topics():
             if topic.incarnation in model.deleted and not _is_for_people(model, topic) and not model.torn:
                 writer = next(each for each in shape.sites if IDS[each] == model.owner_of(topic.incarnation))
@@ -195,16 +228,19 @@ def _is_for_people(model: Model, topic: Topic) -> bool:
     return model.contested(topic.name) or topic.incarnation in model.rolled_back
 
 
-def a_replica_stands_where_its_owner_does(owner: Site, topic: Topic, replica: Site) -> None:
+def a_replica_stands_where_its_owner_does(model: Model, owner: Site, topic: Topic, replica: Site) -> None:
     """The same partitions, ends and epochs; and no record that the owner has deleted."""
     state = replica.log.announced.state
     copy = state.by_incarnation(topic.incarnation)
     assert copy is not None, f"{replica.name}: topic {topic.name} of {owner.name} never came"
-    assert (copy.partitions, copy.epoch, copy.owner) == (topic.partitions, topic.epoch, topic.owner)
+    assert (copy.epoch, copy.owner) == (topic.epoch, topic.owner), f"{replica.name}: {copy}, {owner.name}: {topic}"
+    # An owner of before may have added some unseen, and its successor hear of them only if a link comes from there.
+    are_more = copy.partitions > topic.partitions and replica.stream_id in model.owners_of(topic.incarnation)
+    assert copy.partitions == topic.partitions or are_more, f"{replica.name}: {copy}, {owner.name}: {topic}"
     assert copy.version == topic.version, f"{replica.name}: {topic.name} has version {copy.version}"
     for partition in range(topic.partitions):
         expected = owner.log.announced.state.partition(topic.number, partition)
         got = state.partition(copy.number, partition)
         assert got.end == expected.end, f"{replica.name}: {topic.name} ends at {got}, at {owner.name} at {expected}"
         assert got.epoch == expected.epoch
-        assert got.log_start >= expected.deleted_to, f"{replica.name}: {got} has records that {owner.name} has deleted"
+        assert got.log_start >= expected.deleted_to, f"{replica.name}: {topic.name}: {got}, at {owner.name} {expected}"

@@ -6,7 +6,7 @@ It knows nothing of manifests, merges, segments or frames. `invariants` says wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -129,8 +129,10 @@ class Model:
         self.trees: dict[Place, dict[int, Epoch]] = {}
         self.acked: dict[Place, dict[tuple[int, int], bytes]] = {}
         """By (epoch, offset), the records that a producer was told of."""
-        self.deleted_to: dict[Place, int] = {}
-        """Up to where records were deleted, as the owner has acknowledged."""
+        self.deleted_to: dict[Place, tuple[int, int]] = {}
+        """In which epoch, and up to where, records were deleted, as the owner has acknowledged."""
+        self.deleted_at: set[tuple[bytes, str]] = set()
+        """Incarnations, and the sites that have deleted them as their owners, be they of before or not."""
         self.deleted: set[bytes] = set()
         """Incarnations whose deletion the owner has announced."""
         self.rolled_back: set[bytes] = set()
@@ -147,6 +149,10 @@ class Model:
         shown = site.shown
         if row.kind == Kind.TOPIC:
             self._topic(site, row)
+        elif row.kind == Kind.TRUNCATE and row.topic in shown.topics:
+            place = (shown.topics[row.topic].incarnation, row.partition)
+            for starts in (shown.starts, shown.log_starts):
+                starts[place] = min(starts.get(place, 0), row.base_offset)
         elif row.kind == Kind.TOPIC_DELETED:
             self._topic_deleted(site, row)
         elif row.kind == Kind.BATCH and row.topic in shown.topics:
@@ -181,24 +187,30 @@ class Model:
         topic = payloads.decode_topic(row.batch)
         site.shown.topics[row.topic] = topic
         self.names.setdefault(topic.name, {}).setdefault(topic.incarnation, topic.owner)
-        if row.via is None and topic.owner == site.stream_id:
-            self.deleted.discard(topic.incarnation)
+        if row.via is None:
+            if topic.epoch >= self.epoch_of(topic.incarnation):
+                self.deleted.discard(topic.incarnation)
             for partition in range(topic.partitions):
                 self._announce_epoch((topic.incarnation, partition), topic)
 
     def _announce_epoch(self, place: Place, topic: TopicPayload) -> None:
         tree = self.trees.setdefault(place, {})
+        first, before = topic.since[place[1]] if place[1] < len(topic.since) else (0, ())
         known = tree.get(topic.epoch)
         if known is None:
-            tree[topic.epoch] = Epoch(topic.epoch, topic.owner, 0, ())
-        else:
-            assert known.owner == topic.owner, f"epoch {topic.epoch} of {place} has two owners"
+            tree[topic.epoch] = Epoch(topic.epoch, topic.owner, first, before)
+        elif (known.owner, known.first) != (topic.owner, first):
+            self.rolled_back.add(place[0])  # once in 2,048 times; a site that was rolled back and goes another way, too
 
     def _topic_deleted(self, site: Site, row: Row) -> None:
         deletion = payloads.decode_topic_deleted(row.batch)
+        for place in [place for place in site.shown.log_starts if place[0] == deletion.incarnation]:
+            del site.shown.log_starts[place]  # an owner of a higher epoch may bring it again
         topic = site.shown.topics.get(row.topic)
         if row.via is None and not deletion.yielded and topic is not None and topic.owner == site.stream_id:
-            self.deleted.add(deletion.incarnation)
+            self.deleted_at.add((deletion.incarnation, site.name))
+            if topic.epoch == self.epoch_of(topic.incarnation):
+                self.deleted.add(deletion.incarnation)
 
     def _batch(self, site: Site, row: Row) -> None:
         topic = site.shown.topics[row.topic]
@@ -210,21 +222,39 @@ class Model:
         epoch = self.trees[place].get(row.epoch)
         assert epoch is not None, f"{site.name}: a batch of epoch {row.epoch}, which nobody has begun"
         if row.via is None:
-            self._written(site, topic, epoch, records)
+            self._written(site, topic, place, epoch, records)
         else:
             assert epoch.has(dict(records)), f"{site.name}: other records came to {place}: {records}"
 
     def _written(
-        self, site: Site, topic: TopicPayload, epoch: Epoch, records: Iterable[tuple[int, bytes | None]]
+        self,
+        site: Site,
+        topic: TopicPayload,
+        place: Place,
+        epoch: Epoch,
+        records: Sequence[tuple[int, bytes | None]],
     ) -> None:
         assert topic.owner == site.stream_id, f"{site.name} gave an offset of a topic that it does not own"
         assert epoch.number == topic.epoch, f"{site.name} writes epoch {epoch.number}, the topic has {topic.epoch}"
+        if not epoch.records and not epoch.branches:
+            assert records[0][0] == epoch.first, f"{site.name}: epoch {epoch.number} begins at {records[0][0]}"
         for offset, value in records:
             assert value is not None
+            assert not self._stands_before(place, epoch, value), f"{site.name}: {value!r} was appended twice"
             assert offset not in epoch.records, f"{site.name}: offset {offset} was given twice in an epoch"
             assert value not in epoch.records.values(), f"{site.name}: {value!r} was appended twice"
             assert offset >= epoch.first, f"{site.name}: offset {offset} lies before the epoch's first, {epoch.first}"
             epoch.records[offset] = value
+
+    def _stands_before(self, place: Place, epoch: Epoch, value: bytes) -> bool:
+        """Whether the history below an epoch has that record."""
+        tree = self.trees[place]
+        return any(
+            first <= offset < epoch.first
+            for number, first in epoch.before
+            for offset, held in tree[number].records.items()
+            if held == value and self.is_on_path(place, epoch.number, number, offset)
+        )
 
     def note_starts(self, site: Site) -> None:
         """Remember how far each log start has come."""
@@ -237,8 +267,9 @@ class Model:
                 assert state.log_start >= shown.log_starts.get(place, 0), f"{site.name}: deleted records are back"
                 shown.log_starts[place] = state.log_start
 
-    def acknowledge(self, place: Place, epoch: int, base: int, values: Iterable[bytes]) -> None:
+    def acknowledge(self, place: Place, base: int, values: Sequence[bytes]) -> None:
         """A producer was told so."""
+        epoch = next(each.number for each in self.trees[place].values() if each.records.get(base) == values[0])
         acked = self.acked.setdefault(place, {})
         acked.update({(epoch, base + at): value for at, value in enumerate(values)})
 
@@ -275,6 +306,23 @@ class Model:
         """Of the highest epoch that anybody has begun."""
         tree = self.trees.get((incarnation, 0))
         return None if tree is None else tree[max(tree)].owner
+
+    def owners_of(self, incarnation: bytes) -> set[bytes]:
+        """All that it ever had."""
+        return {epoch.owner for epoch in self.trees[incarnation, 0].values()}
+
+    def epoch_of(self, incarnation: bytes) -> int:
+        """The highest that anybody has begun; -1 if there is none."""
+        return max(self.trees.get((incarnation, 0), ()), default=-1)
+
+    def is_on_path(self, place: Place, last_epoch: int, epoch: int, offset: int) -> bool:
+        """Whether the history that ends in `last_epoch` has the records of `epoch` at that offset."""
+        last = self.trees[place].get(last_epoch)
+        path = ((last_epoch, 0),) if last is None else last.path
+        return (
+            max((entry for entry in path if entry[1] <= offset), key=lambda entry: entry[0], default=(-1, 0))[0]
+            == epoch
+        )
 
     def is_history(self, place: Place, last_epoch: int, found: Mapping[int, bytes | None]) -> bool:
         """Whether these records stand at their offsets in the history that ends in `last_epoch`."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.properties.model import Place, Site
+from tests.properties.shape import IDS
 from tests.properties.sites import World
 from tests.support.batches import produce
 
@@ -14,6 +15,7 @@ from fairlead.protocol.batch import build_batch
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.deletion import delete_records
 from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.ownership import hand_over, take_over
 from fairlead.streamlog.writing.produce import ProduceResult
 from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
 
@@ -40,6 +42,11 @@ def topics_of(site: Site, *, owned: bool) -> list[Topic]:
 
 def _life(choose: Random) -> dict[str, str | None]:
     return {key: choose.choice(values) for key, values in LIVES.items()}
+
+
+def at(site: str) -> str:
+    """Where a site's stream is."""
+    return f"/mapr/{site}/s"
 
 
 class Owners:
@@ -75,7 +82,7 @@ class Owners:
         found = self._world.run(site, lambda d: delete_records(d, topic.number, partition, offset))
         if isinstance(found, int):
             assert found >= offset
-            self._world.model.deleted_to[topic.incarnation, partition] = found
+            self._world.model.deleted_to[topic.incarnation, partition] = topic.epoch, found
 
     def limit(self, site: Site, topic: Topic, choose: Random) -> None:
         """A topic gets a life of its own, or loses it."""
@@ -99,7 +106,7 @@ class Owners:
         for _ in range(TRIES):
             result = self._world.run(site, lambda d: produce(d, topic.number, partition, batch))
             if isinstance(result, ProduceResult):
-                self._world.model.acknowledge(place, topic.epoch, result.base_offset, values)
+                self._world.model.acknowledge(place, result.base_offset, values)
                 producer.sequence += len(values)
                 producer.unanswered = None
                 return
@@ -112,6 +119,24 @@ class Owners:
         self._ids += 1
         producer = self._producers[site.name, place] = Producer(self._ids)
         return producer
+
+    def hand_over(self, site: Site, topic: Topic, choose: Random) -> None:
+        """A topic is given to a neighbour, that which has all of it or any other."""
+        sites = self._world.shape.neighbours(site.name)
+        if sites:
+            to = choose.choice(sites)
+            self._world.note("hand over", site.name, topic.name, to)
+            self._world.run(
+                site,
+                lambda d: hand_over(d, topic.number, to=IDS[to], owner_at=at(to), writer_epoch_id=site.log.epoch.id),
+            )
+
+    def take_over(self, site: Site, topic: Topic, _: Random) -> None:
+        """A site takes a topic, whose owner it believes to be lost."""
+        self._world.note("take over", site.name, topic.name)
+        self._world.run(
+            site, lambda d: take_over(d, topic.number, owner_at=at(site.name), writer_epoch_id=site.log.epoch.id)
+        )
 
     def try_elsewhere(self, site: Site, topic: Topic) -> None:
         """A site that does not own a topic refuses to change it."""

@@ -44,6 +44,11 @@ class Shape:
     sites: str
     links: tuple[Link, ...]
 
+    def neighbours(self, site: str) -> list[str]:
+        """To whom a site sends and from whom it gets, both as its own."""
+        own = {(link.source, link.target) for link in self.links if link.peer == "own"}
+        return [other for other in self.sites if {(site, other), (other, site)} <= own]
+
     def reached_from(self, owner: str) -> set[str]:
         """Sites to which the topics of `owner` come, once all is healed."""
         found = {owner}
