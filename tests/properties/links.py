@@ -407,11 +407,11 @@ class Links:
 
     def flow(self, link: Link) -> None:
         """All that is new goes over, and what is behind is brought."""
+        self.hear(link)
         self.lose(link)
         self.send(link, SLICES_USED, 0, None, new_run=True)
         self.deliver(link, 0, len(self._lines[link].frames), keep=False, damage=False)
         self.repair(link)
-        self.hear(link)
 
 
 def place_of(name: str) -> StreamPlace:

@@ -6,7 +6,7 @@ It knows nothing of manifests, merges, segments or frames. `invariants` says wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -60,10 +60,10 @@ class Shown:
 
     scanned: int = 0
     seen: list[Seen] = field(default_factory=list)
-    starts: dict[Place, int] = field(default_factory=dict)
-    """The furthest log start that the site ever had, for merging and links."""
     log_starts: dict[Place, int] = field(default_factory=dict)
-    """The same for clients."""
+    """The log start for clients, which goes back only where a log is cut below it."""
+    gone: dict[Place, int] = field(default_factory=dict)
+    """The furthest that it ever was."""
     topics: dict[int, TopicPayload] = field(default_factory=dict)
     """What every topic number means, as the last row of it says."""
     positions: dict[tuple[bytes, int], tuple[int, tuple[int, int]]] = field(default_factory=dict)
@@ -151,8 +151,9 @@ class Model:
             self._topic(site, row)
         elif row.kind == Kind.TRUNCATE and row.topic in shown.topics:
             place = (shown.topics[row.topic].incarnation, row.partition)
-            for starts in (shown.starts, shown.log_starts):
-                starts[place] = min(starts.get(place, 0), row.base_offset)
+            shown.log_starts[place] = min(shown.log_starts.get(place, 0), row.base_offset)
+            gaps = shown.gaps.get(place, ())
+            shown.gaps[place] = [(first, min(end, row.base_offset), via) for first, end, via in gaps]
         elif row.kind == Kind.TOPIC_DELETED:
             self._topic_deleted(site, row)
         elif row.kind == Kind.BATCH and row.topic in shown.topics:
@@ -263,9 +264,9 @@ class Model:
             for partition in range(topic.partitions):
                 place = (topic.incarnation, partition)
                 state = site.log.announced.state.partition(topic.number, partition)
-                shown.starts[place] = max(state.start, shown.starts.get(place, 0))
                 assert state.log_start >= shown.log_starts.get(place, 0), f"{site.name}: deleted records are back"
                 shown.log_starts[place] = state.log_start
+                shown.gone[place] = max(state.log_start, shown.gone.get(place, 0))
 
     def acknowledge(self, place: Place, base: int, values: Sequence[bytes]) -> None:
         """A producer was told so."""
@@ -335,6 +336,8 @@ class Model:
         )
 
     def contested(self, name: str) -> bool:
-        """Two owners have used the name, or one that was rolled back: who holds it is for people to say."""
+        """Two owners have used the name, or one that was rolled back, or the topic has another owner and the one before
+        has given its name to the next: who holds it is for people to say."""
         incarnations = self.names.get(name, {})
-        return len(set(incarnations.values())) > 1 or not self.rolled_back.isdisjoint(incarnations)
+        moved = len(incarnations) > 1 and any(len(self.owners_of(each)) > 1 for each in incarnations)
+        return moved or len(set(incarnations.values())) > 1 or not self.rolled_back.isdisjoint(incarnations)

@@ -49,14 +49,17 @@ class Shape:
         own = {(link.source, link.target) for link in self.links if link.peer == "own"}
         return [other for other in self.sites if {(site, other), (other, site)} <= own]
 
-    def reached_from(self, owner: str) -> set[str]:
-        """Sites to which the topics of `owner` come, once all is healed."""
+    def reached_from(self, owner: str, *, moved: bool = False) -> set[str]:
+        """Sites to which the topics of `owner` come, once all is healed. `moved`: those that another one has made: over
+        a link with forward own they come only with the new owner's first row, and over a partner's not at all if they
+        came by another way before."""
         found = {owner}
         waiting = [owner]
         while waiting:
             at = waiting.pop()
             for link in self.links:
-                if link.source == at and link.target not in found and self._passes(link, owner):
+                passes = not moved or (link.forward == "all" and link.peer == "own")
+                if link.source == at and link.target not in found and passes and self._passes(link, owner):
                     found.add(link.target)
                     waiting.append(link.target)
         return found

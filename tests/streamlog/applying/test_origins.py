@@ -27,6 +27,7 @@ from fairlead.streamlog.applying.topics import ANOTHER_OWNER
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.ownership import hand_over
 from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -160,6 +161,25 @@ def test_a_partner_writes_nothing_of_another_origin_into_its_own_topic() -> None
     taken(replica, replace(whole, rows=rows))
     assert reasons(replica) == {"ships": {NOT_ITS_OWN}}
     assert [row.kind for row in rows_of(replica) if row.kind == Kind.BATCH] == []
+
+
+def test_a_topic_that_was_handed_to_the_partner_is_its_own() -> None:
+    """The row that says so was written by the owner before it. A partner that never changes the topic again would
+    otherwise never bring it, nor what it writes."""
+    b, a, c = fresh(B), fresh(A), fresh(C)
+    number = made(b).number
+    produced(b, number, b"of b")
+    committed(b, lambda d: hand_over(d, number, to=A, owner_at="/mapr/a/s", writer_epoch_id=b.epoch.id))
+    replicated(b, a)
+    brought(a, c)
+    topic = c.announced.state.by_name("ships")
+    assert topic is not None
+    here = a.announced.state.by_name("ships")
+    assert here is not None
+    assert reasons(c) == {"ships": {"ownership"}}
+    taken(c, repair_frame(a, C, here.number, 0, 0))
+    assert (topic.owner, values_at(c, topic.number)) == (A, {0: b"of b"})
+    assert not reasons(c)
 
 
 @pytest.mark.parametrize("with_record", [False, True])

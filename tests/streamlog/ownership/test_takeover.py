@@ -218,6 +218,18 @@ def test_an_owner_of_before_deletes_no_records() -> None:
     assert values_of(a)[2] == b"b2"
 
 
+def test_what_an_owner_of_before_has_deleted_holds_up_nobody() -> None:
+    """A had deleted [0, 2) and merged that away before B took the topic over: what C lacks of it comes from nobody. It
+    is a gap, or C would be behind for ever, and the topic without a writer where C is its new owner."""
+    a, b, _ = parted()
+    c = fresh(C)
+    only_topics(b, c)
+    started(a, c, 2, epoch=0, reason=DELETED_RECORDS, deleted_to=2)
+    assert end_of(c) == 2
+    sent_again(b, c)
+    assert values_of(c)[2] == b"b2"
+
+
 def test_third_replica_ahead_is_pulled_first() -> None:
     """C had more of A than B: B applies a repair of C's rows before it takes the topic over, and nothing is cut."""
     a, b, c = three_sites()

@@ -34,7 +34,7 @@ from fairlead.streamlog.ownership.histories import (
     parting,
     start_of_next_epoch,
 )
-from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload
+from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
 from fairlead.streamlog.rows import HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
@@ -352,10 +352,11 @@ def _follows(topic: Topic, row: Row, state: PartitionState) -> bool:
 
 def _clipped(payload: StartPayload, topic_epoch: int, since: Beginning) -> StartPayload | None:
     """What a START row of an owner of before says of the present owner's log: nothing from where the two part, and
-    nothing of what it deleted; None if that leaves nothing."""
+    nothing of what it deleted; None if that leaves nothing. Where it deleted records, and its log begins behind them,
+    what was never here can come from nobody: it is a gap, as where they expired."""
     start, history = since
     at = parting(payload.history, payload.log_end, (*history, (topic_epoch, start)), OFFSET_MAX)
-    if payload.reason == DELETED_RECORDS or (payload.gap_from is not None and payload.gap_from >= at):
+    if payload.gap_from is not None and payload.gap_from >= at:
         return None
     return replace(payload, log_end=min(payload.log_end, at), history=history_below(payload.history, at), deleted_to=0)
 

@@ -57,7 +57,7 @@ class TopicRows:
         if tombstone is not None and payload.epoch <= tombstone.epoch:
             if tombstone.via != self._frame.source or self._is_sent_again(row):
                 return
-            if self._admission.speaks_for(payload.owner, self._origin(row)):
+            if self._admission.speaks_for(payload.owner):
                 self._wait(payload, DELETED_HERE)
             return
         known = self._draft.state.by_incarnation(named.incarnation)
@@ -65,7 +65,7 @@ class TopicRows:
             self.outdated.add(known.number)
             self._hear_of_more(known, payload)
             return
-        if not self._admission.speaks_for(payload.owner, self._origin(row)):
+        if not self._admission.speaks_for(payload.owner):
             self._notes.refuse(payload, NOT_ITS_OWN)
             return
         if known is not None:
