@@ -89,5 +89,4 @@ def _idle(world: World, links: Links) -> None:
         for data in links.frames_in_flight(link):
             assert not decode_frame(data).rows, f"{link}: rows go over an idle link"
         links.deliver(link, 0, len(links.frames_in_flight(link)), keep=False, damage=False)
-        links.repair(link)
     assert {link: _ends(world, link) for link in world.shape.links} == ends, "an idle site writes commits"

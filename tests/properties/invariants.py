@@ -12,6 +12,7 @@ from tests.properties.model import Model, Place, Seen, Site
 from tests.properties.shape import IDS, Link, Shape
 from tests.streamlog.world import rows_of, values_at
 
+from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import PartitionState, Topic
 
@@ -130,7 +131,7 @@ def nothing_below_a_position_is_missing(model: Model, link: Link, wire_id: bytes
     for seen in source.shown.seen:
         if seen.commit >= positions.get(seen.slice, 0) or not _goes_over(model, link, seen) or seen.place in noted:
             continue
-        if any(_is_superseded(model, site, seen) for site in (source, destination)):
+        if any(_is_superseded(model, site, seen) for site in (source, destination)) or _is_pending(destination, seen):
             continue
         if state.tombstone(seen.place[0]) is not None or _is_here(destination, seen):
             continue
@@ -146,6 +147,16 @@ def _goes_over(model: Model, link: Link, seen: Seen) -> bool:
     if IDS[link.target] in {seen.origin, seen.via} or (link.forward == "own" and seen.via is not None):
         return False
     return link.peer == "own" or model.owner_of(seen.place[0]) == IDS[link.source]
+
+
+def _is_pending(site: Site, seen: Seen) -> bool:
+    """The site has heard of an owner from an answer, has cut its log, and shows that the owner's history is not here:
+    no link may bring that."""
+    topic = site.log.announced.state.by_incarnation(seen.place[0])
+    if topic is None:
+        return False
+    pending = pending_partitions(topic, site.log.announced.state)
+    return any(each.partition == seen.place[1] for each in pending)
 
 
 def _is_superseded(model: Model, site: Site, seen: Seen) -> bool:
@@ -216,6 +227,9 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
     for link, wire_id in wire_ids.items():
         for each in (note.behind for note in model.sites[link.target].log.announced.state.notes(wire_id).values()):
             is_known = model.sites[link.source].log.announced.state.by_incarnation(each.incarnation) is not None
+            owner_site = next((name for name in shape.sites if IDS[name] == model.owner_of(each.incarnation)), "")
+            has_all = owner_site and link.source in shape.reached_from(owner_site, moved=True)
+            is_known = is_known and bool(has_all)
             if not model.contested(each.topic) and each.incarnation not in model.rolled_back and is_known:
                 assert _has_a_cause(model, link, each.incarnation, each.topic), f"{link}: still {each}"
                 assert each.conflict or each.incarnation in model.deleted, f"{link}: still {each}"

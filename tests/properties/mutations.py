@@ -81,7 +81,7 @@ _TABLE = [
         _ROWS + "_batch",
         "elif row.previous_end > state.end:",
         "elif False:",
-        43,
+        6,
     ),
     Mutation(
         "already-here",
@@ -97,13 +97,13 @@ _TABLE = [
         _ROWS + "_batch",
         "elif not _holds_together(row):",
         "elif False:",
-        34,
+        6,
     ),
     Mutation(
         "origin-rule",
         "a partner brings only what is its own",
         _TOPICS + "topic",
-        "if not self._admission.speaks_for(payload.owner, self._origin(row)):\n        self._notes.refuse",
+        "if not self._admission.speaks_for(payload.owner):\n        self._notes.refuse",
         "if False:\n        self._notes.refuse",
         22,
     ),
@@ -113,7 +113,7 @@ _TABLE = [
         _TOPICS + "topic",
         "tombstone = self._draft.state.tombstone(named.incarnation)",
         "tombstone = None",
-        54,
+        62,
     ),
     Mutation(
         "deletion",
@@ -129,7 +129,7 @@ _TABLE = [
         _TOPICS + "topic_deleted",
         "self._bury(known, payload, row)\n        return",
         "return",
-        19,
+        23,
     ),
     Mutation(
         "newer-version",
@@ -145,7 +145,7 @@ _TABLE = [
         _ROWS + "_place_start",
         "self._put_start(topic, row, payload, state, state.end)",
         "pass",
-        7,
+        3,
     ),
     Mutation(
         "deleted-to",
@@ -153,7 +153,7 @@ _TABLE = [
         _ROWS + "_delete_records",
         "if deleted_to > state.deleted_to:",
         "if False:",
-        2,
+        7,
     ),
     Mutation(
         "position-goes-back",
@@ -161,7 +161,7 @@ _TABLE = [
         _FRAME + "_record",
         "if frame.to_commit > at",
         "",
-        23,
+        10,
     ),
     Mutation(
         "from-check",
@@ -169,7 +169,7 @@ _TABLE = [
         _FRAME + "_refusal",
         "any(frame.from_commit > (0 if each is None else each.commit) for each in known)",
         "False",
-        8,
+        23,
     ),
     Mutation(
         "run-check",
@@ -225,7 +225,7 @@ _TABLE = [
         "streamlog.writing.produce:produce",
         "check_may_write(draft, topic, partition, state)",
         "pass",
-        1,
+        35,
     ),
     Mutation(
         "owner-changes",
@@ -233,7 +233,7 @@ _TABLE = [
         "streamlog.writing.topics:owned_topic",
         "owned(draft, topic)",
         "pass",
-        1,
+        35,
     ),
     Mutation(
         "owner-deletes-records",
@@ -241,7 +241,7 @@ _TABLE = [
         "streamlog.writing.deletion:delete_records",
         "check_may_write(draft, topic, partition, state)",
         "pass",
-        1,
+        35,
     ),
     Mutation(
         "duplicate",
@@ -249,7 +249,7 @@ _TABLE = [
         "streamlog.writing.produce:_check_sequence",
         "return batch.base_offset",
         "return None",
-        3,
+        0,
     ),
     Mutation(
         "producers-replayed",
@@ -257,7 +257,7 @@ _TABLE = [
         "streamlog.state.effects:_batch",
         "_note_producer(target, row)",
         "pass",
-        3,
+        0,
     ),
     Mutation(
         "start-remembered",
@@ -265,7 +265,7 @@ _TABLE = [
         "streamlog.state.effects:_start",
         "first = max(state.start, start)",
         "first = state.start",
-        2,
+        48,
     ),
 ]
 MUTATIONS = {each.name: each for each in _TABLE}
