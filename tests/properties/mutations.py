@@ -105,7 +105,7 @@ _TABLE = [
         _TOPICS + "topic",
         "if not self._admission.speaks_for(payload.owner):\n        self._notes.refuse",
         "if False:\n        self._notes.refuse",
-        22,
+        47,
     ),
     Mutation(
         "tombstone",
@@ -177,7 +177,7 @@ _TABLE = [
         _FRAME + "_refusal",
         "any(each is not None and frame.run < each.run for each in known)",
         "False",
-        29,
+        243,
     ),
     Mutation(
         "pieces",
@@ -185,7 +185,7 @@ _TABLE = [
         "gateway.apply.session:pieces",
         "to_commit=frame.from_commit, ",
         "",
-        2,
+        202,
     ),
     Mutation(
         "rescan",
@@ -193,7 +193,7 @@ _TABLE = [
         "streamlog.reading.announced:AnnouncedLog.knows",
         "return commit <= self.end and epoch_before(self.epochs, commit).id == epoch_id",
         "return commit <= self.end",
-        36,
+        1007,
     ),
     Mutation(
         "forward-own",

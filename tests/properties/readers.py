@@ -6,7 +6,7 @@ All of it is what runs in production, on a loop without time and threads; only s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -64,6 +64,9 @@ class OneStream:
     @property
     def shards(self) -> Sequence[Shard]:
         return [self.site.shard]
+
+    def note_outdated(self, link: bytes, shard: int, numbers: Iterable[int]) -> None:
+        """A source is told of later owners when it asks (`Links.hear`)."""
 
 
 class ReadFrames:
