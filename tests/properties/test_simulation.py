@@ -27,7 +27,7 @@ from tests.support.disk import Disks
 PARTS = 4
 ON_DISK = RUNS // 10
 RAM = "/dev/shm"
-DIAMONDS = range(900, 910)
+DIAMONDS = range(910, 920)
 """Seeds that are played on A → B → D and A → C → D, whatever shape they choose by themselves."""
 AGAIN = 150
 """A change of the code moves what a seed does: if the recorded one notices no more that a rule is off, so many others
