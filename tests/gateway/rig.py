@@ -471,16 +471,17 @@ class Worker:
             await self.hold.wait()
             await socket.send(data)
         except (OSError, TimeoutError) as error:
-            await self._sink.send(to_json(Failed(grant.link, grant.run, "unreachable", str(error) or "closed")))
+            why = ("unreachable", str(error) or "closed")
+            await self._sink.send(to_json(Failed(grant.link, grant.run, grant.shard, *why)))
 
     async def _open(self, grant: Grant | RepairGrant) -> ApplyPeer:
         socket = await asyncio.wait_for(connect_apply(grant.destination.urls[0]), WAIT_SECONDS)
-        hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
+        hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream, grant.shard)
         await socket.send(to_json(hello))
         answer = from_json(await socket.recv(), APPLY_HEARS)
         if isinstance(answer, Error):
             self.answers.append(answer)
-            await self._sink.send(to_json(Failed(grant.link, grant.run, answer.code, answer.message)))
+            await self._sink.send(to_json(Failed(grant.link, grant.run, grant.shard, answer.code, answer.message)))
             await socket.close()
             raise PeerClosed
         assert isinstance(answer, Ok)
@@ -498,10 +499,11 @@ class Worker:
                         await self._tell_progress(grant, seen, answer)
                         seen = answer
                     case Refused():
-                        at = (answer.shard, answer.slices, answer.position)
+                        at = (grant.shard, answer.slices, answer.position)
                         await self._sink.send(to_json(SlicesRefused(grant.link, grant.run, *at)))
                     case Error():
-                        await self._sink.send(to_json(Failed(grant.link, grant.run, answer.code, answer.message)))
+                        failed = Failed(grant.link, grant.run, grant.shard, answer.code, answer.message)
+                        await self._sink.send(to_json(failed))
 
     async def _tell_progress(self, grant: Grant | RepairGrant, seen: Applied, now: Applied) -> None:
         progress = Progress(

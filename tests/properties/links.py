@@ -342,7 +342,7 @@ class Links:
         """No position is told that is not in the log."""
         positions = destination.log.announced.state.positions(wire_id)
         for told in answer.slices:
-            lowest = min(positions[told.shard, each].commit for each in slices_of_mask(told.slices))
+            lowest = min(positions[0, each].commit for each in slices_of_mask(told.slices))
             assert told.commit <= lowest, f"{told} is not recorded"
 
     def _damaged(self, data: bytes) -> bytes:

@@ -44,9 +44,9 @@ def url_of(server: Server) -> str:
 
 def link_frame(data: bytes, *urls: str, shard: int = 0, run: GrantRun = RUN, link: bytes = LINK) -> LinkFrame:
     """A frame on its way to a gateway."""
-    hello = ApplyHello(1, link, run, StreamPlace("a", "/s", SOURCE), DESTINATION)
+    hello = ApplyHello(1, link, run, StreamPlace("a", "/s", SOURCE), DESTINATION, shard)
     address = FrameAddress(hello, StreamPlace("b", "/s", DESTINATION, urls)).to_json()
-    return LinkFrame(address, shard, data, len(data))
+    return LinkFrame(address, data, len(data))
 
 
 @dataclass
@@ -122,7 +122,7 @@ class FakeGateway:
                 self.news.notify_all()
             await self.answering.wait()
             through += 1
-            await socket.send(to_json(Applied(through, (SlicesAt(0, 1, through),), through, 0, 0)))
+            await socket.send(to_json(Applied(through, (SlicesAt(1, through),), through, 0, 0)))
 
     async def until(self, frames: int) -> None:
         """Wait until so many frames have come."""

@@ -41,12 +41,12 @@ SAMPLES = [
     (m.Topics(b"s" * 16, 0, (m.TopicName(1, b"i" * 16, "t"),)), m.READER_HEARS),
     (m.Withdraw(1, "paused"), m.READER_HEARS),
     (m.Progress(b"l" * 16, GrantRun(1, 2), 0, {3: 9}, 1, 2, 3), m.SINK_SAYS),
-    (m.Failed(b"l" * 16, GrantRun(1, 2), "unreachable", "no answer"), m.SINK_SAYS),
-    (m.WithdrawRun(b"l" * 16, GrantRun(1, 2)), m.SINK_HEARS),
+    (m.Failed(b"l" * 16, GrantRun(1, 2), 3, "unreachable", "no answer"), m.SINK_SAYS),
+    (m.WithdrawRun(b"l" * 16, GrantRun(1, 2), 3), m.SINK_HEARS),
     (m.ReplicatorState(b"p" * 16, 1, "failed", 2, "no java found"), m.REPLICATOR_SAYS),
-    (m.ApplyHello(1, b"l" * 16, GrantRun(1, 2), HERE, b"d" * 16), m.APPLY_SAYS),
-    (m.Applied(3, (m.SlicesAt(0, 1, 2),), 4, 5, 6), m.APPLY_HEARS),
-    (m.Refused(3, 0, 1, 2, "position"), m.APPLY_HEARS),
+    (m.ApplyHello(1, b"l" * 16, GrantRun(1, 2), HERE, b"d" * 16, 3), m.APPLY_SAYS),
+    (m.Applied(3, (m.SlicesAt(1, 2),), 4, 5, 6), m.APPLY_HEARS),
+    (m.Refused(3, 1, 2, "position"), m.APPLY_HEARS),
     (m.Error("not_agreed", "run: …"), m.APPLY_HEARS),
 ]
 
@@ -85,5 +85,5 @@ def test_wrong_text_is_refused_by_name(text: str, words: str) -> None:
 
 def test_ids_are_hex_and_runs_are_pairs_in_the_text() -> None:
     """The text is readable by people and by other languages."""
-    data = json.loads(m.to_json(m.WithdrawRun(b"\x01" * 16, GrantRun(3, 4))))
-    assert data == {"type": "withdraw", "link": "01" * 16, "run": [3, 4]}
+    data = json.loads(m.to_json(m.WithdrawRun(b"\x01" * 16, GrantRun(3, 4), 0)))
+    assert data == {"type": "withdraw", "link": "01" * 16, "run": [3, 4], "shard": 0}

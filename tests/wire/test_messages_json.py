@@ -19,6 +19,7 @@ THERE = m.StreamPlace("", "", b"")
 EPOCHS = (EpochRange(1, EPOCH, 0, 9), EpochRange(2, EPOCH, 9, None))
 OBJECTS = (LogObject("commit/1", 0, 1, False), LogObject("segment/a", 1, 9, True))
 
+TEXT_MORE = '"features":["txn","compact","opaque"],"ext":{}'
 TEXT_LINK, TEXT_SOURCE, TEXT_REPLICA = (
     '"link":"' + "ab" * 16 + '"',
     '"source":"' + "73" * 16 + '"',
@@ -125,46 +126,49 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
     ),
     (
         m.SINK_SAYS,
-        m.Failed(LINK, RUN, "unreachable", "no\nanswer \U0001f6a2"),
-        f'{{"type":"failed",{TEXT_LINK},{TEXT_RUN},"reason":"unreachable","message":"no\\nanswer \\ud83d\\udea2"}}',
+        m.Failed(LINK, RUN, 3, "unreachable", "no\nanswer \U0001f6a2"),
+        (
+            f'{{"type":"failed",{TEXT_LINK},{TEXT_RUN},"shard":3,"reason":"unreachable",'
+            '"message":"no\\nanswer \\ud83d\\udea2"}'
+        ),
     ),
     (
         m.SINK_SAYS,
         m.SlicesRefused(LINK, RUN, 0, 1, 2),
         f'{{"type":"refused",{TEXT_LINK},{TEXT_RUN},"shard":0,"slices":1,"position":2}}',
     ),
-    (m.SINK_HEARS, m.WithdrawRun(LINK, RUN), f'{{"type":"withdraw",{TEXT_LINK},{TEXT_RUN}}}'),
+    (m.SINK_HEARS, m.WithdrawRun(LINK, RUN, 3), f'{{"type":"withdraw",{TEXT_LINK},{TEXT_RUN},"shard":3}}'),
     (m.REPLICATOR_HEARS, m.LinksActive(0), '{"type":"links","links":0}'),
     (
         m.APPLY_SAYS,
-        m.ApplyHello(1, LINK, RUN, HERE, REPLICA),
-        f'{{"type":"hello","protocol":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"destination":{TEXT_REPLICA}}}',
-    ),
-    (m.APPLY_HEARS, m.Ok(1 << 24), '{"type":"ok","window_bytes":16777216}'),
-    (
-        m.APPLY_HEARS,
-        m.Error("not_agreed", "run: …"),
-        '{"type":"error","code":"not_agreed","message":"run: \\u2026"}',
-    ),
-    (
-        m.APPLY_HEARS,
-        m.Applied(3, (m.SlicesAt(0, 1, 2),), 4, 5, 6),
+        m.ApplyHello(1, LINK, RUN, HERE, REPLICA, 3),
         (
-            '{"type":"applied","through":3,"slices":[{"shard":0,"slices":1,"commit":2}],'
-            '"records":4,"duplicates":5,"behind":6}'
+            f'{{"type":"hello","protocol":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},'
+            f'"destination":{TEXT_REPLICA},"shard":3,{TEXT_MORE}}}'
         ),
     ),
+    (m.APPLY_HEARS, m.Ok(1 << 24), f'{{"type":"ok","window_bytes":16777216,{TEXT_MORE}}}'),
     (
         m.APPLY_HEARS,
-        m.Refused(3, 0, 1, 2, "from"),
-        '{"type":"refused","frame":3,"shard":0,"slices":1,"position":2,"reason":"from"}',
+        m.Error("moved", "run: …", ("http://c:1",)),
+        '{"type":"error","code":"moved","message":"run: \\u2026","urls":["http://c:1"]}',
+    ),
+    (
+        m.APPLY_HEARS,
+        m.Applied(3, (m.SlicesAt(1, 2),), 4, 5, 6),
+        ('{"type":"applied","through":3,"slices":[{"slices":1,"commit":2}],"records":4,"duplicates":5,"behind":6}'),
+    ),
+    (
+        m.APPLY_HEARS,
+        m.Refused(3, 1, 2, "from"),
+        '{"type":"refused","frame":3,"slices":1,"position":2,"reason":"from"}',
     ),
 ]
 
 BODIES: list[tuple[object, str]] = [
     (
         m.LinkRequest(LINK, HERE, "/ships", once=True),
-        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":4}}',
+        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":4,{TEXT_MORE}}}',
     ),
     (
         m.LinkAnswer(
@@ -179,6 +183,7 @@ BODIES: list[tuple[object, str]] = [
             1,
             (m.DeletedTopic("u", TOPIC),),
             (TopicPayload("o", TOPIC, 1, REPLICA, 7, 2, {}, "o", "/mapr/newyork/ships", ((5, ((0, 0),)),)),),
+            {1: ("http://c:1",)},
         ),
         (
             f'{{"cluster":"newyork","path":"/ships","stream":{TEXT_REPLICA},'
@@ -188,13 +193,14 @@ BODIES: list[tuple[object, str]] = [
             '"gaps":[{"topic":"t","partition":0,"start":3,"end":4,"reason":"ttl"}],"gaps_total":1,'
             f'"deleted":[{{"topic":"u","incarnation":{TEXT_TOPIC}}}],'
             f'"superseded":[{{"name":"o","incarnation":{TEXT_TOPIC},"partitions":1,"owner":{TEXT_REPLICA},"epoch":7,'
-            '"version":2,"configs":{},"home":"o","owner_at":"/mapr/newyork/ships","since":[[5,[[0,0]]]],"ext":{}}]}'
+            '"version":2,"configs":{},"home":"o","owner_at":"/mapr/newyork/ships","since":[[5,[[0,0]]]],"ext":{}}],'
+            f'"urls":{{"1":["http://c:1"]}},{TEXT_MORE}}}'
         ),
     ),
     (
         m.TransferRequest(m.LinkRequest(LINK, HERE, "/ships"), (TOPIC,)),
         (
-            f'{{"contact":{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":false,"protocol":4}},'
+            f'{{"contact":{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":false,"protocol":4,{TEXT_MORE}}},'
             f'"incarnations":[{TEXT_TOPIC}]}}'
         ),
     ),
@@ -224,6 +230,9 @@ DEFAULTS = {
     "duplicates",
     "once",
     "protocol",
+    "urls",
+    "features",
+    "ext",
 }
 NAMES = [type(message).__name__ for _, message, _ in MESSAGES]
 
@@ -359,3 +368,11 @@ def test_what_is_said_to_people_may_name_such_a_directory() -> None:
     """By an escape."""
     text = m.to_json(m.Error("storage_unavailable", "/data/\udcff: gone"))
     assert m.from_json(text, m.APPLY_HEARS) == m.Error("storage_unavailable", "/data/\\udcff: gone")
+
+
+@pytest.mark.parametrize("version", [0, m.PROTOCOL_OLDEST - 1, m.PROTOCOL + 1, "4", True, None, 4.0])
+def test_another_version_is_refused_naming_both_whatever_else_it_says(version: object) -> None:
+    """Its fields are another matter: a newer source would only be told of the first one that is not known here."""
+    with pytest.raises(InvalidValue, match=f"speaks version .* of the link protocol, this gateway {m.PROTOCOL}"):
+        m.check_protocol(json.dumps({"protocol": version, "later": 1}))
+    m.check_protocol(json.dumps({"protocol": m.PROTOCOL, "later": 1}))

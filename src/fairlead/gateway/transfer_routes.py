@@ -14,11 +14,19 @@ from fastapi import APIRouter, Request, Response
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BATCH
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.apply.agreement import admission, check_protocol, global_path, upstream_of
+from fairlead.gateway.apply.agreement import admission, global_path, upstream_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed
-from fairlead.wire.messages import HeldTopic, StreamPlace, TransferAnswer, TransferRequest, body_from_json, to_json
+from fairlead.wire.messages import (
+    HeldTopic,
+    StreamPlace,
+    TransferAnswer,
+    TransferRequest,
+    body_from_json,
+    check_version,
+    to_json,
+)
 
 router = APIRouter()
 
@@ -46,7 +54,7 @@ def answer_transfer(cluster: Cluster, links: RunningLinks, request: TransferRequ
         NotAllowed: the source is another company's, which gives us no topics.
     """
     contact = request.contact
-    check_protocol(contact.protocol)
+    check_version(contact.protocol)
     if len(request.incarnations) > BATCH:
         raise InvalidValue(f"{len(request.incarnations)} topics in one question: {BATCH} are allowed")
     stream = cluster.stream(contact.path)

@@ -29,6 +29,7 @@ _TABLE: tuple[tuple[type[FairleadError], int, int], ...] = (
     (kinds.StorageFull, 507, errno.ENOSPC),
     (kinds.StorageUnavailable, 503, errno.EIO),
     (kinds.Unreachable, 502, errno.EHOSTUNREACH),
+    (kinds.Moved, 421, errno.EREMCHG),
     (kinds.Busy, 429, errno.EAGAIN),
     (kinds.TryAgain, 503, errno.EAGAIN),
     (kinds.Fenced, 503, errno.ESTALE),
@@ -61,7 +62,9 @@ def envelope(data: Iterable[Mapping[str, Any]], now_ms: int) -> dict[str, Any]:
 
 def error_envelope(error: FairleadError, now_ms: int) -> dict[str, Any]:
     """The original's answer to a call that failed."""
-    entry = {"id": _row(error)[2], "desc": str(error), "code": code_of(error)}
+    entry: dict[str, Any] = {"id": _row(error)[2], "desc": str(error), "code": code_of(error)}
+    if isinstance(error, kinds.Moved):
+        entry["urls"] = list(error.urls)
     return {**_head(now_ms), "status": "ERROR", "errors": [entry]}
 
 
@@ -69,7 +72,10 @@ def to_error(answer: Mapping[str, Any]) -> FairleadError:
     """The error in an envelope; anything that is no envelope becomes an `InvalidValue` that shows it."""
     try:
         entry = answer["errors"][0]
-        return _class_of(str(entry.get("code", "")))(str(entry["desc"])[:DESCRIPTION_LENGTH_MAX])
+        code, desc = str(entry.get("code", "")), str(entry["desc"])[:DESCRIPTION_LENGTH_MAX]
+        if code == _code(kinds.Moved):
+            return kinds.Moved(desc, [str(url) for url in entry.get("urls", ())])
+        return _class_of(code)(desc)
     except (LookupError, TypeError, AttributeError):
         return InvalidValue(f"an answer that is not understood: {str(answer)[:200]}")
 

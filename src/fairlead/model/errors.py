@@ -5,6 +5,7 @@
     │  ├─ StorageUnavailable   the disk or object store did not answer as it should
     │  ├─ StorageFull          the reserve of free space is reached; control rows still go through
     │  ├─ Unreachable          another cluster's gateway or server does not answer
+    │  ├─ Moved(urls)          other gateways of the cluster take this now
     │  ├─ Busy                 a limit on concurrent work is reached
     │  └─ OwnerPending(topic, partition)  what was written before the owner changed is still to come
     ├─ BadRequest      the call must change
@@ -27,6 +28,7 @@ thing and says what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 
@@ -67,6 +69,14 @@ class StorageFull(TryAgain):
 
 class Unreachable(TryAgain):
     """Another cluster does not answer."""
+
+
+class Moved(TryAgain):
+    """Other gateways of the cluster take this now."""
+
+    def __init__(self, message: str, urls: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.urls = tuple(urls)
 
 
 class Busy(TryAgain):

@@ -20,12 +20,15 @@ from typing import Annotated, Any, Final, TypeVar
 
 from fairlead.model.errors import InvalidValue
 from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
+from fairlead.streamlog.frames.frame import FEATURES
 from fairlead.streamlog.payloads import TopicPayload
-from fairlead.streamlog.ranges import SliceMask
+from fairlead.streamlog.ranges import ShardNumber, SliceMask
 from fairlead.streamlog.values import DeadFrom, EpochRange, GrantRun, LogObject
 
 PROTOCOL = 4
-"""Version of the link protocol; both ends of /gateway/apply must speak the same."""
+"""Version of the link protocol that a source speaks."""
+PROTOCOL_OLDEST = 4
+"""A gateway takes the versions from this one to `PROTOCOL`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +268,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The frames of this link up to this run were dropped: the destination does not answer, is slow or said no."""
+    """The frames of this link and shard up to this run were dropped: the destination does not answer, is slow or said
+    no."""
 
     link: bytes
     run: Annotated[GrantRun, AS_ARRAY]
+    shard: int
     reason: str
     """`unreachable`, `slow`, or the `code` of the gateway's Error (`not_agreed`, `unknown_stream`, …)."""
     message: Words
@@ -287,10 +292,11 @@ class SlicesRefused:
 
 @dataclass(frozen=True, slots=True)
 class WithdrawRun:
-    """Drop what waits for this link of runs up to and including this one."""
+    """Drop what waits for this link and shard of runs up to and including this one."""
 
     link: bytes
     run: Annotated[GrantRun, AS_ARRAY]
+    shard: int
 
 
 # ---------------------------------------------------------------- source server ⇄ replicator
@@ -324,7 +330,7 @@ class ReplicatorState:
 
 @dataclass(frozen=True, slots=True)
 class ApplyHello:
-    """First message on /gateway/apply; frames may follow after Ok."""
+    """First message on /gateway/apply, for one shard of the source; frames may follow after Ok."""
 
     protocol: int
     link: bytes
@@ -332,6 +338,12 @@ class ApplyHello:
     source: StreamPlace
     destination: bytes
     """Id of the destination stream."""
+    shard: ShardNumber
+    """Of the source."""
+    features: tuple[str, ...] = FEATURES
+    """What rows may need, as the source knows it; see `streamlog/frames/frame.py`."""
+    ext: Mapping[str, Any] = field(default_factory=dict)
+    """What a later version says that may be passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,21 +351,25 @@ class Ok:
     """Go on; the gateway stops reading while more than this many bytes of frames wait to be applied."""
 
     window_bytes: int
+    features: tuple[str, ...] = FEATURES
+    """What rows may need, as the destination knows it."""
+    ext: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """No, and the connection is closed. `code` as in `GatewayCode`."""
+    """No, and the connection is closed. `code` is the error's class in snake case."""
 
     code: str
     message: Words
+    urls: tuple[str, ...] = ()
+    """With `moved`: the gateways that take this now."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlicesAt:
     """A recorded position of some slices, given as a mask: bit s for slice s."""
 
-    shard: int
     slices: SliceMask
     commit: int
 
@@ -376,7 +392,6 @@ class Refused:
     """Frame `frame` (counted from 1) was refused, and so are later ones of its slices on this connection and run."""
 
     frame: int
-    shard: int
     slices: SliceMask
     position: int
     """The lowest recorded position of these slices (0 if none)."""
@@ -399,6 +414,8 @@ class LinkRequest:
     once: bool = False
     """A copy that needs a one-time grant, not a standing agreement; at its end: one with positions of its own."""
     protocol: int = PROTOCOL
+    features: tuple[str, ...] = FEATURES
+    ext: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,6 +478,10 @@ class LinkAnswer:
     superseded: tuple[TopicPayload, ...] = ()
     """Topics of which the source has sent rows of an owner of before, as they are at the replica: a source that hears
     of the present owner by no other way hears it so. Each is told once for each frame with such rows."""
+    urls: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """By shard of the source, gateways that are to get its frames; the usual ones where a shard is not named."""
+    features: tuple[str, ...] = FEATURES
+    ext: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -594,6 +615,31 @@ def body_from_json(text: str | bytes, kind: type[T]) -> T:
     """
     body: T = read(text, _FORMS[kind])
     return body
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """What a first message and each request has, whatever its version."""
+
+    protocol: Any = PROTOCOL
+
+
+_SPOKEN: Final = JsonForm(_Spoken)
+
+
+def check_protocol(text: str | bytes) -> None:
+    """Refuse a hello or request of another version of the link protocol, before the fields of that version are judged.
+
+    Raises:
+        InvalidValue: not JSON, or a version that this gateway does not take; the message names both.
+    """
+    check_version(read(text, _SPOKEN).protocol)
+
+
+def check_version(version: object) -> None:
+    """Refuse another version of the link protocol. Raises: InvalidValue, which names both."""
+    if type(version) is not int or not PROTOCOL_OLDEST <= version <= PROTOCOL:
+        raise InvalidValue(f"the source speaks version {version!r:.20} of the link protocol, this gateway {PROTOCOL}")
 
 
 def read(text: str | bytes, form: JsonForm[T]) -> T:

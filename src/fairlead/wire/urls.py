@@ -9,10 +9,18 @@ raise Unreachable(f"no server answers at {attempts}")
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from fairlead.model.clock import Clock
+
+MOVES_MAX: Final = 3
+"""How often in a row a call follows a gateway to others that it names."""
+NAMED_MAX: Final = 16
+"""Gateways that one answer may name."""
+_ADDRESS: Final = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?/?", re.ASCII)
 
 
 class Attempts:
@@ -68,6 +76,12 @@ class UrlsInTurn:
     def answered(self, url: str) -> None:
         """It lives."""
         self._dead_until_ms.pop(url, None)
+
+
+def named(urls: Sequence[str]) -> tuple[str, ...]:
+    """What another cluster has named as its gateways, as far as these are addresses and nothing more: no path, and no
+    name and password, that somebody else's server would be called with."""
+    return tuple(url.rstrip("/") for url in urls[:NAMED_MAX] if _ADDRESS.fullmatch(url))
 
 
 def beginning_with(turn: int, urls: Sequence[str]) -> tuple[str, ...]:

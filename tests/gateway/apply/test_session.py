@@ -45,7 +45,7 @@ class FakeStream:
 
 def session(stream: FakeStream, window_bytes: int = 1_000_000) -> ApplySession:
     """A connection to a fake stream."""
-    hello = ApplyHello(1, LINK, GrantRun(1, 1), SOURCE, b"d" * 16)
+    hello = ApplyHello(1, LINK, GrantRun(1, 1), SOURCE, b"d" * 16, 0)
     return ApplySession(cast(Stream, stream), hello, window_bytes, ApplyCounts())
 
 
@@ -80,7 +80,7 @@ def open_session_at(commit: int) -> Any:
     """The only slice's position."""
     from fairlead.wire.messages import SlicesAt
 
-    return SlicesAt(0, frames(1)[0].slices, commit)
+    return SlicesAt(frames(1)[0].slices, commit)
 
 
 async def test_a_frame_is_answered_only_after_those_before_it() -> None:

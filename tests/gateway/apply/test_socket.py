@@ -132,7 +132,7 @@ async def hello(site: Site, stream: Stream, **changes: Any) -> Sink:
     """Connect and say hello."""
     socket = await connect_apply(site.url)
     OPEN.append(socket)
-    said = ApplyHello(PROTOCOL, LINK, GrantRun(1, 1), SOURCE, stream.id)
+    said = ApplyHello(PROTOCOL, LINK, GrantRun(1, 1), SOURCE, stream.id, 0)
     await socket.send(to_json(replace(said, **changes)))
     return Sink(socket)
 
@@ -149,7 +149,7 @@ async def test_frames_are_answered_cumulatively_and_applied_in_order(ny: Site) -
     sink = await open_sink(ny)
     await sink.send(*frames(50))
     last = await sink.through(50)
-    assert last == Applied(50, (SlicesAt(0, 1 << SLICE, 50),), 50, 0, 0)
+    assert last == Applied(50, (SlicesAt(1 << SLICE, 50),), 50, 0, 0)
     assert ny.end("/ships", "a") == 50
     assert len(sink.heard) < 50
     assert ny.cluster.stream("/ships").shards[0].announced.end < 50
@@ -175,7 +175,7 @@ async def test_a_frame_that_skips_is_refused_with_the_position_and_so_are_later_
     await sink.send(second)
     last = await sink.through(4)
     refused = [message for message in sink.heard if isinstance(message, Refused)]
-    assert refused == [Refused(2, 0, 1 << SLICE, 1, "from")]
+    assert refused == [Refused(2, 1 << SLICE, 1, "from")]
     assert last.records == 1
     assert ny.end("/ships", "a") == 1
     await sink.socket.close()
@@ -199,7 +199,7 @@ async def test_a_zombie_of_an_older_run_is_refused(ny: Site) -> None:
     await new.send(*frames(2, GrantRun(2, 1)))
     await new.through(2)
     await old.send(frame(2, 3, batch_row(2, 2)))
-    assert await old.hear() == Refused(1, 0, 1 << SLICE, 2, "run")
+    assert await old.hear() == Refused(1, 1 << SLICE, 2, "run")
     assert ny.end("/ships", "a") == 2
     await new.socket.close()
     await old.socket.close()
@@ -226,6 +226,16 @@ async def test_a_hello_is_refused_with_its_reason(ny: Site, changes: dict[str, A
     assert words in answer.message
     with pytest.raises(PeerClosed):
         await sink.hear()
+
+
+async def test_a_frame_of_another_shard_than_the_hellos_is_refused(ny: Site) -> None:
+    """Positions and refusals are told without a shard: they are of the connection's."""
+    sink = await hello(ny, ny.cluster.stream("/ships"), shard=1)
+    assert isinstance(await sink.hear(), Ok)
+    await sink.socket.send(encode_frame(frames(1)[0]))
+    answer = await sink.hear()
+    assert isinstance(answer, Error)
+    assert (answer.code, "shard 0 on the connection" in answer.message) == ("invalid_value", True)
 
 
 async def test_something_that_is_no_hello_is_refused(ny: Site) -> None:
@@ -290,7 +300,7 @@ async def test_a_hello_and_frames_in_pieces_of_one_byte(ny: Site) -> None:
     """Where the pieces end means nothing."""
     socket = await connect_apply(ny.url)
     OPEN.append(socket)
-    said = to_json(ApplyHello(PROTOCOL, LINK, FIRST_RUN, SOURCE, ny.cluster.stream("/ships").id))
+    said = to_json(ApplyHello(PROTOCOL, LINK, FIRST_RUN, SOURCE, ny.cluster.stream("/ships").id, 0))
     for byte in packed(said):
         await socket.send_raw(bytes([byte]))
     sink = Sink(socket)

@@ -13,13 +13,13 @@ from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import ApplyHello, StreamPlace
 
 ADDRESS = FrameAddress(
-    ApplyHello(1, b"\xab" * 16, GrantRun(3, 4), StreamPlace("a", "/ü", b"s" * 16, ("http://a",)), b"d" * 16),
+    ApplyHello(1, b"\xab" * 16, GrantRun(3, 4), StreamPlace("a", "/ü", b"s" * 16, ("http://a",)), b"d" * 16, 7),
     StreamPlace("b", "/ships", b"d" * 16, ()),
 )
 TEXT = (
     '{"hello":{"protocol":1,"link":"' + "ab" * 16 + '","run":[3,4],'
     '"source":{"cluster":"a","path":"/\\u00fc","stream":"' + "73" * 16 + '","urls":["http://a"]},'
-    '"destination":"' + "64" * 16 + '"},'
+    '"destination":"' + "64" * 16 + '","shard":7,"features":["txn","compact","opaque"],"ext":{}},'
     '"destination":{"cluster":"b","path":"/ships","stream":"' + "64" * 16 + '","urls":[]}}'
 )
 

@@ -170,7 +170,7 @@ async def test_a_refused_link_is_told_once_and_its_frames_are_dropped() -> None:
             gateway.error = None
             sink.offer(link_frame(b"3", gateway.url, run=GrantRun(1, 2)))
             await gateway.until(1)
-        assert control.all(Failed) == [Failed(LINK, RUN, "not_agreed", "run upstream add")]
+        assert control.all(Failed) == [Failed(LINK, RUN, 0, "not_agreed", "run upstream add")]
         assert gateway.frames == [b"3"]
 
 
@@ -218,7 +218,7 @@ async def test_a_withdrawn_run_is_dropped() -> None:
             for number in range(10):
                 sink.offer(link_frame(b"%d" % number, gateway.url))
             await gateway.until(1)
-            await control.say(WithdrawRun(LINK, RUN))
+            await control.say(WithdrawRun(LINK, RUN, 0))
             async with in_time():
                 await sink.until_settled()
             gateway.answering.set()
@@ -226,6 +226,46 @@ async def test_a_withdrawn_run_is_dropped() -> None:
             sink.offer(link_frame(b"new", gateway.url, run=GrantRun(1, 2)))
             await gateway.until(2)
         assert gateway.frames == [b"0", b"new"]
+
+
+async def test_a_run_of_one_shard_says_nothing_of_another() -> None:
+    """Each shard counts its own runs, and they may be given by servers that know nothing of each other."""
+    async with fake_control() as control, fake_gateway() as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"before", gateway.url, shard=1))
+            await gateway.until(1)
+            await control.say(WithdrawRun(LINK, GrantRun(7, 12), 0))
+            sink.offer(link_frame(b"before", gateway.url, shard=0, run=GrantRun(7, 13)))
+            await gateway.until(2)
+            sink.offer(link_frame(b"dropped", gateway.url, shard=0, run=GrantRun(7, 12)))
+            sink.offer(link_frame(b"other", gateway.url, shard=1, run=GrantRun(3, 1)))
+            await gateway.until(3)
+            async with in_time():
+                await sink.until_settled()
+        assert gateway.frames == [b"before", b"before", b"other"]
+        assert {(told.shard, told.run) for told in control.all(Progress)} == {
+            (1, RUN),
+            (0, GrantRun(7, 13)),
+            (1, GrantRun(3, 1)),
+        }
+
+
+async def test_a_gateway_that_has_moved_says_where_to() -> None:
+    """The connection goes on there, with the frames that waited; but not for ever from one to the next."""
+    async with fake_control() as control, fake_gateway() as there, fake_gateway() as here:
+        sink = SinkTask(control.url, "w")
+        here.error = Error("moved", "another server takes this now", (there.url,))
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", here.url))
+            await there.until(1)
+            async with in_time():
+                await sink.until_settled()
+            there.error = Error("moved", "another server takes this now", (here.url,))
+            sink.offer(link_frame(b"2", here.url, run=GrantRun(1, 2)))
+            await control.until(lambda: bool(control.all(Failed)))
+        assert there.frames == [b"1"]
+        assert [(told.run, told.reason) for told in control.all(Failed)] == [(GrantRun(1, 2), "moved")]
 
 
 async def test_a_round_ends_whatever_is_unfinished() -> None:
@@ -291,7 +331,7 @@ async def test_a_failure_that_could_not_be_told_is_told_on_the_next_control_conn
             sink.offer(link_frame(b"1", gateway.url))
             await control.until(lambda: bool(control.all(Failed)))
         assert len(control.sockets) == 2
-        assert control.all(Failed) == [Failed(LINK, RUN, "not_agreed", "run upstream add")]
+        assert control.all(Failed) == [Failed(LINK, RUN, 0, "not_agreed", "run upstream add")]
 
 
 async def test_a_gateway_that_answers_more_than_was_sent_is_not_believed() -> None:
@@ -309,7 +349,7 @@ async def test_a_gateway_that_answers_more_than_was_sent_is_not_believed() -> No
         async with running(sink.run()):
             sink.offer(link_frame(b"1", url))
             await control.until(lambda: bool(control.all(Failed)))
-        assert control.all(Failed) == [Failed(LINK, RUN, "unreachable", "the gateway answered frame 2 of 1 sent")]
+        assert control.all(Failed) == [Failed(LINK, RUN, 0, "unreachable", "the gateway answered frame 2 of 1 sent")]
         assert not control.all(Progress)
 
 
@@ -331,7 +371,7 @@ async def test_a_gateway_that_says_no_later_is_heard_though_it_closes_at_once() 
             for _ in range(20):
                 sink.offer(link_frame(bytes(1_000_000), url))
             await control.until(lambda: bool(control.all(Failed)))
-        assert control.all(Failed) == [Failed(LINK, RUN, "storage_full", "no room")]
+        assert control.all(Failed) == [Failed(LINK, RUN, 0, "storage_full", "no room")]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from math import ceil
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import UpstreamRecord
-from fairlead.model.errors import InvalidValue, NotAgreed, NotAllowed, UnknownStream
+from fairlead.model.errors import NotAgreed, NotAllowed, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.streamlog.applying.admission import Admission
@@ -22,7 +22,6 @@ from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Behind, Gap, LinkPosition, Topic
 from fairlead.wire.messages import (
-    PROTOCOL,
     ApplyHello,
     BehindPartition,
     DeletedTopic,
@@ -37,19 +36,12 @@ LISTED_MAX = 10_000
 """Partitions behind and gaps that one answer lists; the totals are always whole."""
 
 
-def check_protocol(version: int) -> None:
-    """Refuse another version of the link protocol, naming both."""
-    if version != PROTOCOL:
-        raise InvalidValue(f"the source speaks version {version} of the link protocol, this gateway {PROTOCOL}")
-
-
 def admit(cluster: Cluster, hello: ApplyHello) -> tuple[Stream, Admission]:
     """The destination stream of a sink's hello, and what its source may bring there.
 
     Raises:
-        InvalidValue, UnknownStream, NotAgreed, NotAllowed.
+        UnknownStream, NotAgreed, NotAllowed.
     """
-    check_protocol(hello.protocol)
     stream = cluster.stream_by_id(hello.destination)
     if stream is None:
         raise UnknownStream(f"no stream with id {hello.destination.hex()} in cluster {cluster.name}")
@@ -71,9 +63,8 @@ async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
     """Check the agreement, bind the upstream to the source's id if it is not, and say where the replica stands.
 
     Raises:
-        InvalidValue, UnknownStream, NotAgreed, NotAllowed.
+        UnknownStream, NotAgreed, NotAllowed.
     """
-    check_protocol(request.protocol)
     stream = cluster.stream(request.path)
     upstream = upstream_of(cluster, stream, request.source, request.link)
     if upstream.source_stream is None:

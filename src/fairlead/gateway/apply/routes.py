@@ -20,11 +20,11 @@ from fastapi import APIRouter, Request, Response
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import UpstreamRecord
-from fairlead.gateway.apply.agreement import answer_contact, check_protocol, global_path, upstream_of
+from fairlead.gateway.apply.agreement import answer_contact, global_path, upstream_of
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, NotFound
 from fairlead.streamlog.applying.frame import forget_link
-from fairlead.wire.messages import LinkAnswer, LinkRequest, ServerStart, body_from_json, to_json
+from fairlead.wire.messages import LinkAnswer, LinkRequest, ServerStart, body_from_json, check_protocol, to_json
 
 router = APIRouter()
 
@@ -64,7 +64,6 @@ async def begin_copy(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
         UnknownStream, NotAllowed: the stream cannot be copied into itself.
         NotAgreed: nobody allowed it.
     """
-    check_protocol(request.protocol)
     stream = cluster.stream(request.path)
     if request.source.stream == stream.id:
         raise NotAllowed(f"{cluster.global_path(stream.path)} cannot be copied into itself")
@@ -113,8 +112,10 @@ def _copy_of(cluster: Cluster, request: LinkRequest) -> UpstreamRecord | None:
 async def _answer(request: Request, handle: Callable[[Cluster, LinkRequest], Awaitable[LinkAnswer | None]]) -> Response:
     cluster: Cluster = request.app.state.cluster
     try:
-        answer = await handle(cluster, body_from_json(await request.body(), LinkRequest))
+        body = await request.body()
+        check_protocol(body)
+        answer = await handle(cluster, body_from_json(body, LinkRequest))
     except FairleadError as error:
-        body = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
-        return Response(body, http_status(error), media_type=JSON)
+        refusal = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
+        return Response(refusal, http_status(error), media_type=JSON)
     return Response("{}" if answer is None else to_json(answer), media_type=JSON)

@@ -29,9 +29,6 @@ DECODED_HERE_BYTES_MAX = 64 * 1024
 PIECE_ROWS = 1000
 """A frame of more rows is applied piece by piece, so that the loop serves others between two commits."""
 
-SliceKey = tuple[int, int]
-"""(shard of the source, slice)."""
-
 
 @dataclass(slots=True)
 class ApplyCounts:
@@ -71,9 +68,9 @@ class ApplySession:
         self._through = 0
         self._told_through = 0
         self._finished: set[int] = set()
-        self._positions: dict[SliceKey, int] = {}
+        self._positions: dict[int, int] = {}
         self._refusals: list[Refused] = []
-        self._refused_run: dict[SliceKey, GrantRun] = {}
+        self._refused_run: dict[int, GrantRun] = {}
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,18 +119,20 @@ class ApplySession:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _check(self, frame: Frame) -> None:
-        if (frame.link, frame.source) != (self.hello.link, self.hello.source.stream):
-            raise InvalidValue(f"a frame of link {frame.link.hex()} on the connection of {self.hello.link.hex()}")
+        hello = self.hello
+        if (frame.link, frame.source, frame.shard) != (hello.link, hello.source.stream, hello.shard):
+            found = f"a frame of link {frame.link.hex()}, shard {frame.shard}"
+            raise InvalidValue(f"{found} on the connection of {hello.link.hex()}, shard {hello.shard}")
 
     def _applied(self) -> Iterable[Applied]:
         if self._through == self._told_through:
             return
         self._told_through = self._through
-        masks: dict[tuple[int, int], int] = {}
-        for (shard, each), at in self._positions.items():
-            masks[shard, at] = masks.get((shard, at), 0) | 1 << each
+        masks: dict[int, int] = {}
+        for each, at in self._positions.items():
+            masks[at] = masks.get(at, 0) | 1 << each
         self._positions = {}
-        places = tuple(SlicesAt(shard, mask, at) for (shard, at), mask in masks.items())
+        places = tuple(SlicesAt(mask, at) for at, mask in masks.items())
         yield Applied(self._through, places, self.counts.records, self.counts.duplicates, self.counts.behind)
 
     async def _run(self, number: int, frame: Frame, size: int) -> None:
@@ -163,7 +162,7 @@ class ApplySession:
         elif frame.repair is None:
             last = {shard: outcome.positions for (shard, _), outcome in zip(parts, outcomes, strict=True)}
             for each in slices_of_mask(frame.slices):
-                self._positions[frame.shard, each] = min(positions[each] for positions in last.values())
+                self._positions[each] = min(positions[each] for positions in last.values())
         self._count(
             records=sum(outcome.appended for outcome in outcomes),
             duplicates=sum(outcome.duplicates for outcome in outcomes),
@@ -181,14 +180,14 @@ class ApplySession:
         if self._is_refused(frame):
             return
         position = min(outcome.refused_position or 0 for outcome in refused)
-        self._refused_run.update(dict.fromkeys(_keys(frame), frame.run))
-        self._refusals.append(Refused(number, frame.shard, frame.slices, position, refused[0].reason))
+        self._refused_run.update(dict.fromkeys(slices_of_mask(frame.slices), frame.run))
+        self._refusals.append(Refused(number, frame.slices, position, refused[0].reason))
 
     def _is_refused(self, frame: Frame) -> bool:
         """A slice that was refused stays so until a newer grant brings it, and a frame with such a slice is refused
         whole: it cannot be applied in part."""
-        refused = [self._refused_run[key] for key in _keys(frame) if key in self._refused_run]
-        return any(not run < frame.run for run in refused)
+        runs = (self._refused_run.get(each) for each in slices_of_mask(frame.slices))
+        return any(run is not None and not run < frame.run for run in runs)
 
     def _finish(self, number: int) -> None:
         self._finished.add(number)
@@ -201,10 +200,6 @@ class ApplySession:
         for name, count in counts.items():
             for target in (self.counts, self._totals):
                 setattr(target, name, getattr(target, name) + count)
-
-
-def _keys(frame: Frame) -> list[SliceKey]:
-    return [(frame.shard, each) for each in slices_of_mask(frame.slices)]
 
 
 async def _decode(data: bytes | memoryview) -> Frame:

@@ -20,7 +20,7 @@ from fairlead.model.errors import Closed, FairleadError, NotAgreed
 from fairlead.wire.connection import ApplyStream, Disconnected
 from fairlead.wire.first_of import first_of
 from fairlead.wire.framing import FRAMES
-from fairlead.wire.messages import APPLY_SAYS, Error, Ok, from_json, to_json
+from fairlead.wire.messages import APPLY_SAYS, Error, Ok, check_protocol, from_json, to_json
 from fairlead.wire.upgrade import APPLY_PATH, TOKEN
 from fairlead.wire.waits import HELLO_SECONDS
 
@@ -47,6 +47,7 @@ class ApplyGateway:
         Raises:
             FairleadError: it is refused.
         """
+        check_protocol(text)
         hello = from_json(text, APPLY_SAYS)
         stream, admission = admit(self.cluster, hello)
         session = ApplySession(stream, hello, self.cluster.settings.window_bytes, self.counts)

@@ -124,7 +124,8 @@ class Contacts:
         link.on(Event.ANSWERED)
         for position in answer.positions:
             link.positions.advance(position.shard, dict.fromkeys(slices_of_mask(position.slices), position.commit))
-        self._granting.runs.seen(position.run for position in answer.positions)
+        for position in answer.positions:
+            self._granting.runs.seen(link.wire_id, position.shard, position.run)
         self._logs.note_passed(link)
         if not link.copy_ends:
             link.copy_ends = tuple(shard.announced.end for shard in stream.shards)

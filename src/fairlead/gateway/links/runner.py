@@ -17,7 +17,7 @@ from fairlead.gateway.links.contact_loop import ContactLoop
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.grants.source_logs import SourceLogs
 from fairlead.gateway.links.running.lifecycle import Event
-from fairlead.gateway.links.running.running_link import RunningLink, wire_id
+from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.gateway.links.running.running_links import RunningLinks
 
 
@@ -115,7 +115,7 @@ class LinkRunner:
         if (record.paused, record.rescan, record.replica_urls) == (before.paused, before.rescan, before.replica_urls):
             return
         if record.rescan != before.rescan:
-            self._granting.take_back(link, "rescan", known_as=wire_id(before))
+            self._granting.take_back(link, "rescan")
             link.forget()
         self.restart(link)
         self._granting.serve_waiting()

@@ -48,7 +48,7 @@ class TaskReports:
         self._failures = failures
         self._timing = timing
 
-        self._sink_of: dict[GrantRun, Outbox] = {}
+        self._sink_of: dict[tuple[bytes, int, GrantRun], Outbox] = {}
         """Who has spoken of a run; nobody else may, as long as it is connected."""
 
     # ------------------------------------------------------------ readers
@@ -115,7 +115,7 @@ class TaskReports:
     def sink_left(self, sink: Outbox) -> None:
         """A sink has gone."""
         self._table.sinks.discard(sink)
-        self._sink_of = {run: owner for run, owner in self._sink_of.items() if owner is not sink}
+        self._sink_of = {key: owner for key, owner in self._sink_of.items() if owner is not sink}
 
     def progress(self, sink: Outbox, message: Progress) -> None:
         """A sink says what its destination has recorded.
@@ -123,9 +123,10 @@ class TaskReports:
         Raises:
             InvalidValue: the run is another sink's, or was never given.
         """
-        if self._granting.runs.last < message.run or self._sink_of.setdefault(message.run, sink) is not sink:
+        key = message.link, message.shard, message.run
+        if not self._granting.runs.given(*key) or self._sink_of.setdefault(key, sink) is not sink:
             raise InvalidValue("progress of a run that is not this sink's")
-        self._table.answered(message.run, message.frames, message.size_bytes)
+        self._table.answered(*key, message.frames, message.size_bytes)
         link = self._links.known_as(message.link)
         if link is None:
             return
@@ -156,7 +157,7 @@ class TaskReports:
     def sink_failed(self, message: Failed) -> None:
         """A sink could not deliver: take the link's grants back and ask the destination after a while."""
         link = self._links.known_as(message.link)
-        if link is not None and self._stands(link, message.run):
+        if link is not None and self._stands(link, message.shard, message.run):
             self._failures.note(link, _error_of(message), Event.UNDELIVERED)
 
     def sink_refused(self, message: SlicesRefused) -> None:
@@ -164,13 +165,14 @@ class TaskReports:
         link = self._links.known_as(message.link)
         if link is None:
             return
-        if any(held.run == message.run for held in self._table.of(link.record.id)):
+        held = self._table.of(link.record.id)
+        if any((each.key[1], each.run) == (message.shard, message.run) for each in held):
             link.on(Event.REFUSED)
             self._granting.withdraw(link, "refused")
 
-    def _stands(self, link: RunningLink, run: GrantRun) -> bool:
-        """Something that was granted under this run, or before, still counts."""
-        return any(not run < held.run for held in self._table.of(link.record.id))
+    def _stands(self, link: RunningLink, shard: int, run: GrantRun) -> bool:
+        """Something of the shard that was granted under this run, or before, still counts."""
+        return any(held.key[1] == shard and not run < held.run for held in self._table.of(link.record.id))
 
     # ------------------------------------------------------------ both
 

@@ -3,8 +3,8 @@
 `address` is the JSON of a `FrameAddress`: what the sink must know to reach the destination, the same text for all
 frames of a grant. `frames` are the bytes of some frames one after the other, which nobody opens on the way; a large
 frame is alone. For a frame that is `referred` they are the bytes of a `ReferredFrame`, for the sink to read. `contents`
-gives for each frame in turn, little endian: shard (int32), length of the frame as sent (int64), its bytes in this row
-(int64) and whether it is referred (uint8).
+gives for each frame in turn, little endian: length of the frame as sent (int64), its bytes in this row (int64) and
+whether it is referred (uint8).
 
 Spark hands a row on only when it has the next one, and its Python process writes only what its buffer cannot hold
 (case F9). So a second row, filler, goes with the last ready frame, in the same batch. Its address is empty, and it ends
@@ -38,7 +38,7 @@ ARROW_SCHEMA = pa.schema(
 
 COPIED_BYTES_MAX = 64 * 1024
 """Up to this size copying is cheaper than wrapping; small frames share a row up to this many bytes."""
-_ENTRY = struct.Struct("<iqq?")
+_ENTRY = struct.Struct("<qq?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,11 @@ class FrameAddress:
     def run(self) -> GrantRun:
         return self.hello.run
 
+    @property
+    def shard(self) -> int:
+        """Of the source."""
+        return self.hello.shard
+
     def to_json(self) -> str:
         """The text that travels in the column `address`."""
         return _ADDRESS.write(self).decode()
@@ -69,7 +74,6 @@ class LinkFrame:
     """One frame on its way."""
 
     address: str
-    shard: int
     data: Buffer
     """The encoded frame, or, with `referred`, the bytes that say where it is."""
     size_bytes: int
@@ -88,8 +92,7 @@ def to_batch(frames: Sequence[LinkFrame], *, last: bool) -> pa.RecordBatch:
     Otherwise the bytes of a large frame, which is alone, are not copied."""
     sizes = [memoryview(frame.data).nbytes for frame in frames]
     contents = b"".join(
-        _ENTRY.pack(frame.shard, frame.size_bytes, size, frame.referred)
-        for frame, size in zip(frames, sizes, strict=True)
+        _ENTRY.pack(frame.size_bytes, size, frame.referred) for frame, size in zip(frames, sizes, strict=True)
     )
     if not last:
         return _batch([frames[0].address], [contents], _joined(frames, sum(sizes)))
@@ -129,6 +132,6 @@ def from_batch(batch: pa.RecordBatch) -> list[LinkFrame]:
 
 def _frames(address: str, contents: bytes, frames: memoryview) -> Iterator[LinkFrame]:
     start = 0
-    for shard, size_bytes, length, referred in _ENTRY.iter_unpack(contents):
-        yield LinkFrame(address, shard, frames[start : start + length], size_bytes, referred)
+    for size_bytes, length, referred in _ENTRY.iter_unpack(contents):
+        yield LinkFrame(address, frames[start : start + length], size_bytes, referred)
         start += length

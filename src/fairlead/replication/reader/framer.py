@@ -35,7 +35,7 @@ class Framer:
         self._hand_on = hand_on
         self._ready: list[LinkFrame] = []
         self._ready_bytes = 0
-        hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream)
+        hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream, grant.shard)
         self._address = FrameAddress(hello, grant.destination).to_json()
 
     async def send(
@@ -80,7 +80,7 @@ class Framer:
             # The destination cannot answer frames that it has not got.
             await self.flush()
         await self._credit.take(size_bytes)
-        self._ready.append(LinkFrame(self._address, self._grant.shard, data, size_bytes, referred))
+        self._ready.append(LinkFrame(self._address, data, size_bytes, referred))
         self._ready_bytes += size_bytes
         if self._ready_bytes >= READ_AT_ONCE_BYTES:
             await self.flush()

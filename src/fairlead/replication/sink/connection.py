@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
 from fairlead.model.envelope import code_of
-from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
+from fairlead.model.errors import FairleadError, InvalidValue, Moved, Unreachable
 from fairlead.replication.carried.referred import pieces_of
 from fairlead.replication.carried.rows import FrameAddress, LinkFrame
 from fairlead.replication.sink.dial import ApplyWire, open_apply_wire
@@ -31,7 +32,7 @@ from fairlead.wire.messages import (
     Refused,
     SlicesRefused,
 )
-from fairlead.wire.urls import Attempts, beginning_with
+from fairlead.wire.urls import MOVES_MAX, Attempts, beginning_with, named
 from fairlead.wire.waits import CONNECT_SECONDS
 
 _WATCH_SECONDS = 0.5
@@ -39,6 +40,7 @@ _WATCH_SECONDS = 0.5
 TOGETHER_BYTES_MAX = 64 * 1024
 """Small frames go to the socket together up to this size, to share packets here and a commit at the destination."""
 
+_MOVED = code_of(Moved(""))
 log = structlog.get_logger("fairlead.replication.sink")
 
 
@@ -71,9 +73,10 @@ class FrameListener(Protocol):
 class GatewayRefused(FairleadError):
     """The gateway answered the first message with an error."""
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+    def __init__(self, answer: Error) -> None:
+        super().__init__(answer.message)
+        self.code = answer.code
+        self.urls = answer.urls
 
 
 class ApplyConnection:
@@ -135,7 +138,20 @@ class ApplyConnection:
             self._fail(code_of(bug), str(bug))
 
     async def _run(self) -> None:
-        attempts = Attempts(self._urls, Unreachable)
+        """Post where the gateways of the link say; they may name others, that take it now."""
+        urls = self._urls
+        for _ in range(MOVES_MAX):
+            try:
+                await self._run_at(urls)
+                return
+            except GatewayRefused as refused:
+                urls = named(refused.urls)
+                if refused.code != _MOVED or not urls or self._through or self._sent:
+                    raise
+        await self._run_at(urls)
+
+    async def _run_at(self, urls: Sequence[str]) -> None:
+        attempts = Attempts(urls, Unreachable)
         for url in attempts.urls:
             with attempts.at(url):
                 async with open_apply_wire(url, self._settings.open_seconds) as wire:
@@ -158,7 +174,7 @@ class ApplyConnection:
         except TimeoutError as error:
             raise Unreachable(f"{self.address.destination.cluster}: the gateway does not answer") from error
         if isinstance(answer, Error):
-            raise GatewayRefused(answer.code, answer.message)
+            raise GatewayRefused(answer)
         if not isinstance(answer, Ok):
             raise InvalidValue(f"the gateway began with {type(answer).__name__}, not Ok")
         self._window_bytes = min(self._window_bytes, answer.window_bytes)
@@ -196,10 +212,10 @@ class ApplyConnection:
                 self._applied(message)
             elif isinstance(message, Refused):
                 address = self.address
-                refused = SlicesRefused(address.link, address.run, message.shard, message.slices, message.position)
+                refused = SlicesRefused(address.link, address.run, address.shard, message.slices, message.position)
                 self._listener.refused(refused)
             elif isinstance(message, Error):
-                raise GatewayRefused(message.code, message.message)
+                raise GatewayRefused(message)
 
     def _applied(self, message: Applied) -> None:
         count = message.through - self._through
@@ -213,21 +229,17 @@ class ApplyConnection:
         self._sent_bytes -= size_bytes
         self._held_bytes -= size_bytes
         self._changed.set()
-        self._tell(message, count, size_bytes, answered)
+        self._tell(message, count, size_bytes)
 
-    def _tell(self, message: Applied, count: int, size_bytes: int, answered: list[LinkFrame]) -> None:
+    def _tell(self, message: Applied, count: int, size_bytes: int) -> None:
         totals = (message.records, message.duplicates, message.behind)
         records, duplicates, behind = (now - before for now, before in zip(totals, self._totals, strict=True))
         self._totals = totals
-        by_shard: dict[int, dict[int, int]] = {frame.shard: {} for frame in answered}
-        for place in message.slices:
-            slices = dict.fromkeys(slices_of_mask(place.slices), place.commit)
-            by_shard.setdefault(place.shard, {}).update(slices)
-        for shard, slices in by_shard.items():
-            link, run = self.address.link, self.address.run
-            self._listener.progress(Progress(link, run, shard, slices, count, records, size_bytes, behind, duplicates))
-            # A run belongs to one shard; if there were more, the counts would be told with the first.
-            count = records = size_bytes = behind = duplicates = 0
+        slices = {each: place.commit for place in message.slices for each in slices_of_mask(place.slices)}
+        at = self.address
+        self._listener.progress(
+            Progress(at.link, at.run, at.shard, slices, count, records, size_bytes, behind, duplicates)
+        )
 
     async def _watch(self, wire: ApplyWire) -> None:
         """Raises if frames are in flight and nothing has moved for too long in either direction."""
@@ -253,4 +265,4 @@ class ApplyConnection:
             self._sent.clear()
             self._held_bytes = self._sent_bytes = 0
             self._changed.set()
-            self._listener.failed(Failed(self.address.link, self.address.run, reason, message))
+            self._listener.failed(Failed(self.address.link, self.address.run, self.address.shard, reason, message))

@@ -1,7 +1,8 @@
 """The sink of one task: posts frames to the gateways of their replicas and tells the source server what became of them.
 
 In: encoded frames by `offer`, in the order in which the reader made them, for any number of links. Out: one ordered
-connection per run, each with its own bounded queue (`connection`); progress, refusals and drops on /control/sink.
+connection per run of a link's shard, each with its own bounded queue (`connection`); progress, refusals and drops on
+/control/sink.
 Always true: `offer` never waits, and no destination waits for another. If a destination is dead, slow or refuses, its
 frames are dropped and the source server is told, which grants them anew from the recorded position. It never raises
 because a remote end failed, and remembers nothing from one round to the next.
@@ -34,6 +35,10 @@ _CLOSE_SECONDS = 0.3
 log = structlog.get_logger("fairlead.replication.sink")
 
 
+_RunKey = tuple[bytes, int, GrantRun]
+"""(link, shard of the source, run)."""
+
+
 @dataclass(slots=True)
 class _Open:
     """A connection, the task that runs it, and since when it has been idle."""
@@ -53,9 +58,10 @@ class SinkTask:
         self._secret_file = secret_file
         self._worker = worker
         self._settings = settings or SinkSettings()
-        self._open: dict[tuple[bytes, GrantRun], _Open] = {}
-        self._dropped: dict[bytes, GrantRun] = {}
-        self._pending: dict[tuple[bytes, GrantRun, int], Progress] = {}
+        self._open: dict[_RunKey, _Open] = {}
+        self._dropped: dict[tuple[bytes, int], GrantRun] = {}
+        """By link and shard."""
+        self._pending: dict[_RunKey, Progress] = {}
         self._events: deque[Failed | SlicesRefused] = deque()
         self._news = asyncio.Event()
         self._moved = asyncio.Event()
@@ -70,10 +76,10 @@ class SinkTask:
 
     def _offer(self, frame: LinkFrame) -> None:
         address = parse_address(frame.address)
-        dropped = self._dropped.get(address.link)
+        dropped = self._dropped.get((address.link, address.shard))
         if dropped is not None and not dropped < address.run:
             return
-        key = (address.link, address.run)
+        key = (address.link, address.shard, address.run)
         if key not in self._open:
             connection = ApplyConnection(address, self._settings, self, next(self._connections))
             self._open[key] = _Open(connection, asyncio.ensure_future(connection.run()))
@@ -83,7 +89,7 @@ class SinkTask:
 
     def progress(self, progress: Progress) -> None:
         """Add to what the source server is told next."""
-        key = (progress.link, progress.run, progress.shard)
+        key = (progress.link, progress.shard, progress.run)
         before = self._pending.get(key)
         self._pending[key] = progress if before is None else _added(before, progress)
         self._news.set()
@@ -98,14 +104,14 @@ class SinkTask:
         log.warning("destination failed", link=failed.link.hex(), reason=failed.reason, message=failed.message)
         self._events.append(failed)
         self._news.set()
-        self._drop(failed.link, failed.run)
+        self._drop(failed.link, failed.shard, failed.run)
 
-    def _drop(self, link: bytes, run: GrantRun) -> None:
-        """Forget all runs of the link up to this one."""
-        before = self._dropped.get(link)
+    def _drop(self, link: bytes, shard: int, run: GrantRun) -> None:
+        """Forget all runs of the link's shard up to this one."""
+        before = self._dropped.get((link, shard))
         if before is None or before < run:
-            self._dropped[link] = run
-        for key in [key for key in self._open if key[0] == link and not run < key[1]]:
+            self._dropped[link, shard] = run
+        for key in [key for key in self._open if key[:2] == (link, shard) and not run < key[2]]:
             self._open.pop(key).task.cancel()
         self._moved.set()
 
@@ -141,17 +147,18 @@ class SinkTask:
         messages about failed runs may be lost too and are sent again; the server knows which of these runs still stand.
         """
         lost = ("unreachable", "the sink has lost its control connection")
-        for link, run in list(self._open):
-            self.failed(Failed(link, run, *lost))
-        told = {(event.link, event.run) for event in self._events if isinstance(event, Failed)}
-        self._events.extend(Failed(link, run, *lost) for link, run in self._dropped.items() if (link, run) not in told)
+        for link, shard, run in list(self._open):
+            self.failed(Failed(link, run, shard, *lost))
+        told = {(event.link, event.shard, event.run) for event in self._events if isinstance(event, Failed)}
+        dropped = [(link, shard, run) for (link, shard), run in self._dropped.items()]
+        self._events.extend(Failed(key[0], key[2], key[1], *lost) for key in dropped if key not in told)
         self._news.set()
 
     async def _hear(self, control: Control) -> None:
         while True:
             message = await control.receive()
             if isinstance(message, WithdrawRun):
-                self._drop(message.link, message.run)
+                self._drop(message.link, message.shard, message.run)
 
     async def _speak(self, control: Control) -> None:
         while True:

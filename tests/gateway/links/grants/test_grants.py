@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import cast
 
-from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
-from fairlead.gateway.links.grants.granting import Granting
-from fairlead.gateway.links.running.running_links import RunningLinks
-from fairlead.streamlog.values import GrantRun, WriterEpoch
+from fairlead.streamlog.values import GrantRun
 
 KEY = (b"s" * 16, 0)
 
@@ -28,7 +24,7 @@ class FakeReader:
 
 def held(number: int, reader: FakeReader, link: bytes = b"l", slices: frozenset[int] = frozenset({1})) -> Held:
     """A grant under run (1, number)."""
-    return Held(number, link, GrantRun(1, number), KEY, slices, cast(ConnectedReader, reader))
+    return Held(number, link, link, GrantRun(1, number), KEY, slices, cast(ConnectedReader, reader))
 
 
 def table_of(*readers: FakeReader) -> GrantTable:
@@ -60,10 +56,25 @@ def test_a_backlog_of_one_slice_is_not_divided() -> None:
 
 def test_runs_grow_also_above_those_a_destination_has_seen() -> None:
     """A restored cluster that counts from a lower writer epoch would be refused for ever."""
-    runs = Runs(2)
-    assert runs.next() == GrantRun(2, 1)
-    runs.seen([GrantRun(1, 99), GrantRun(5, 7)])
-    assert runs.next() == GrantRun(5, 8)
+    runs = Runs()
+    assert runs.next(b"l", 0, 2) == GrantRun(2, 1)
+    runs.seen(b"l", 0, GrantRun(1, 99))
+    runs.seen(b"l", 0, GrantRun(5, 7))
+    assert runs.next(b"l", 0, 2) == GrantRun(5, 8)
+
+
+def test_each_shard_of_a_link_counts_its_own_runs() -> None:
+    """The shards of a stream may be served by processes that know nothing of each other: what one of them gives or
+    takes back says nothing of the others'."""
+    runs = Runs()
+    assert [runs.next(b"l", 0, 7), runs.next(b"l", 1, 3), runs.next(b"m", 0, 7)] == [
+        GrantRun(7, 1),
+        GrantRun(3, 1),
+        GrantRun(7, 1),
+    ]
+    assert runs.given(b"l", 1, GrantRun(3, 1))
+    assert not runs.given(b"l", 1, GrantRun(7, 1))
+    assert not runs.given(b"l", 2, GrantRun(1, 1))
 
 
 def test_free_readers_are_offered_by_load_and_full_ones_not_at_all() -> None:
@@ -92,17 +103,15 @@ def test_withdrawing_tells_the_readers_and_answers_the_largest_run() -> None:
     table = table_of(reader)
     table.add(held(1, reader))
     table.add(held(2, reader))
-    assert table.withdraw(table.of(b"l"), "paused") == GrantRun(1, 2)
+    assert table.withdraw(table.of(b"l"), "paused") == {(b"l", 0): GrantRun(1, 2)}
     assert reader.withdrawn == [(1, "paused"), (2, "paused")]
-    assert table.withdraw(table.of(b"l"), "paused") is None
+    assert table.withdraw(table.of(b"l"), "paused") == {}
 
 
 def test_runs_grow_across_restarts() -> None:
-    """Also where no destination has seen those of the last server, whose frames may still come."""
-    first, second = (
-        Granting(cast(Cluster, SimpleNamespace(meta=meta)), "", RunningLinks(), GrantTable()).runs
-        for meta in (SimpleNamespace(epoch=WriterEpoch(number, b"a" * 16)) for number in (1, 2))
-    )
+    """Also where no destination has seen those of the last server, whose frames may still come: each start is another
+    writer epoch of the shard."""
+    first, second = Runs(), Runs()
     for _ in range(5):
-        last = first.next()
-    assert last < second.next()
+        last = first.next(b"l", 0, 1)
+    assert last < second.next(b"l", 0, 2)

@@ -10,7 +10,7 @@ import pytest
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.model.envelope import error_envelope
-from fairlead.model.errors import NotAgreed, Unreachable
+from fairlead.model.errors import Moved, NotAgreed, Unreachable
 from fairlead.wire.messages import LinkAnswer, LinkRequest, StreamPlace, to_json
 
 REQUEST = LinkRequest(b"l" * 16, StreamPlace("a", "/s", b"s" * 16), "/r")
@@ -95,6 +95,31 @@ async def test_a_refusal_keeps_its_kind() -> None:
     network = Network(one=httpx.Response(403, text=json.dumps(envelope)))
     with pytest.raises(NotAgreed, match="run: fairlead stream upstream add"):
         await gateways(network, Still()).ask(URLS[:1], REQUEST)
+
+
+def moved(*urls: str) -> httpx.Response:
+    """A gateway that another one has taken over from."""
+    return httpx.Response(421, text=json.dumps(error_envelope(Moved("another server takes this now", urls), 0)))
+
+
+async def test_a_gateway_that_has_moved_says_where_to() -> None:
+    """The call goes on there; from each to the next, but not for ever."""
+    network = Network(one=moved("http://two"), two=moved("http://three", "http://four"), four=ok())
+    there = gateways(network, Still())
+    assert await there.ask(URLS[:1], REQUEST) == ANSWER
+    assert network.asked[:2] == ["one", "two"]
+    network.hosts["two"] = moved("http://one")
+    with pytest.raises(Moved):
+        await there.ask(URLS[:1], REQUEST)
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://u:p@two", "http://two/rest/topic/delete", "two:80", ""])
+async def test_only_addresses_are_followed(url: str) -> None:
+    """Another cluster chooses no path, and no name and password, that a server here then calls with."""
+    network = Network(one=moved(url), two=ok())
+    with pytest.raises(Moved, match="another server takes this now"):
+        await gateways(network, Still()).ask(URLS[:1], REQUEST)
+    assert network.asked == ["one"]
 
 
 async def test_an_answer_that_is_not_ours_is_unreachable() -> None:

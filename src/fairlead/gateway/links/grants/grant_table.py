@@ -1,7 +1,8 @@
 """Who is connected, and who reads what: which slices of a link are given to which reader task, and under which run.
 
 Pure bookkeeping, no sockets. A slice of a link is held by one task at a time; every grant has a new run, larger than
-any before it, also than those that the destination has seen (a restored cluster may have counted less).
+any before it of its link and shard, also than those that the destination has seen (a restored cluster may have counted
+less).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Held:
 
     number: int
     link: bytes
+    known_as: bytes
+    """The link's id for its destination when the grant was given."""
     run: GrantRun
     key: ShardKey
     slices: frozenset[int]
@@ -31,26 +34,29 @@ class Held:
 
 
 class Runs:
-    """Numbers for grants: (writer epoch of the cluster's own log, counter)."""
+    """Numbers for grants, by link (as its destination knows it) and shard of the source: (writer epoch of the shard,
+    counter). They are kept for as long as the process lives, also those of links that are gone."""
 
-    def __init__(self, epoch: int) -> None:
-        self._last = GrantRun(epoch, 0)
+    def __init__(self) -> None:
+        self._last: dict[tuple[bytes, int], GrantRun] = {}
 
-    @property
-    def last(self) -> GrantRun:
-        """The newest that was given or seen."""
-        return self._last
+    def given(self, link: bytes, shard: int, run: GrantRun) -> bool:
+        """Whether a run may have been given: none above the newest one was."""
+        last = self._last.get((link, shard))
+        return last is not None and not last < run
 
-    def next(self) -> GrantRun:
+    def next(self, link: bytes, shard: int, epoch: int) -> GrantRun:
         """A run above all that were given or seen."""
-        self._last = GrantRun(self._last.epoch, self._last.counter + 1)
-        return self._last
+        self.seen(link, shard, GrantRun(epoch, 0))
+        last = self._last[link, shard]
+        self._last[link, shard] = GrantRun(last.epoch, last.counter + 1)
+        return self._last[link, shard]
 
-    def seen(self, runs: Iterable[GrantRun]) -> None:
-        """A destination has recorded these."""
-        for run in runs:
-            if self._last < run:
-                self._last = run
+    def seen(self, link: bytes, shard: int, run: GrantRun) -> None:
+        """A destination has recorded this one."""
+        last = self._last.get((link, shard))
+        if last is None or last < run:
+            self._last[link, shard] = run
 
 
 class GrantTable:
@@ -78,10 +84,10 @@ class GrantTable:
         self._answered.pop(number, None)
         return self._held.pop(number, None)
 
-    def answered(self, run: GrantRun, frames: int, size_bytes: int) -> None:
+    def answered(self, known_as: bytes, shard: int, run: GrantRun, frames: int, size_bytes: int) -> None:
         """A destination has answered this much more of a grant: its reader may hand on as much."""
         for held in self._held.values():
-            if held.run == run:
+            if (held.known_as, held.key[1], held.run) == (known_as, shard, run):
                 before = self._answered.get(held.number, (0, 0))
                 total = (before[0] + frames, before[1] + size_bytes)
                 self._answered[held.number] = total
@@ -117,14 +123,15 @@ class GrantTable:
             (reader for reader in self.readers if load[id(reader)] < reader.slots), key=lambda reader: load[id(reader)]
         )
 
-    def withdraw(self, held: Iterable[Held], reason: str) -> GrantRun | None:
-        """Take grants back; answers the largest run among them."""
-        last: GrantRun | None = None
+    def withdraw(self, held: Iterable[Held], reason: str) -> dict[tuple[bytes, int], GrantRun]:
+        """Take grants back; answers the largest run among them, by link (as its destination knows it) and shard."""
+        last: dict[tuple[bytes, int], GrantRun] = {}
         for each in list(held):
             if self.drop(each.number) is None:
                 continue
             each.reader.withdraw(each.number, None if each.repair else each.key, reason)
-            last = each.run if last is None or last < each.run else last
+            key = each.known_as, each.key[1]
+            last[key] = each.run if key not in last or last[key] < each.run else last[key]
         return last
 
 

@@ -22,7 +22,9 @@ from fairlead.model.errors import Damaged, UnknownStream
 from fairlead.model.names import SLICES
 from fairlead.storage.names import shard_prefix
 from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.values import GrantRun
 from fairlead.wire.messages import BehindPartition, Grant, RepairGrant, RepairPartition, StreamPlace, WithdrawRun
+from fairlead.wire.urls import named
 
 REPAIRED_AT_ONCE = 1000
 """Partitions in one repair grant; the next contact brings more."""
@@ -32,26 +34,24 @@ class Granting:
     """Keeps the grant table full."""
 
     def __init__(self, cluster: Cluster, data_root: str, links: RunningLinks, table: GrantTable) -> None:
-        self.runs = Runs(cluster.meta.epoch.number)
+        self.runs = Runs()
         self._table = table
         self._cluster = cluster
         self._data_root = data_root
         self._links = links
         self._numbers = count(1)
 
-    def withdraw(self, link: RunningLink, reason: str, known_as: bytes | None = None) -> None:
-        """Take all grants of a link back, and give others the room. `known_as`: what the destination called the link
-        when they were given, if that has changed."""
-        self.take_back(link, reason, known_as)
+    def withdraw(self, link: RunningLink, reason: str) -> None:
+        """Take all grants of a link back, and give others the room."""
+        self.take_back(link, reason)
         self.serve_waiting()
 
-    def take_back(self, link: RunningLink, reason: str, known_as: bytes | None = None) -> None:
+    def take_back(self, link: RunningLink, reason: str) -> None:
         """Take all grants of a link back, from readers and sinks."""
         last = self._table.withdraw(self._table.of(link.record.id), reason)
-        if last is not None:
-            message = WithdrawRun(known_as or link.wire_id, last)
+        for (known_as, shard), run in last.items():
             for sink in self._table.sinks:
-                sink.put(message)
+                sink.put(WithdrawRun(known_as, run, shard))
 
     def serve_waiting(self) -> None:
         """There is room: fill every link that may be granted as it stands."""
@@ -134,10 +134,10 @@ class Granting:
         grant = Grant(
             grant=next(self._numbers),
             link=link.wire_id,
-            run=self.runs.next(),
+            run=self._run(link, stream, shard),
             source=self._place(stream),
             shard=shard,
-            destination=self._destination(link),
+            destination=self._destination(link, shard),
             forward=link.record.forward,
             data_root=self._data_root,
             prefix=shard_prefix(stream.id, shard),
@@ -148,7 +148,8 @@ class Granting:
             created=_created(link, shard),
             read_from=read_from,
         )
-        held = Held(grant.grant, link.record.id, grant.run, (stream.id, shard), frozenset(slices), reader)
+        key = (stream.id, shard)
+        held = Held(grant.grant, link.record.id, grant.link, grant.run, key, frozenset(slices), reader)
         self._table.add(held)
         link.positions.unread(shard, read_from)
         reader.grant(grant)
@@ -163,10 +164,10 @@ class Granting:
         grant = RepairGrant(
             grant=next(self._numbers),
             link=link.wire_id,
-            run=self.runs.next(),
+            run=self._run(link, stream, shard),
             source=self._place(stream),
             shard=shard,
-            destination=self._destination(link),
+            destination=self._destination(link, shard),
             forward=link.record.forward,
             data_root=self._data_root,
             prefix=shard_prefix(stream.id, shard),
@@ -177,14 +178,19 @@ class Granting:
         )
         key = (stream.id, shard)
         slices = frozenset(slice_of_number(each.number) for each in partitions) if alone else frozenset()
-        self._table.add(Held(grant.grant, link.record.id, grant.run, key, slices, free[0], repair=True))
+        held = Held(grant.grant, link.record.id, grant.link, grant.run, key, slices, free[0], repair=True)
+        self._table.add(held)
         free[0].repair(grant)
         return True
 
-    def _destination(self, link: RunningLink) -> StreamPlace:
-        """Where a link's frames go; the URLs begin with the one whose turn it is."""
+    def _run(self, link: RunningLink, stream: Stream, shard: int) -> GrantRun:
+        return self.runs.next(link.wire_id, shard, stream.shards[shard].announced.epochs[-1].number)
+
+    def _destination(self, link: RunningLink, shard: int) -> StreamPlace:
+        """Where the frames of a link's shard go; the URLs begin with the one whose turn it is."""
         replica = link.record.replica_path
-        urls = link.gateways.in_turn(urls_of(self._cluster, link.record))
+        told = () if link.answer is None else named(link.answer.urls.get(shard, ()))
+        urls = link.gateways.in_turn(told or urls_of(self._cluster, link.record))
         return StreamPlace(replica.cluster or "", replica.path, link.record.replica_stream or b"", urls)
 
     def _place(self, stream: Stream) -> StreamPlace:

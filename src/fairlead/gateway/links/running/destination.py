@@ -10,7 +10,7 @@ from fairlead.client.answers import answer_of
 from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.clock import Clock
 from fairlead.model.envelope import to_error
-from fairlead.model.errors import FairleadError, Unreachable
+from fairlead.model.errors import FairleadError, Moved, Unreachable
 from fairlead.wire.messages import (
     LinkAnswer,
     LinkRequest,
@@ -20,7 +20,7 @@ from fairlead.wire.messages import (
     body_from_json,
     to_json,
 )
-from fairlead.wire.urls import Attempts, UrlsInTurn
+from fairlead.wire.urls import MOVES_MAX, Attempts, UrlsInTurn, named
 from fairlead.wire.waits import COMMAND_SECONDS
 
 
@@ -58,6 +58,17 @@ class Gateways:
         await self._post(urls, route, to_json(request))
 
     async def _post(self, urls: Sequence[str], route: str, body: str) -> str:
+        """Ask, and follow a gateway to those that it says have taken over."""
+        for _ in range(MOVES_MAX):
+            try:
+                return await self._post_at(urls, route, body)
+            except Moved as moved:
+                urls = named(moved.urls)
+                if not urls:
+                    raise
+        return await self._post_at(urls, route, body)
+
+    async def _post_at(self, urls: Sequence[str], route: str, body: str) -> str:
         attempts = Attempts(self.in_turn(urls), httpx.HTTPError, on_failed=self._turns.failed)
         for url in attempts.urls:
             with attempts.at(url):
