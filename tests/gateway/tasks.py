@@ -38,5 +38,6 @@ async def task(
     finally:
         for each in tasks[:2]:
             each.cancel()
+        handover.close()  # a reader that had no time to begin does not
         await asyncio.gather(*tasks, return_exceptions=True)
         await sink.finish(0)
