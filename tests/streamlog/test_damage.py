@@ -24,7 +24,7 @@ from tests.streamlog.world import (
     produced,
     values_at,
 )
-from tests.support.rows import batch_row, entry_row, joined
+from tests.support.rows import batch_row, control_row, entry_row, joined
 
 from fairlead.model.errors import Damaged, Fenced, UnknownTopic
 from fairlead.protocol.batch import read_header, records_of
@@ -36,7 +36,7 @@ from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.garbage import unreferenced
 from fairlead.streamlog.objects import format, opening, short
 from fairlead.streamlog.objects import manifest as manifests
-from fairlead.streamlog.payloads import TopicPayload
+from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.reading import lasting
 from fairlead.streamlog.reading.located import together
 from fairlead.streamlog.rows import Kind, Row
@@ -388,6 +388,24 @@ def test_a_commit_that_does_not_follow_is_damage() -> None:
         row = batch_row(number, offset, commit=log.announced.end, previous_end=previous_end)
         storage.put_if_absent(name, format.encode([row], name=name, epoch_id=log.epoch.id))
         assert "partition 0 ends at offset 1 before row 0" in str(opened(storage, A).health.stopped)
+
+
+def test_a_merge_may_drop_rows_of_a_topic_whose_deletion_comes_later() -> None:
+    """Of a deleted topic the row that made it may be left in one segment while the batches of another are gone; batches
+    of later commits, which are not merged yet, then follow nothing."""
+    storage = MemoryStorage()
+    log = opened(storage, A)
+    topic = made(log)
+    produced(log, topic.number, b"1")
+    name = names.commit("x", log.epoch.number, log.announced.end)
+    batch = batch_row(topic.number, 5, commit=log.announced.end, previous_end=5)
+    payload = payloads.encode(TopicDeletedPayload(topic.name, topic.incarnation))
+    deletion = control_row(Kind.TOPIC_DELETED, payload, topic=topic.number, commit=log.announced.end, row=1)
+    rows = [batch, deletion]
+    storage.put_if_absent(name, format.encode(rows, name=name, epoch_id=log.epoch.id))
+    again = opened(storage, A)
+    assert again.health.stopped is None
+    assert not list(again.announced.state.topics())
 
 
 def test_a_segment_whose_rows_are_there_already_is_damage() -> None:

@@ -36,6 +36,7 @@ def recover(
         why = f"stands before commit {from_commit:,}, but the log ends at {end:,}: commits are missing"
         raise Damaged(manifest.checkpoint.name if manifest.checkpoint else manifest.prefix, why)
     merged_end = manifest.merged_end
+    jumps: dict[int, Damaged] = {}
     merged = [item for item in manifest.objects(from_commit, end) if item.segment]
     try:
         lasting.replay_segments(storage, state, merged, from_commit, damages.append)
@@ -49,8 +50,9 @@ def recover(
             damages.append(error)
             continue
         if commit >= from_commit:
-            _replay(state, rows, name, damages)
+            _replay(state, rows, name, {} if damages else jumps)
         tail.add(commit, rows)
+    damages += [damage for number, damage in jumps.items() if state.topic(number) is not None]
     return state, end
 
 
@@ -74,10 +76,13 @@ def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> 
     return ShardState(stream_id), manifest.begin
 
 
-def _replay(state: ShardState, rows: Sequence[Row], name: str, damages: list[Damaged]) -> None:
+def _replay(state: ShardState, rows: Sequence[Row], name: str, jumps: dict[int, Damaged]) -> None:
+    """`jumps` takes in the first row of each topic that does not follow the one before it. That is damage unless a
+    later row deletes the topic: a merge may have dropped the rows before it already, and not the one that made the
+    topic."""
     for row in rows:
-        if not damages and (why := _jump(state, row)):
-            damages.append(Damaged(name, why))
+        if row.topic not in jumps and (why := _jump(state, row)):
+            jumps[row.topic] = Damaged(name, why)
         try:
             effects.replay(state, row)
         except CorruptBatch as error:
