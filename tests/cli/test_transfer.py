@@ -11,6 +11,7 @@ import pytest
 from fairlead.cli import transfer as module
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
+from fairlead.model.errors import Unreachable
 from tests.cli.desk import CommandLine
 
 WAIT = "stream topic transfer -path /s -topic .* -to ny --yes"
@@ -74,6 +75,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(fairlead: Comm
     fairlead.refused(f"{line} @{tmp_path}/empty", "the file names no topic")
     (tmp_path / "long").write_text("t\n" * 500_000)
     fairlead.refused(f"{line} @{tmp_path}/long", "longer than 900,000 bytes; split it")
+    (tmp_path / "expression").write_text("box-[12]\n")
+    fairlead.refused(f"{line} @{tmp_path}/expression", "box-[12]")
     fairlead.refused("stream topic transfer -path /s -to ny -topic t", "Hand the topics t of /s over to ny?")
 
 
@@ -125,6 +128,14 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(fairlead: CommandLine, answer
     assert done.code == 130
     assert "stopped; the job goes on: `fairlead job show -id 0a` shows how far it is" in done.err
     assert "`fairlead job cancel -id 0a` ends it" in done.err
+
+
+def test_a_server_that_is_gone_leaves_the_job_which_is_named(fairlead: CommandLine, answers: list[Any]) -> None:
+    """It goes on with the server's next start."""
+    answers += [row("running", 500), Unreachable]
+    done = fairlead(WAIT)
+    assert done.code == 1
+    assert "The job goes on once the server is back: `fairlead job show -id 0a` shows how far it is" in done.err
 
 
 def test_a_job_that_failed_says_after_how_many_topics(fairlead: CommandLine, answers: list[Any]) -> None:

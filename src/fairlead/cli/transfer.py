@@ -15,8 +15,8 @@ from fairlead.cli.progress import Progress
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
-from fairlead.model.errors import FairleadError, InvalidValue
-from fairlead.model.names import parse_stream_path
+from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
+from fairlead.model.names import check_topic_name, parse_stream_path
 from fairlead.process.interrupts import Interrupted
 
 POLL_SECONDS = 0.3
@@ -43,6 +43,7 @@ def _topics(text: str) -> str:
 
     Raises:
         InvalidValue: the file cannot be read, or is too long for one call.
+        InvalidName: a line of it is no name; a file holds no expressions.
     """
     if not text.startswith("@"):
         return text
@@ -55,6 +56,8 @@ def _topics(text: str) -> str:
         raise InvalidValue(f"-topic {text}: longer than {NAMES_BYTES_MAX:,} bytes; split it, or use an expression")
     if not names.strip():
         raise InvalidValue(f"-topic {text}: the file names no topic")
+    for name in filter(None, map(str.strip, names.splitlines())):
+        check_topic_name(name)
     return names
 
 
@@ -63,8 +66,10 @@ def _ended(id: str, cluster: str | None) -> Envelope:
 
     Raises:
         FairleadError: it failed.
+        Unreachable: no server answers any more; the job goes on with the next start.
         Interrupted: Ctrl-C; the job goes on.
     """
+    where = f" --cluster {cluster}" if cluster else ""
     progress = Progress()
     try:
         while True:
@@ -75,8 +80,11 @@ def _ended(id: str, cluster: str | None) -> Envelope:
             waits = f"waits: {row['waitsfor']}" if row["waitsfor"] else ""
             progress.show(row["percent"], waits or f"{row['done']:,} of {row['topics']:,} topics", waits)
             time.sleep(POLL_SECONDS)
+    except Unreachable as error:
+        raise Unreachable(
+            f"{error} The job goes on once the server is back: `fairlead job show -id {id}{where}` shows how far it is"
+        ) from error
     except KeyboardInterrupt:
-        where = f" --cluster {cluster}" if cluster else ""
         raise Interrupted(
             f"the job goes on: `fairlead job show -id {id}{where}` shows how far it is, with --wait it waits again, "
             f"`fairlead job cancel -id {id}{where}` ends it"

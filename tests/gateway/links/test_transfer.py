@@ -123,6 +123,15 @@ async def test_a_topic_whose_records_would_not_come_back_stays(sf: Site, ny: Sit
 
 
 @pytest.mark.usefixtures("both")
+async def test_a_plain_copy_shows_no_hand_over(sf: Site, ny: Site) -> None:
+    """Though its owner is a neighbour, which knows of its own topic."""
+    await sf.write(SHIPS, "box", b"1")
+    await until(lambda: ny.end(SHIPS, "box") == 1)
+    stream = ny.cluster.stream(SHIPS)
+    assert await ny.transfers.standing(stream, stream.topic("box")[1]) == ""
+
+
+@pytest.mark.usefixtures("both")
 async def test_a_topic_that_the_replica_lacks_stays_unless_it_is_forced(sf: Site, ny: Site) -> None:
     """Nobody could write it until it has come. Forced, it goes, and is written there once all has."""
     await sf.links.pause(SHIPS, REPLICA)

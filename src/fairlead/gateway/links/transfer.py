@@ -152,10 +152,10 @@ class Transfers:
 
     async def standing(self, stream: Stream, topic: Topic) -> str:
         """Whether the neighbour that owns a topic has heard of that: `confirmed`, or `not confirmed` with what keeps it
-        from answering; empty for a topic that is ours, or of nobody to whom we send."""
+        from answering; empty for a topic that is ours, that never changed its owner, or of nobody to whom we send."""
         links = (link for link in self._cluster.links.of(stream.id) if link.once is None)
         link = next((link for link in links if topic.owner == link.replica_stream), None)
-        if link is None or topic.owner == stream.id:
+        if link is None or topic.owner == stream.id or topic.epoch == 0:
             return ""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):

@@ -85,7 +85,7 @@ class Gateways:
                 if response.is_error:
                     raise _refusal(response, url)
                 return response.text
-        raise Unreachable(f"no gateway answers: {str(attempts) or 'no URL is known'}; it is tried again")
+        raise Unreachable(f"no gateway answers: {str(attempts) or 'no URL is known'}")
 
 
 def _refusal(response: httpx.Response, url: str) -> FairleadError:
