@@ -10,9 +10,14 @@ from fairlead.process.interrupts import end_at_once
 def main() -> int:
     """Run the replicator; returns its exit code."""
     end_at_once()
+    from fairlead.process.children import kill_children
     from fairlead.replication.replicator import main as replicate
 
-    return replicate()
+    try:
+        return replicate()
+    finally:
+        # Python waits for its threads at the end, and one may wait for a Spark that was not stopped.
+        kill_children()
 
 
 if __name__ == "__main__":

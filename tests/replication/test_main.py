@@ -1,0 +1,28 @@
+"""The process of the replicator, from outside."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.support.waiting import WAIT_SECONDS
+
+PROGRAM = """
+import subprocess, threading
+from fairlead.replication import replicator
+from fairlead.replication.__main__ import main
+
+def replicate():
+    child = subprocess.Popen([{python!r}, "-c", "input()"], stdin=subprocess.PIPE)
+    threading.Thread(target=child.wait).start()
+    return 0
+
+replicator.main = replicate
+raise SystemExit(main())
+"""
+
+
+def test_it_ends_though_a_thread_waits_for_a_spark_that_was_not_stopped() -> None:
+    """It would outlive its server for ever, and its Spark with it."""
+    program = PROGRAM.format(python=sys.executable)
+    assert subprocess.run([sys.executable, "-c", program], timeout=WAIT_SECONDS, check=False).returncode == 0
