@@ -20,7 +20,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from fairlead.model.settings import Settings
 from fairlead.replication import replicator as replicator_module
 from fairlead.replication.control_client import RECONNECT_SECONDS
-from fairlead.replication.replicator import Wanted, first_line, new_folder, options_from
+from fairlead.replication.replicator import Wanted, first_line, new_folder, options_from, until_told
 from fairlead.replication.spark import rounds as task_rounds
 from fairlead.replication.spark.session import home_of_jars
 from fairlead.replication.spark.settings import SparkSettings, spark_configuration
@@ -28,7 +28,7 @@ from fairlead.wire.messages import REPLICATOR_SAYS, LinksActive, ReplicatorState
 from tests.replication.fakes import running, url_of
 from tests.support.sites import command_of, descendants
 from tests.support.stepped import SteppedLoop
-from tests.support.waiting import WAIT_SECONDS, in_time, until
+from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
 MODULE = "fairlead.replication"
 SECRET_FILE = tempfile.NamedTemporaryFile("w", prefix="control-secret-")  # noqa: SIM115 - until the tests end
@@ -110,6 +110,34 @@ async def test_sigterm_ends_a_waiting_replicator_at_once() -> None:
         process.send_signal(signal.SIGTERM)
         code, _ = await ended(process)
     assert code == 0
+
+
+async def test_a_signal_that_comes_again_leaves_nothing_half_ended() -> None:
+    """Linux sends the signal of a parent's death for each of its threads: Spark was left when it came while the
+    replicator ended."""
+    began, ending, may_end, ended = (asyncio.Event() for _ in range(4))
+
+    async def end() -> None:
+        ending.set()
+        await may_end.wait()
+        ended.set()
+
+    async def program() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.shield(end())
+
+    told = asyncio.ensure_future(until_told(program()))
+    await began.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await ending.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await a_quiet_while()
+    may_end.set()
+    assert await told is signal.SIGTERM
+    assert ended.is_set()
 
 
 async def test_a_replicator_waits_for_its_server() -> None:

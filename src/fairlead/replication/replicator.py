@@ -378,7 +378,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         secret_file = chosen.secret_file or chosen.data / control_secret.FILE
         options = options_from(chosen.server, settings, str(secret_file.absolute()))
         program = run_once(options, os.environ) if chosen.once else Replicator(options, os.environ).run()
-        told = asyncio.run(_until_told(program))
+        told = asyncio.run(until_told(program))
     except FairleadError as error:
         if settings is not None and settings.log_format == "json":
             log.error(str(error))
@@ -389,15 +389,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 128 + told if told is not None and chosen.once else 0
 
 
-async def _until_told(program: Coroutine[Any, Any, None]) -> signal.Signals | None:
-    """Run until the program ends or a signal says so; returns the signal."""
+async def until_told(program: Coroutine[Any, Any, None]) -> signal.Signals | None:
+    """Run until the program ends or a signal says so; returns the signal. Later ones change nothing: a server that is
+    killed sends SIGTERM as its threads end, once for each, and Spark would be left while it is being stopped."""
     task = asyncio.ensure_future(program)
     loop = asyncio.get_running_loop()
     told: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:
         told.append(number)
-        task.cancel()
+        if len(told) == 1:
+            task.cancel()
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, end, number)
