@@ -16,7 +16,7 @@ from fairlead.model.errors import Closed, Missing, StorageUnavailable
 from fairlead.storage import names
 from fairlead.storage.local import LocalStorage
 from fairlead.storage.lock import lock_directory
-from fairlead.streamlog.merging.job import MergeJob
+from fairlead.streamlog.merging.job import JOB, MergeJob
 from fairlead.streamlog.merging.process import MergerProcess
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.manifest import CommitRange
@@ -153,3 +153,15 @@ def test_it_ends_when_its_server_is_killed_and_holds_no_lock(tmp_path: Path) -> 
         assert select.select([descriptor], [], [], 20)[0], "the merging process still runs"
     finally:
         os.close(descriptor)
+
+
+def test_nobody_is_told_of_a_job_whose_server_was_killed_meanwhile(storage: LocalStorage) -> None:
+    """The console of the next server showed two tracebacks of the pipe."""
+    line = JOB.write(job(storage)) + b"\n"
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "fairlead.streamlog.merging.process", str(storage.root)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    os.close(reader)
+    _, errors = process.communicate(line)
+    assert (process.returncode, errors) == (0, b"")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -124,12 +125,12 @@ def _answer(root: str, line: bytes) -> MergeResult | MergeFailure:
 
 
 def main() -> None:
-    """Answer jobs until stdin closes."""
+    """Answer jobs until stdin closes, or nobody is there for an answer."""
     os.nice(NICENESS)
     configure_logs_as_told(os.environ)
     output = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints cannot break the pipe
-    with os.fdopen(output, "wb") as pipe:
+    with suppress(BrokenPipeError), os.fdopen(output, "wb") as pipe:
         for line in sys.stdin.buffer:
             pipe.write(ANSWER.write(_answer(sys.argv[1], line)) + b"\n")
             pipe.flush()
