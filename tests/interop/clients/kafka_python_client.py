@@ -81,10 +81,15 @@ class KafkaPythonMember(ThreadMember, ConsumerRebalanceListener):  # type: ignor
 
     def _run(self) -> None:
         self._consumer.subscribe([self._topic], listener=self)
-        while not self._stopping.is_set():
-            for records in self._consumer.poll(50).values():
-                self.values += [record.value for record in records]
-            self.assigned = frozenset(part.partition for part in self._consumer.assignment())
+        try:
+            while not self._stopping.is_set():
+                for records in self._consumer.poll(50).values():
+                    self.values += [record.value for record in records]
+                self.assigned = frozenset(part.partition for part in self._consumer.assignment())
+        except BaseException:
+            # It may not commit any more. Left open, its thread would draw from `random` under the tests that follow.
+            self._consumer.close(autocommit=False)
+            raise
         self._consumer.close()
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
