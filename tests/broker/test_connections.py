@@ -1,5 +1,6 @@
 """Connections: order, bounds, garbage, and clients that hold up nobody but themselves."""
 
+import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -10,13 +11,15 @@ from structlog.testing import capture_logs
 from tests.support.broker import RunningBroker, run_broker
 from tests.support.hot_requests import produce_request
 from tests.support.kafka_wire import WireClient, read_response
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 from fairlead.broker.apis import APIS
 from fairlead.model.settings import Settings
 from fairlead.protocol import produce
 from fairlead.protocol.batch import build_batch, read_header
 from fairlead.protocol.wire import array_length
+from fairlead.storage.interface import Put
+from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.writing.draft import Draft
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
@@ -390,6 +393,32 @@ def test_a_topic_that_waits_for_the_owner_before_is_tried_again(running_broker: 
         partition = partition_of(client.exchange(PRODUCE, V_PRODUCE, produce_body("handed", one_record())))
         assert partition.error_code == 19
         assert "ends at 0, the owner before it wrote up to 5" in partition.error_message
+
+
+def test_a_client_that_goes_away_while_its_commit_is_written_leaves_nothing_behind(
+    running_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it had under way is dropped, and the loop has nothing to complain of."""
+    make_topic(running_broker, "line")
+    writes, may_write, complaints = threading.Event(), threading.Event(), list[Any]()
+    put = LocalStorage.put_if_absent
+
+    def held(storage: LocalStorage, name: str, data: Any) -> Put:
+        writes.set()
+        assert may_write.wait(WAIT_SECONDS)
+        return put(storage, name, data)
+
+    running_broker.loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    monkeypatch.setattr(LocalStorage, "put_if_absent", held)
+    with WireClient(running_broker.address) as client:
+        for _ in range(3):
+            client.send(PRODUCE, V_PRODUCE, produce_body("line", one_record()))
+        assert writes.wait(WAIT_SECONDS)
+    wait_until(lambda: not running_broker.server.connections, "the connection is gone")
+    may_write.set()
+    with WireClient(running_broker.address) as client:
+        client.exchange(PRODUCE, V_PRODUCE, produce_body("line", one_record()))
+    assert complaints == []
 
 
 def test_closing_the_server_ends_every_connection(tmp_path: Path) -> None:

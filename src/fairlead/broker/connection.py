@@ -290,7 +290,8 @@ class Connection(asyncio.BufferedProtocol):
                 begun.close()
                 continue
             for future in begun.futures:
-                if not future.cancel():
+                # The one that was waited for is cancelled already, with whoever waited.
+                if not future.cancel() and not future.cancelled():
                     future.exception()  # nobody else asks, and asyncio would say so in the log
 
     async def _send(self, parts: Sequence[Part]) -> None:
