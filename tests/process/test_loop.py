@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from tests.support.waiting import WAIT_SECONDS
@@ -54,6 +57,30 @@ def test_a_call_that_nobody_waits_for_any_more_is_dropped(runner: asyncio.Runner
 
     runner.run(asked())
     assert called == ["kept"]
+
+
+def test_a_call_that_failed_keeps_nothing_alive(runner: asyncio.Runner) -> None:
+    """A refused request would stay in memory, by the frames of its own error, until a rare full collection."""
+
+    class Request:
+        def fail(self) -> None:
+            raise ValueError
+
+    async def asked() -> bool:
+        with ThreadPoolExecutor(1) as threads:
+            request = Request()
+            kept = weakref.ref(request)
+            with suppress(ValueError):
+                await asyncio.get_running_loop().run_in_executor(threads, request.fail)
+            del request
+            await asyncio.get_running_loop().run_in_executor(threads, int)  # the thread is done with the call before
+        return kept() is not None
+
+    gc.disable()
+    try:
+        assert not runner.run(asked())
+    finally:
+        gc.enable()
 
 
 def test_a_thread_that_ends_after_the_loop_is_no_error() -> None:

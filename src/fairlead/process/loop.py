@@ -1,16 +1,17 @@
 """The event loop of a server: uvloop's, with a shorter way to threads and back.
 
 A commit goes to a thread and comes back, and a producer that waits for each answer waits for both ways. What asyncio
-does for them makes two futures that tell each other, with their locks: 86 µs of processor time for a write and a sync
-that take 50 on the loop itself, against 77 so.
+does for them makes two futures that tell each other of their end and of being cancelled: 56 to 68 µs of processor time
+for a call that does nothing, against 52 to 61 so.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
 
 import uvloop
@@ -30,28 +31,29 @@ class ServerLoop(uvloop.Loop):
         if executor is None:
             return cast("asyncio.Future[T]", super().run_in_executor(None, func, *args))
         answer: asyncio.Future[T] = self.create_future()
-        executor.submit(_carry_out, self, answer, func, args)
+        executor.submit(_unless_given_up, answer, func, args).add_done_callback(partial(_tell, self, answer))
         return answer
 
 
-def _carry_out(
-    loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]
-) -> None:
-    if answer.cancelled():
-        return
+def _unless_given_up(answer: asyncio.Future[Any], func: Callable[[Unpack[Ts]], T], args: tuple[Unpack[Ts]]) -> T | None:
     try:
-        made = func(*args)
-    except BaseException as error:
-        _tell(loop, answer, answer.set_exception, error)
-    else:
-        _tell(loop, answer, answer.set_result, made)
+        return None if answer.cancelled() else func(*args)
+    finally:
+        # An error holds this frame, and whoever waits the error: a refused request would live until a full collection.
+        del answer, func, args
 
 
-def _tell(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any], how: Callable[[Any], None], what: Any) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any], made: Future[Any]) -> None:
     with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(_settle, answer, how, what)
+        loop.call_soon_threadsafe(_settle, answer, made)
 
 
-def _settle(answer: asyncio.Future[Any], how: Callable[[Any], None], what: Any) -> None:
-    if not answer.done():
-        how(what)
+def _settle(answer: asyncio.Future[Any], made: Future[Any]) -> None:
+    if answer.done():
+        return
+    if made.cancelled():
+        answer.cancel()
+    elif (error := made.exception()) is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(made.result())
