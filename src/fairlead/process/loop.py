@@ -35,7 +35,7 @@ class ServerLoop(uvloop.Loop):
         return answer
 
 
-def _unless_given_up(answer: asyncio.Future[Any], func: Callable[[Unpack[Ts]], T], args: tuple[Unpack[Ts]]) -> T | None:
+def _unless_given_up(answer: asyncio.Future[Any], func: Callable[[Unpack[Ts]], T], args: tuple[*Ts]) -> T | None:
     try:
         return None if answer.cancelled() else func(*args)
     finally:
