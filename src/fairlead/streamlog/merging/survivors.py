@@ -29,7 +29,7 @@ from fairlead.streamlog.payloads import DELETED_RECORDS, History, PositionPayloa
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.reading.located import LocatedRows, load
 from fairlead.streamlog.rows import KEPT_KINDS, NO_OFFSET, NO_TOPIC, PASSED_ON_KINDS, Kind, Row
-from fairlead.streamlog.values import PartitionKey
+from fairlead.streamlog.values import DeadFrom, PartitionKey
 
 EXPIRED = "ttl"
 """Reason in the `start` rows that merging makes."""
@@ -123,12 +123,13 @@ def segment_order(columns: Columns) -> NDArray[np.int64]:
 def _histories(control: Sequence[Row], job: MergeJob) -> dict[PartitionKey, History]:
     """Epoch histories as far as the job and the run's own `start` rows say, without epochs that were cut."""
     found = {(number, partition): history for number, partition, history in job.histories}
+    cuts: dict[PartitionKey, list[DeadFrom]] = {}
+    for cut in job.cuts:
+        cuts.setdefault(cut[:2], []).append(cut)
     for row in sorted(control, key=_log_order):
         if row.kind == Kind.START:
             key = (row.topic, row.partition)
-            lowest = min(
-                [cut[2] for cut in job.cuts if cut[:2] == key and _log_order(row) < cut[3:]], default=OFFSET_MAX
-            )
+            lowest = min([cut[2] for cut in cuts.get(key, ()) if _log_order(row) < cut[3:]], default=OFFSET_MAX)
             told = payloads.decode_start(row.batch).history
             found[key] = _joined(found.get(key, ()), (entry for entry in told if entry[1] < lowest))
     return found
