@@ -179,21 +179,8 @@ class FrameRows:
         return until is not None and row.last_offset >= until
 
     def _append(self, topic: Topic, row: Row) -> None:
-        self._draft.add_batch(
-            topic.number,
-            row.partition,
-            row.base_offset,
-            row.last_offset,
-            row.epoch,
-            row.origin or self._frame.source,
-            self._frame.source,
-            row.max_timestamp,
-            row.batch,
-            records=row.records,
-            bits=row.bits,
-            crc=row.crc,
-            via_commit=row.commit,
-        )
+        source = self._frame.source
+        self._draft.add_copy(row, topic.number, origin=row.origin or source, via=source, via_commit=row.commit)
         self.appended += row.records
 
     def _already_here(self, named: FrameTopic, topic: Topic, row: Row, state: PartitionState) -> None:

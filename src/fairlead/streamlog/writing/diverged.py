@@ -123,21 +123,7 @@ def append(draft: Draft, made: Topic, tail: Tail, rows: Sequence[Row]) -> int:
         _begin(draft, topic, tail, rows[0])
     for row in rows:
         if row.base_offset >= draft.state.partition(number, partition).end:
-            draft.add_batch(
-                number,
-                partition,
-                row.base_offset,
-                row.last_offset,
-                row.epoch,
-                row.origin,
-                row.via,
-                row.max_timestamp,
-                row.batch,
-                records=row.records,
-                bits=row.bits,
-                crc=row.crc,
-                via_commit=row.via_commit,
-            )
+            draft.add_copy(row, number, origin=row.origin, via=row.via, via_commit=row.via_commit)
     return draft.state.partition(number, partition).end
 
 

@@ -142,6 +142,25 @@ class Draft:
         self._add(row)
         return row
 
+    def add_copy(self, row: Row, number: int, *, origin: bytes | None, via: bytes | None, via_commit: int) -> Row:
+        """Append a batch as it stands in another log, or for another topic of this one: at its own offsets, of its own
+        epoch. Raises as `add_batch`."""
+        return self.add_batch(
+            number,
+            row.partition,
+            row.base_offset,
+            row.last_offset,
+            row.epoch,
+            origin,
+            via,
+            row.max_timestamp,
+            row.batch,
+            records=row.records,
+            bits=row.bits,
+            crc=row.crc,
+            via_commit=via_commit,
+        )
+
     def add_control(
         self,
         kind: int,
