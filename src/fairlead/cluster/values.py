@@ -103,7 +103,7 @@ class LinkRecord:
     @property
     def moves_owners(self) -> bool:
         """Whether the replica's answers may say that our topics have another owner."""
-        return self.peer == "own" if self.ownership is None else self.ownership
+        return _moves_owners(self.peer, self.ownership)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class UpstreamRecord:
     @property
     def moves_owners(self) -> bool:
         """Whether it may give our topics, and others' that are none of its origins, another owner."""
-        return self.peer == "own" if self.ownership is None else self.ownership
+        return _moves_owners(self.peer, self.ownership)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,11 @@ class CopyPermission:
 def _in_range(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
         raise InvalidValue(f"{name} {value}: use a number from {low:,} to {high:,}")
+
+
+def _moves_owners(peer: str, ownership: bool | None) -> bool:
+    """What is said of it counts; if nothing is, whose the other side is."""
+    return peer == "own" if ownership is None else ownership
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
