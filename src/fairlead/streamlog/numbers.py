@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fairlead.model.names import SLICES
 
 Integer = TypeVar("Integer", bound=np.integer[Any])
+K = TypeVar("K")
 ALL_SLICES: Final = (1 << SLICES) - 1
 """The mask of all slices."""
 
@@ -47,6 +48,14 @@ def mask_of(slices: Iterable[int]) -> int:
     for each in slices:
         mask |= 1 << each
     return mask
+
+
+def masks_alike(slices: Iterable[tuple[K, int]]) -> dict[K, int]:
+    """The masks of the slices that stand alike, by where they stand, from (where it stands, slice) of each."""
+    masks: dict[K, int] = {}
+    for at, each in slices:
+        masks[at] = masks.get(at, 0) | 1 << each
+    return masks
 
 
 @lru_cache(maxsize=1024)

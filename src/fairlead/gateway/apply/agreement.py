@@ -18,6 +18,7 @@ from fairlead.model.errors import NotAgreed, NotAllowed, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.numbers import masks_alike
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Behind, Gap, LinkPosition, Topic
@@ -125,13 +126,9 @@ def recorded_positions(stream: Stream, link: bytes) -> Iterable[SlicesPosition]:
     """A position for every (shard, slice) of the source that every shard of the replica has recorded; slices of a shard
     that stand alike are one."""
     by_shard = [shard.state.positions(link) for shard in stream.shards]
-    masks: dict[tuple[int, LinkPosition], int] = {}
-    for (shard, each), first in by_shard[0].items():
-        found = [first, *(others[shard, each] for others in by_shard[1:] if (shard, each) in others)]
-        if len(found) == len(by_shard):
-            at = shard, _lowest(found)
-            masks[at] = masks.get(at, 0) | 1 << each
-    for (shard, position), mask in masks.items():
+    everywhere = [key for key in by_shard[0] if all(key in others for others in by_shard[1:])]
+    lowest = (((shard, _lowest([each[shard, slice] for each in by_shard])), slice) for shard, slice in everywhere)
+    for (shard, position), mask in masks_alike(lowest).items():
         yield SlicesPosition(shard, mask, position.commit, position.epoch_id, position.run)
 
 

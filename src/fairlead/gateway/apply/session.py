@@ -18,7 +18,7 @@ from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
-from fairlead.streamlog.numbers import slices_of_mask
+from fairlead.streamlog.numbers import masks_alike, slices_of_mask
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.wire.messages import Applied, ApplyHello, Refused, SlicesAt
@@ -128,9 +128,7 @@ class ApplySession:
         if self._through == self._told_through:
             return
         self._told_through = self._through
-        masks: dict[int, int] = {}
-        for each, at in self._positions.items():
-            masks[at] = masks.get(at, 0) | 1 << each
+        masks = masks_alike((at, each) for each, at in self._positions.items())
         self._positions = {}
         places = tuple(SlicesAt(mask, at) for at, mask in masks.items())
         yield Applied(self._through, places, self.counts.records, self.counts.duplicates, self.counts.behind)

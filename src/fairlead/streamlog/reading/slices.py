@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.numbers import slices_of_mask, slices_of_numbers
+from fairlead.streamlog.numbers import masks_alike, slices_of_mask, slices_of_numbers
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import NOTHING_DEAD, DeadRows
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, has_control, load, open_object, together
@@ -185,11 +185,8 @@ class _SliceReader:
         """The slices that stand before the group's end, those together that stand alike. A run of segments is sorted by
         slice, so if it is large, its parts are neighbouring slices: parts in commit order would each be gathered from
         all of its bytes."""
-        alike: dict[int, int] = {}
-        for each, at in sorted(self._next.items(), key=lambda item: (item[1], item[0])):
-            if at < group.end:
-                alike[at] = alike.get(at, 0) | 1 << each
-        for mask in alike.values():
+        standing = sorted((at, each) for each, at in self._next.items() if at < group.end)
+        for mask in masks_alike(standing).values():
             if group.is_run:
                 yield from found.groups(mask, self._frame_bytes)
             else:

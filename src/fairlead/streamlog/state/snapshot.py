@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.streamlog import payloads
-from fairlead.streamlog.numbers import slices_of_mask
+from fairlead.streamlog.numbers import masks_alike, slices_of_mask
 from fairlead.streamlog.payloads import BehindPayload, CursorPayload, PositionPayload
 from fairlead.streamlog.state.effects import Note, Tombstone
 from fairlead.streamlog.state.keyed import Kept
@@ -245,11 +245,9 @@ def _load_cursors(state: ShardState, tables: Mapping[str, Any]) -> None:
 
 def _position_payloads(state: ShardState) -> Iterator[PositionPayload]:
     """The positions of all links; slices that stand alike are one."""
-    masks: dict[tuple[bytes, int, LinkPosition], int] = {}
-    for (link, shard, slice), position in sorted(state.all_positions().items()):
-        key = (link, shard, position)
-        masks[key] = masks.get(key, 0) | 1 << slice
-    for (link, shard, p), mask in masks.items():
+    found = sorted(state.all_positions().items())
+    alike = masks_alike(((link, shard, position), slice) for (link, shard, slice), position in found)
+    for (link, shard, p), mask in alike.items():
         yield PositionPayload(link, shard, mask, p.commit, p.epoch_id, p.run.epoch, p.run.counter)
 
 
