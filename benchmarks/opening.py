@@ -17,9 +17,9 @@ from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.protocol.batch import build_batch, check_produced
 from fairlead.storage.local import LocalStorage
 from fairlead.storage.packs import PackSettings
+from fairlead.streamlog.requests.produce import produce
+from fairlead.streamlog.requests.topics import create_topic
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.produce import produce
-from fairlead.streamlog.writing.topics import create_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 COMMITS = (25_000, 100_000)

@@ -19,11 +19,11 @@ from fairlead.model.names import slice_of
 from fairlead.protocol.batch import HEADER_BYTES, build_batch, check_produced, read_header, with_crc
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.objects import checkpoint
+from fairlead.streamlog.requests.produce import produce
+from fairlead.streamlog.requests.topics import create_topic
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.produce import produce
-from fairlead.streamlog.writing.topics import create_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 TOPICS = 1000

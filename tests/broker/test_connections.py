@@ -351,8 +351,8 @@ def test_a_full_disk_refuses_batches_and_not_deletions(tmp_path: Path) -> None:
 
 def test_a_topic_owned_elsewhere_is_read_only(running_broker: RunningBroker) -> None:
     """POLICY_VIOLATION with the owner in the message and in the log, by its path though it is no neighbour."""
+    from fairlead.streamlog.requests.topics import put_topic
     from fairlead.streamlog.values import Topic
-    from fairlead.streamlog.writing.topics import put_topic
 
     shard = running_broker.cluster.stream("/default").shards[0]
 
@@ -378,8 +378,8 @@ def test_a_topic_owned_elsewhere_is_read_only(running_broker: RunningBroker) -> 
 
 def test_a_topic_that_waits_for_the_owner_before_is_tried_again(running_broker: RunningBroker) -> None:
     """NOT_ENOUGH_REPLICAS, which clients try again by themselves; the message says what is missing."""
+    from fairlead.streamlog.requests.topics import put_topic
     from fairlead.streamlog.values import Topic
-    from fairlead.streamlog.writing.topics import put_topic
 
     stream = running_broker.cluster.stream("/default")
 

@@ -19,7 +19,7 @@ from fairlead.protocol import fetch, produce
 from fairlead.protocol.batch import build_batch, read_header
 from fairlead.protocol.messages import known_versions
 from fairlead.protocol.metadata import Asked
-from fairlead.streamlog.writing.topics import create_topic
+from fairlead.streamlog.requests.topics import create_topic
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
 MANY = 100_000

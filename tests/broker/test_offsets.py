@@ -13,9 +13,9 @@ from fairlead.protocol.batch import build_batch
 from fairlead.protocol.messages import known_versions
 from fairlead.protocol.produce import ProducePartition, ProduceRequest, ProduceTopic
 from fairlead.protocol.records import Record
-from fairlead.streamlog.writing.cuts import cut
+from fairlead.streamlog.requests.cuts import cut
+from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.topics import put_topic
 
 PRODUCE, LIST_OFFSETS, INIT_PRODUCER_ID, EPOCH_ENDS, DESCRIBE_CLUSTER = 0, 2, 22, 23, 60
 

@@ -16,7 +16,7 @@ from fairlead.broker.memory import RequestMemory
 from fairlead.broker.packed_topics import RUN, PackedTopics
 from fairlead.broker.traffic import Traffic
 from fairlead.protocol.metadata import topic as pack_topic
-from fairlead.streamlog.writing.topics import create_topic
+from fairlead.streamlog.requests.topics import create_topic
 
 TOPICS = 3 * RUN
 PIECE_BYTES = 256 * 1024

@@ -11,8 +11,8 @@ from tests.support.batches import produced_to
 from fairlead.cluster.diverged import copy_tails
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
+from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.cuts import cut
 
 
 async def tailed(stream: Stream, name: str) -> Topic:

@@ -19,10 +19,10 @@ from fairlead.protocol.batch import BatchHeader, read_header, set_offset
 from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.requests.deletion import delete_records
+from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions
 from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.writing.deletion import delete_records
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
 
 BITS = {
     "topic": (0, 32),

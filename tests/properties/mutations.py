@@ -222,7 +222,7 @@ _TABLE = [
     Mutation(
         "owner-writes",
         "only the owner gives offsets",
-        "streamlog.writing.produce:produce",
+        "streamlog.requests.produce:produce",
         "check_may_write(draft, topic, partition, state)",
         "pass",
         35,
@@ -230,7 +230,7 @@ _TABLE = [
     Mutation(
         "owner-changes",
         "only the owner changes or deletes a topic",
-        "streamlog.writing.topics:owned_topic",
+        "streamlog.requests.topics:owned_topic",
         "owned(draft, topic)",
         "pass",
         35,
@@ -238,7 +238,7 @@ _TABLE = [
     Mutation(
         "owner-deletes-records",
         "only the owner deletes records",
-        "streamlog.writing.deletion:delete_records",
+        "streamlog.requests.deletion:delete_records",
         "check_may_write(draft, topic, partition, state)",
         "pass",
         35,
@@ -246,7 +246,7 @@ _TABLE = [
     Mutation(
         "duplicate",
         "a batch that a producer repeats is found",
-        "streamlog.writing.produce:_check_sequence",
+        "streamlog.requests.produce:_check_sequence",
         "return batch.base_offset",
         "return None",
         0,

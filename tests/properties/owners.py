@@ -12,12 +12,12 @@ from tests.support.batches import produce
 
 from fairlead.model.errors import FairleadError, NotOwner, OutOfOrderSequence
 from fairlead.protocol.batch import build_batch
+from fairlead.streamlog.requests.deletion import delete_records
+from fairlead.streamlog.requests.ownership import hand_over, take_over
+from fairlead.streamlog.requests.produce import ProduceResult
+from fairlead.streamlog.requests.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.deletion import delete_records
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.ownership import hand_over, take_over
-from fairlead.streamlog.writing.produce import ProduceResult
-from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
 
 LIVES = {"retention.ms": (None, None, None, "0", "1500"), "retention.bytes": (None, None, None, "0", "150")}
 TRIES = 3

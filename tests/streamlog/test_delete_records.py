@@ -40,11 +40,11 @@ from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.requests.deletion import TO_THE_END, delete_records
+from fairlead.streamlog.requests.topics import delete_topic, set_configs
 from fairlead.streamlog.rows import NO_COMMIT, Kind, Row
 from fairlead.streamlog.set_aside.cure import set_aside
 from fairlead.streamlog.values import PartitionState, Topic
-from fairlead.streamlog.writing.deletion import TO_THE_END, delete_records
-from fairlead.streamlog.writing.topics import delete_topic, set_configs
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16

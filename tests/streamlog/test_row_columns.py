@@ -21,11 +21,11 @@ from tests.streamlog.world import (
 from fairlead.protocol.batch import check_produced, read_header
 from fairlead.streamlog import payloads
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.requests.produce import produce
+from fairlead.streamlog.requests.topics import bury, create_topic, delete_topic, put_topic
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_COMMIT, Kind, Row
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.produce import produce
-from fairlead.streamlog.writing.topics import bury, create_topic, delete_topic, put_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))

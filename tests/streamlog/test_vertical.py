@@ -12,10 +12,10 @@ from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import OffsetOutOfRange
 from fairlead.protocol.batch import build_batch, read_header
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog.writing.cursors import commit_cursor
+from fairlead.streamlog.requests.cursors import commit_cursor
+from fairlead.streamlog.requests.topics import create_topic
 from fairlead.streamlog.writing.entries import put_entry
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.streamlog.writing.topics import create_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 STREAM = b"s" * 16

@@ -20,12 +20,12 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.merging.job import MergeResult
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects import format
+from fairlead.streamlog.requests.produce import ProduceResult
+from fairlead.streamlog.requests.topics import create_topic
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, NOT_YET_SENT_KINDS, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.values import GrantRun, LogObject, Topic, epoch_before
 from fairlead.streamlog.writing.draft import DraftRequest
-from fairlead.streamlog.writing.produce import ProduceResult
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.streamlog.writing.topics import create_topic
 from fairlead.streamlog.writing.writer import RequestAnswer, ShardLog
 
 DAY_MS = 86_400_000

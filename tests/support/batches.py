@@ -6,9 +6,9 @@ from typing import Any
 
 from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, build_batch, check_produced, read_header, with_crc
 from fairlead.protocol.records import compress
-from fairlead.streamlog.writing import produce as producing
+from fairlead.streamlog.requests import produce as producing
+from fairlead.streamlog.requests.produce import ProduceResult
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.produce import ProduceResult
 from fairlead.streamlog.writing.shard import Shard
 
 

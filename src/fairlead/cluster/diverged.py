@@ -9,11 +9,11 @@ from functools import partial
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import InvalidName
 from fairlead.model.names import parse_stream_path
+from fairlead.streamlog.requests import diverged
+from fairlead.streamlog.requests.cuts import end_keep
+from fairlead.streamlog.requests.diverged import Tail
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing import diverged
-from fairlead.streamlog.writing.cuts import end_keep
-from fairlead.streamlog.writing.diverged import Tail
 from fairlead.streamlog.writing.shard import Shard
 
 UNKNOWN_OWNER_DIGITS = 8

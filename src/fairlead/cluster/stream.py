@@ -16,11 +16,11 @@ from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
 from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic, another
 from fairlead.model.names import StreamPath, shard_of
+from fairlead.streamlog.requests import cursors, topics
+from fairlead.streamlog.requests.topics import ConfigChange
 from fairlead.streamlog.values import Cursor, Topic
-from fairlead.streamlog.writing import cursors, topics
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.streamlog.writing.topics import ConfigChange
 
 CHANGED_TOGETHER = 500
 """Topics or cursors that one request to a shard changes: they share a commit, and evaluating it holds the loop, for

@@ -16,8 +16,8 @@ from fairlead.gateway.links.grants import connected_reader, granting
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.model.errors import UnknownStream
 from fairlead.model.names import StreamPath
+from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.values import GrantRun, LogObject
-from fairlead.streamlog.writing.cuts import cut
 from fairlead.wire.messages import (
     Announce,
     Grant,

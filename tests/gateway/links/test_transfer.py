@@ -17,7 +17,7 @@ from fairlead.cluster.jobs import JobRecord
 from fairlead.gateway.links.transfer import TransferOptions
 from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, NotOwner, UnknownCluster, UnknownTopic
 from fairlead.model.names import StreamPath
-from fairlead.streamlog.writing.ownership import take_over
+from fairlead.streamlog.requests.ownership import take_over
 
 PLAIN, FORCED = TransferOptions(), TransferOptions(force=True)
 ONE_WAY, DRY = TransferOptions(oneway=True), TransferOptions(dry_run=True)

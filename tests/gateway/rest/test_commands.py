@@ -12,9 +12,9 @@ from tests.gateway.desk import WRITTEN_MS, Desk, desks
 from fairlead.client.catalog import BY_PATH
 from fairlead.cluster.stream import CommittedOffset
 from fairlead.model import errors
+from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.topics import put_topic
 
 
 @pytest.fixture

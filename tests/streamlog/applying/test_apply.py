@@ -36,11 +36,8 @@ from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.numbers import mask_of, slices_of_mask
 from fairlead.streamlog.payloads import StartPayload
-from fairlead.streamlog.rows import HOLE, REWRITTEN, Kind, Row
-from fairlead.streamlog.values import GrantRun, Topic
-from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.produce import produce
-from fairlead.streamlog.writing.topics import (
+from fairlead.streamlog.requests.produce import produce
+from fairlead.streamlog.requests.topics import (
     create_topic,
     delete_topic,
     put_topic,
@@ -48,6 +45,9 @@ from fairlead.streamlog.writing.topics import (
     set_partitions,
     take_again,
 )
+from fairlead.streamlog.rows import HOLE, REWRITTEN, Kind, Row
+from fairlead.streamlog.values import GrantRun, Topic
+from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))
@@ -405,7 +405,7 @@ def test_another_record_at_the_same_offset_sets_the_topic_aside() -> None:
     topic, _ = made(a, partitions=2), made(a, "free")
     produced(a, topic.number, b"old")
     replicated(a, b)
-    from fairlead.streamlog.writing.topics import create_topic
+    from fairlead.streamlog.requests.topics import create_topic
 
     twin = committed(other, lambda d: create_topic(d, "ships", 2, incarnation=topic.incarnation))[0].result()
     produced(other, twin.number, b"new")

@@ -20,9 +20,9 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
+from fairlead.streamlog.requests.topics import set_configs
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.topics import set_configs
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B = b"a" * 16, b"b" * 16

@@ -31,10 +31,10 @@ from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StatePayload
+from fairlead.streamlog.requests.topics import delete_topic
 from fairlead.streamlog.rows import KEPT_KINDS, LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.topics import delete_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))

@@ -25,10 +25,10 @@ from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.applying.topics import ANOTHER_OWNER
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
+from fairlead.streamlog.requests.ownership import hand_over
+from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.ownership import hand_over
-from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))

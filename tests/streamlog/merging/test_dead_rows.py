@@ -27,10 +27,10 @@ from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeResult
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.slices import read_partition, read_slices
+from fairlead.streamlog.requests.cuts import cut, end_keep
+from fairlead.streamlog.requests.topics import set_configs
 from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.writing.cuts import cut, end_keep
 from fairlead.streamlog.writing.topic_expiry import expire
-from fairlead.streamlog.writing.topics import set_configs
 from fairlead.streamlog.writing.writer import ShardLog
 
 K = b"k" * 16

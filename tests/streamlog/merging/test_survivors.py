@@ -39,15 +39,15 @@ from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.objects.manifest import CheckpointEntry
 from fairlead.streamlog.payloads import PositionPayload, StartPayload, TopicPayload
 from fairlead.streamlog.reading.slices import read_slices
+from fairlead.streamlog.requests.cursors import commit_cursor, delete_cursor
+from fairlead.streamlog.requests.cuts import cut, end_keep
+from fairlead.streamlog.requests.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.state.effects import replay
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import LogObject, PartitionState
-from fairlead.streamlog.writing.cursors import commit_cursor, delete_cursor
-from fairlead.streamlog.writing.cuts import cut, end_keep
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
-from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
 TINY = replace(SETTINGS, merge_commits_min=4, segment_bytes_max=60_000, merge_idle_seconds=3600.0)

@@ -34,10 +34,10 @@ from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading import index
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.index import Tail
+from fairlead.streamlog.requests.cursors import commit_cursor
+from fairlead.streamlog.requests.topics import delete_topic, set_partitions
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.writing import upkeep
-from fairlead.streamlog.writing.cursors import commit_cursor
-from fairlead.streamlog.writing.topics import delete_topic, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
 QUICK = replace(SETTINGS, merge_commits_min=1, delete_grace_seconds=600.0)

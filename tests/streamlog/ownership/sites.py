@@ -13,10 +13,10 @@ from tests.support.batches import produce
 from fairlead.model.names import SLICES, slice_of
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
+from fairlead.streamlog.requests.ownership import hand_over, take_over
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Behind, GrantRun, Topic
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
-from fairlead.streamlog.writing.ownership import hand_over, take_over
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))

@@ -39,13 +39,13 @@ from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.claims import Claim, claim_of, diverged_incarnation, hear
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload, TruncatePayload
+from fairlead.streamlog.requests.deletion import delete_records
+from fairlead.streamlog.requests.ownership import take_over
+from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.deletion import delete_records
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.ownership import take_over
-from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
 

@@ -26,8 +26,8 @@ from tests.streamlog.world import committed, made, opened, values_at
 
 from fairlead.model.errors import InvalidValue, NotOwner, OwnerPending
 from fairlead.streamlog.ownership.standing import pending_partitions
-from fairlead.streamlog.writing.deletion import delete_records
-from fairlead.streamlog.writing.topics import delete_topic, set_configs, set_partitions
+from fairlead.streamlog.requests.deletion import delete_records
+from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
 

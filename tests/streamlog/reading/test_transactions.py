@@ -27,10 +27,10 @@ from fairlead.model.names import slice_of
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch, is_abort, read_header, set_offset
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.rows import ABORT, Kind
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.state.transactions import NO_TRANSACTIONS, Aborted, Transactions
-from fairlead.streamlog.writing.cuts import cut
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.writer import ShardLog
 

@@ -25,6 +25,7 @@ from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.merging.runners import ThreadMerger
+from fairlead.streamlog.requests.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import put_entry
 from fairlead.streamlog.writing.gathering import GATHER_BYTES_MAX, GATHER_REQUESTS_MIN
@@ -33,7 +34,6 @@ from fairlead.streamlog.writing.shard import (
     SEAL_ON_THREAD_BYTES,
     Shard,
 )
-from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, ShardLog
 
 A, B = b"a" * 16, b"b" * 16

@@ -29,11 +29,11 @@ from tests.support.batches import produce
 from fairlead.model.errors import OutOfOrderSequence
 from fairlead.model.settings import Settings
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.requests.deletion import delete_records
+from fairlead.streamlog.requests.produce import ProduceResult
+from fairlead.streamlog.requests.topics import delete_topic, set_configs
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.writing.deletion import delete_records
-from fairlead.streamlog.writing.produce import ProduceResult
 from fairlead.streamlog.writing.topic_expiry import MARKS, Expired, expire
-from fairlead.streamlog.writing.topics import delete_topic, set_configs
 from fairlead.streamlog.writing.writer import ShardLog
 
 MINUTE_MS = 60_000

@@ -38,12 +38,12 @@ from fairlead.storage import names
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.requests.cursors import commit_cursor, delete_cursor
+from fairlead.streamlog.requests.topics import create_topic, delete_topic
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import epoch_before
-from fairlead.streamlog.writing.cursors import commit_cursor, delete_cursor
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import delete_entry, put_entry
-from fairlead.streamlog.writing.topics import create_topic, delete_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 A = b"a" * 16

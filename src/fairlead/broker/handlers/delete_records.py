@@ -17,7 +17,7 @@ from fairlead.broker.errors import code_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.topics import Found
 from fairlead.model.errors import FairleadError, NotOwner, another
-from fairlead.streamlog.writing.deletion import delete_records
+from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
 

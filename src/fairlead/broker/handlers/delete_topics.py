@@ -15,7 +15,7 @@ from fairlead.broker.pacing import in_turns
 from fairlead.broker.topic_changes import Change, Outcome, change_all
 from fairlead.broker.topics import Found
 from fairlead.model.errors import UnknownTopic
-from fairlead.streamlog.writing.topics import delete_topic
+from fairlead.streamlog.requests.topics import delete_topic
 
 API_KEY = 20
 

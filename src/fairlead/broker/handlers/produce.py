@@ -47,8 +47,8 @@ from fairlead.protocol.produce import (
     write_response,
 )
 from fairlead.protocol.wire import check_items
+from fairlead.streamlog.requests.produce import ProduceResult, produce
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.produce import ProduceResult, produce
 from fairlead.streamlog.writing.shard import Shard
 
 log = structlog.get_logger(__name__)

@@ -4,7 +4,7 @@ on.
 In: which topics, and to which neighbour. Out: a job; for each batch of it, a question to the replica's gateway how the
 topics stand there, and a commit that hands over those that can go. Always true: a topic that the replica does not hold,
 or has set aside, stays where it is unless that is forced. Offsets and epochs are no business of this module
-(`streamlog/writing/ownership.py`).
+(`streamlog/requests/ownership.py`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import urls_of, wire_id
 from fairlead.model.errors import FairleadError, InvalidName, InvalidValue, NotFound, UnknownCluster, UnknownStream
 from fairlead.model.names import StreamPath, check_topic_name, parse_stream_path
+from fairlead.streamlog.requests.ownership import hand_over
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.ownership import hand_over
 from fairlead.wire.messages import HeldTopic, LinkRequest, StreamPlace, TransferAnswer, TransferRequest
 
 TRANSFER: Final = "transfer"

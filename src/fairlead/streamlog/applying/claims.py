@@ -14,11 +14,11 @@ from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.ownership.histories import beginning_of, parting
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
+from fairlead.streamlog.requests.cuts import cut
+from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.state.effects import topic_of
 from fairlead.streamlog.values import RowKey, Topic
-from fairlead.streamlog.writing.cuts import cut
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.topics import put_topic
 
 TAKEN_OVER = "takeover"
 """Reason of the cuts that a change of owner makes."""

@@ -36,10 +36,10 @@ from fairlead.streamlog.ownership.histories import (
 )
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
+from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.rows import HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
-from fairlead.streamlog.writing.deletion import put_deletion
 from fairlead.streamlog.writing.draft import Draft
 
 

@@ -26,11 +26,11 @@ from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
+from fairlead.streamlog.requests.topics import bury, put_topic, release_waiting
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of, topic_of
 from fairlead.streamlog.values import DELETED_HERE, RowKey, Topic
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.topics import bury, put_topic, release_waiting
 
 NOT_ITS_OWN = "the upstream is a partner, and the topic is none of its own (-origins)"
 ANOTHER_OWNER = "the upstream names another owner, or another beginning, of the topic's epoch than is known here"

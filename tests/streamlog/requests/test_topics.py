@@ -13,9 +13,9 @@ from fairlead.model.names import slice_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.payloads import TopicDeletedPayload
+from fairlead.streamlog.requests.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.draft import DraftRequest
-from fairlead.streamlog.writing.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))

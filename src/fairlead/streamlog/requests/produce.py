@@ -14,12 +14,12 @@ from fairlead.model.errors import InvalidValue, OutOfOrderSequence, StaleProduce
 from fairlead.protocol.batch import BatchHeader, CheckedBatch, set_offset
 from fairlead.streamlog.marks import check_unmarked
 from fairlead.streamlog.ranges import OFFSET_MAX
+from fairlead.streamlog.requests.ownership import check_may_write
 from fairlead.streamlog.rows import ATTRIBUTES_MASK
 from fairlead.streamlog.state.effects import last_sequence
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.values import topic_with
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.ownership import check_may_write
 
 MAX_SEQUENCE = 2**31 - 1
 

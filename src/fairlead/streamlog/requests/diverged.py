@@ -21,11 +21,11 @@ from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.slices import read_kept
+from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Cut, PartitionState, Topic
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.topics import put_topic
 
 COPIED_BYTES: Final = 4_000_000
 """About so much of a tail is copied in one commit."""

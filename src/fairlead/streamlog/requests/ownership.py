@@ -11,9 +11,9 @@ from fairlead.model.errors import InvalidValue, OwnerPending
 from fairlead.streamlog.ownership.epochs import ChangeOfOwner, next_epoch
 from fairlead.streamlog.ownership.histories import Beginning, beginning_of
 from fairlead.streamlog.ownership.standing import is_active
+from fairlead.streamlog.requests.topics import named_or_numbered, owned, put_topic
 from fairlead.streamlog.values import PartitionState, Since, Topic
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.topics import named_or_numbered, owned, put_topic
 
 
 def hand_over(draft: Draft, topic: str | int, *, to: bytes, owner_at: str, writer_epoch_id: bytes) -> Topic:

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from fairlead.model.errors import NotAllowed, OffsetOutOfRange
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload
+from fairlead.streamlog.requests.ownership import check_may_write
 from fairlead.streamlog.rows import NO_COMMIT, Kind
 from fairlead.streamlog.topic_policy import DELETE, cleanup_policies
 from fairlead.streamlog.values import topic_with
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.ownership import check_may_write
 
 TO_THE_END: Final = -1
 """In place of an offset: all records that are there."""

@@ -29,12 +29,12 @@ from fairlead.protocol.batch import read_header
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.requests.cuts import cut
+from fairlead.streamlog.requests.topics import create_topic, put_topic
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import NotLoaded, PartitionState
-from fairlead.streamlog.writing.cuts import cut
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.streamlog.writing.topics import create_topic, put_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 A = b"a" * 16

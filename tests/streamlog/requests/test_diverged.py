@@ -24,11 +24,11 @@ from tests.streamlog.world import (
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.names import TOPIC_NAME_LENGTH_MAX, check_topic_name
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.requests import diverged
+from fairlead.streamlog.requests.cuts import cut, end_keep
+from fairlead.streamlog.requests.topics import create_topic, delete_topic
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing import diverged
-from fairlead.streamlog.writing.cuts import cut, end_keep
-from fairlead.streamlog.writing.topics import create_topic, delete_topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, C = b"a" * 16, b"c" * 16
