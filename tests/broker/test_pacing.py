@@ -16,6 +16,7 @@ from tests.support.waiting import until
 from fairlead.broker.connection import Connection
 from fairlead.broker.dispatch import Begun, Header, PendingAnswer
 from fairlead.broker.memory import RequestMemory
+from fairlead.broker.pacing import Turns, turns
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import Busy
 from fairlead.protocol.wire import Malformed
@@ -166,3 +167,56 @@ async def test_a_request_that_cannot_be_read_is_refused_in_its_turn() -> None:
     assert [bytes(call.args[0]) for call in transport.write.call_args_list] == [b"1;"]
     transport.abort.assert_called_once()
     connection.connection_lost(None)
+
+
+@pytest.mark.parametrize(("key", "limit_bytes"), [(0, 1024 * 1024), (15, 256 * 1024)])
+async def test_a_large_request_is_read_in_its_turn_unless_it_is_a_produce(key: int, limit_bytes: int) -> None:
+    """A flood of them, each refused when it is whole, took the event loop from those who produce."""
+    size = 2_000_000
+    service = SlowService()
+    service.request_bytes_max = size
+    connection, transport = connected(service, size.to_bytes(4) + key.to_bytes(2) + bytes(1_000))
+    connection.buffer_updated(len(connection.get_buffer(-1)))
+    transport.pause_reading.assert_called_once()
+    await until(lambda: transport.resume_reading.called)
+    left = size - 1_002 - 1024 * 1024
+    assert len(connection.get_buffer(-1)) == min(left, limit_bytes)
+    connection.connection_lost(None)
+
+
+async def test_long_work_comes_less_often_while_an_answer_is_waited_for_and_comes_all_the_same() -> None:
+    """A produce needs the loop several times for a moment, and each slice of others' work may be in its way."""
+    loop = Mock(wraps=asyncio.get_running_loop())
+    long_work = Turns(loop)
+    waiting, done = 1, list[int]()
+
+    def slice_(number: int) -> None:
+        done.append(number)
+
+    async def rests(count: int) -> int:
+        loop.reset_mock()
+        long_work.waits = waiting
+        for number in range(count):
+            long_work.next(partial(slice_, number))
+        await until(lambda: len(done) == count)
+        assert done == list(range(count))
+        done.clear()
+        return int(loop.call_later.call_count)
+
+    assert await rests(1) == 1
+    assert await rests(3) == 4 + 4 + 1
+    waiting = 0
+    assert await rests(1) == 0
+    assert await rests(3) == 1
+
+
+async def test_requests_that_wait_for_a_commit_are_counted_until_they_are_answered_or_given_up() -> None:
+    """Else long work would be put off for ever."""
+    before = turns().waits
+    service = ProduceService()
+    connection, _ = connected(service, PRODUCE_REQUEST * 3)
+    assert turns().waits == before + 3
+    service.commits[0].set_result(None)
+    await until(lambda: turns().waits == before + 2)
+    connection.connection_lost(None)
+    await until(lambda: turns().waits == before)

@@ -23,7 +23,7 @@ import structlog
 from fairlead.broker.context import ConnectionInfo, RequestContext
 from fairlead.broker.dispatch import PRODUCE, Handled, Header, Part, PendingAnswer, failed
 from fairlead.broker.memory import FREE_BYTES, STALLED_SECONDS, RequestMemory, Share
-from fairlead.broker.pacing import Pace
+from fairlead.broker.pacing import Pace, turns
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.framing import request_framing
@@ -39,6 +39,9 @@ _WAITING_MAX = 256
 _READ_BYTES = 1024 * 1024
 """Read of a large request before others get their turn: libuv reads on while there is something, 32 times, and each
 megabyte takes some milliseconds to be copied."""
+_PIECE_BYTES = 256 * 1024
+"""Read of a large request that is no produce, in its turn among long work: a flood of 9 MB requests that are refused
+when they are whole took gigabytes a second, and an honest producer waited for each."""
 _WRITE_BYTES = 256 * 1024
 """Written before the client's pace is asked for."""
 _WRITE_SLICE_SECONDS = 0.002
@@ -93,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self.service = service
         self._framing = request_framing(service.scratch(), service.request_bytes_max)
         self._loop = asyncio.get_running_loop()
+        self._turns = turns()
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[memoryview] = deque()
         self._held_bytes = 0
@@ -102,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         self._share = Share(service.memory, self._pace_reading, self._taken_too_long)
         self._early = False
         """It may not be read yet."""
+        self._read_bytes = _READ_BYTES
         self._running: deque[_Handling] = deque()
         self._only_produce = True
         self._answering: asyncio.Task[None] | None = None
@@ -150,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
         self.ended.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._framing.space()[:_READ_BYTES]
+        return self._framing.space()[: self._read_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._active_at = self._loop.time()
@@ -165,8 +170,8 @@ class Connection(asyncio.BufferedProtocol):
             self._held_bytes += sum(map(len, frames))
             self._share.moved()
         self.service.traffic.received_bytes += nbytes
-        if nbytes == _READ_BYTES:
-            self._put_off_reading(0)
+        if nbytes >= _PIECE_BYTES:
+            self._pace_large()
         self._start_what_may()
 
     def pause_writing(self) -> None:
@@ -215,7 +220,19 @@ class Connection(asyncio.BufferedProtocol):
         except Malformed as error:
             begun, self._only_produce = failed(error), False
         self._running.append(_Handling(begun, len(frame)))
+        self._turns.waits += isinstance(begun, PendingAnswer)
         self.service.traffic.requests += 1
+
+    def _pace_large(self) -> None:
+        """Much was read at once. Others get their turn before more is."""
+        partial = self._framing.partial
+        if partial and not _is_produce(partial):
+            self._read_bytes = _PIECE_BYTES
+            self._early = True
+            self._turns.next(self._read_from_now_on)
+        else:
+            self._read_bytes = _READ_BYTES
+            self._put_off_reading(0)
 
     def _put_off_reading(self, delay_seconds: float) -> None:
         self._early = True
@@ -248,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
                 await self._send([part for parts in answers for part in parts or ()])
                 self._answer_bytes = 0
                 for _ in answers:
-                    self._held_bytes -= self._running.popleft().size_bytes
+                    self._held_bytes -= self._end_first().size_bytes
                 if failure is not None:
                     self._end(failure)
                     return
@@ -282,10 +299,15 @@ class Connection(asyncio.BufferedProtocol):
             self._answering = None
             self._give_up()
 
+    def _end_first(self) -> _Handling:
+        first = self._running.popleft()
+        self._turns.waits -= isinstance(first.begun, PendingAnswer)
+        return first
+
     def _give_up(self) -> None:
         """Drop what runs: the connection goes."""
         while self._running:
-            begun = self._running.popleft().begun
+            begun = self._end_first().begun
             if not isinstance(begun, PendingAnswer):
                 begun.close()
                 continue

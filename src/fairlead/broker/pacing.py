@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from time import perf_counter, sleep
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -15,32 +16,74 @@ SLICE_SECONDS = 0.0005
 _REST_SECONDS = 0.001
 """Between two slices while several requests are long: others have the loop for twice as long as these together."""
 
+_PUT_OFF_MAX = 3
+"""Rests that are added to that one while answers are waited for."""
+
 A = TypeVar("A")
 B = TypeVar("B")
 
-_waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = WeakKeyDictionary()
-"""Long work that waits for its next slice, by event loop."""
+
+class Turns:
+    """Long work on one event loop, one slice after the other, however many requests are long.
+
+    Who waits for a disk, as a produce does, needs the loop several times for a moment: while such `waits` are under way
+    slices come less often, for several long requests far less, and never not at all.
+    """
+
+    __slots__ = ("_loop", "_put_off", "_waiting", "waits")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._put_off = 0
+        self.waits = 0
+        """Requests that were submitted and whose answers are not ready."""
+
+    def next(self, slice_: Callable[[], None]) -> None:
+        """Call `slice_` when it is its turn."""
+        self._waiting.append(slice_)
+        if len(self._waiting) == 1:
+            self._soon()
+
+    def _soon(self) -> None:
+        self._put_off = 0
+        if len(self._waiting) > 1 or self.waits:
+            self._loop.call_later(_REST_SECONDS, self._go_on)
+        else:
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self.waits and len(self._waiting) > 1 and self._put_off < _PUT_OFF_MAX:
+            self._put_off += 1
+            self._loop.call_later(_REST_SECONDS, self._go_on)
+            return
+        self._waiting.popleft()()
+        if self._waiting:
+            self._soon()
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+
+
+def turns() -> Turns:
+    """Of the running event loop."""
+    loop = asyncio.get_running_loop()
+    found = _turns.get(loop)
+    if found is None:
+        found = _turns[loop] = Turns(loop)
+    return found
 
 
 async def _one_at_a_time() -> None:
-    """Wait for the next slice. However many requests are long, each round of the loop has one slice of one of them."""
-    loop = asyncio.get_running_loop()
-    waiting = _waiting.setdefault(loop, deque())
-    turn = loop.create_future()
-    waiting.append(turn)
-    if len(waiting) == 1:
-        loop.call_soon(_next, loop, waiting)
+    """Wait for the next slice."""
+    turn = asyncio.get_running_loop().create_future()
+    turns().next(partial(_come, turn))
     await turn
 
 
-def _next(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]]) -> None:
-    turn = waiting.popleft()
+def _come(turn: asyncio.Future[None]) -> None:
     if not turn.done():
         turn.set_result(None)
-    if len(waiting) > 1:
-        loop.call_later(_REST_SECONDS, _next, loop, waiting)
-    elif waiting:
-        loop.call_soon(_next, loop, waiting)
 
 
 class Pace:

@@ -47,6 +47,11 @@ class LengthPrefixed:
         """Size of the payload that is partly read and has memory of its own."""
         return 0 if self._target is None else len(self._target)
 
+    @property
+    def partial(self) -> memoryview:
+        """What is there of the payload that is partly read and has memory of its own."""
+        return memoryview(b"") if self._target is None else self._target[: self._filled]
+
     def space(self) -> memoryview:
         """Where the next bytes are to be written, never empty; valid until `filled`."""
         if self._target is not None:
