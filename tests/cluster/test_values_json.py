@@ -29,14 +29,14 @@ ID, SOURCE, REPLICA = b"\xab" * 16, b"s" * 16, b"d" * 16
 SETTINGS = (
     '"ttl_seconds": 604800, "autocreate": true, "default_partitions": 1, "compression": "off", '
     '"timestamp_type": "createtime", "pid_expiry_seconds": 604800, "produceperm": "", "consumeperm": "", '
-    '"topicperm": "", "copyperm": "", "adminperm": "", "shards": 1, "created_at": 0}'
+    '"topicperm": "", "copyperm": "", "adminperm": "", "shards": 1, "created_at": 0, "forward_writes": false}'
 )
 LINKS = [
     (
         LinkRecord(ID, SOURCE, "/flöte", parse_stream_path("/mapr/newyork/ships"), (), False, 1_700),
         '{"v": 1, "source": "' + "73" * 16 + '", "source_path": "/fl\\u00f6te", "replica_path": "/mapr/newyork/ships", '
         '"replica_urls": [], "paused": false, "created_at": 1700, "forward": "all", "replica_stream": null, '
-        '"once": null, "rescan": 0, "created": [], "peer": "own", "ownership": null}',
+        '"once": null, "rescan": 0, "created": [], "peer": "own", "ownership": null, "accept_writes": false}',
     ),
     (
         LinkRecord(
@@ -58,7 +58,7 @@ LINKS = [
         '{"v": 1, "source": "' + "73" * 16 + '", "source_path": "/ships", "replica_path": "/r", '
         '"replica_urls": ["http://a", "http://b"], "paused": true, "created_at": 0, "forward": "own", '
         '"replica_stream": "' + "64" * 16 + '", "once": [3, 9223372036854775808], "rescan": 2, "created": [7], '
-        '"peer": "partner", "ownership": true}',
+        '"peer": "partner", "ownership": true, "accept_writes": false}',
     ),
 ]
 UPSTREAMS = [
@@ -66,13 +66,14 @@ UPSTREAMS = [
         UpstreamRecord(ID, StreamPath("/b", "a")),
         (
             '{"v": 1, "path": "/mapr/a/b", "source_stream": null, "once_link": null, "peer": "own", "origins": [], '
-            '"ownership": null}'
+            '"ownership": null, "source_urls": []}'
         ),
     ),
     (
         UpstreamRecord(ID, StreamPath("/b", "a"), SOURCE, REPLICA, "partner", (ID,), False),
         '{"v": 1, "path": "/mapr/a/b", "source_stream": "' + "73" * 16 + '", "once_link": "' + "64" * 16 + '", '
-        '"peer": "partner", "origins": ["' + "ab" * 16 + '"], "ownership": false}',
+        '"peer": "partner", "origins": ["' + "ab" * 16 + '"], "ownership": false, '
+        '"source_urls": []}',
     ),
 ]
 CLUSTER = '{"version":3,"name":"sanfrancisco","id":"' + "ab" * 16 + '","checksum":"32f972cf"}'
@@ -109,7 +110,7 @@ def test_a_link_is_this_entry(link: LinkRecord, text: str) -> None:
 def test_of_a_link_what_came_later_may_be_missing() -> None:
     """And nothing else."""
     link, text = LINKS[0]
-    later = ("v", "forward", "replica_stream", "once", "rescan", "created", "peer", "ownership")
+    later = ("v", "forward", "replica_stream", "once", "rescan", "created", "peer", "ownership", "accept_writes")
     data = {name: value for name, value in json.loads(text).items() if name not in later}
     assert link_from_json(ID, data) == link
     for field, shorter in without_each(text, *later).items():

@@ -14,7 +14,15 @@ from fairlead.model.envelope import code_of, to_error
 from fairlead.model.errors import FairleadError
 from fairlead.model.names import StreamPath
 
-COPIED_SETTINGS = ("ttl", "autocreate", "defaultpartitions", "compression", "defaulttimestamptype", "pidexpirysecs")
+COPIED_SETTINGS = (
+    "ttl",
+    "autocreate",
+    "defaultpartitions",
+    "compression",
+    "defaulttimestamptype",
+    "pidexpirysecs",
+    "forwardwrites",
+)
 """Those that a stream has from another; who may do what there is the other cluster's own affair."""
 CREATE = BY_PATH["/rest/stream/create"]
 DELETE = BY_PATH["/rest/stream/delete"]

@@ -37,6 +37,7 @@ _SETTINGS = (
     ),
     Param("defaulttimestamptype", "text", "createtime or logappendtime", default="createtime"),
     Param("pidexpirysecs", "number", "an idle producer's state is kept so long", default="604800"),
+    Param("forwardwrites", "boolean", "pass a produce on to the neighbour that owns the topic (ours)", default="false"),
     Param("mincompactionlag", "number", "for compaction (not built yet), ms", default="0", only=("0",)),
     Param("deleteretention", "number", "for compaction (not built yet), ms", default="86400000", only=("86400000",)),
     Param("compact", "boolean", "not built yet", default="false", only=_FALSE),
@@ -47,6 +48,10 @@ _NOT_BUILT_LINK = (
     Param("networkencryption", "boolean", "not built yet", default="false", only=_FALSE),
     Param("synchronous", "boolean", "not built yet", default="false", only=_FALSE),
     Param("networkcompression", "text", "not built yet", default="off", only=("off",)),
+)
+
+_ACCEPT_WRITES = Param(
+    "acceptwrites", "boolean", "take what the replica passes on of produces to our topics (ours)", default="false"
 )
 
 _STREAM = ("stream",)
@@ -242,6 +247,7 @@ _REPLICA_COMMANDS = (
                 "the replica may say that our topics have another owner (ours)",
                 default="true for own, false for partner",
             ),
+            _ACCEPT_WRITES,
             *_NOT_BUILT_LINK,
         ),
         changes=True,
@@ -256,6 +262,7 @@ _REPLICA_COMMANDS = (
             Param("multimaster", "boolean", "not built yet", default="false", only=_FALSE),
             Param("directcopy", "boolean", "the source's replicator copies what is there", default="true", only=_TRUE),
             Param("useexistingreplica", "boolean", "not built yet", default="false", only=_FALSE),
+            _ACCEPT_WRITES,
             *_NOT_BUILT_LINK,
         ),
         changes=True,
@@ -268,6 +275,19 @@ _REPLICA_COMMANDS = (
         "list",
         "List the replicas of a stream and how far they are.",
         (_SOURCE, Param("refreshnow", "boolean", "accepted; numbers are always fresh", default="false")),
+    ),
+    Command(
+        _REPLICA_NOUN,
+        "edit",
+        "Change a replica's settings.",
+        (
+            _SOURCE,
+            _REPLICA,
+            replace(_ACCEPT_WRITES, default="as it is"),
+            Param("newreplica", "stream", "its path, after it was renamed (not built yet)", only=()),
+            *(replace(param, default="as it is") for param in _NOT_BUILT_LINK),
+        ),
+        changes=True,
     ),
     Command(_REPLICA_NOUN, "pause", "Stop sending to a replica, for now.", (_SOURCE, _REPLICA), changes=True),
     Command(
@@ -346,14 +366,6 @@ _NOT_BUILT = (
         "list",
         "Show which consumer has which partitions (not built yet).",
         (_PATH, _GROUP, _SOME_TOPIC, _SOME_PARTITION, Param("detail", "boolean", "with inner values", default="false")),
-        built=False,
-    ),
-    Command(
-        _REPLICA_NOUN,
-        "edit",
-        "Change a replica's settings (not built yet).",
-        (_SOURCE, _REPLICA, Param("newreplica", "stream", "its path, after it was renamed"), *_NOT_BUILT_LINK),
-        changes=True,
         built=False,
     ),
 )

@@ -104,10 +104,11 @@ class Links:
         return link
 
     async def edit(self, link: bytes, **changes: Any) -> LinkRecord:
-        """Change fields of a link: `paused`, `replica_stream`, `replica_urls`, `rescan`.
+        """Change fields of a link: `paused`, `replica_stream`, `replica_urls`, `rescan`, `accept_writes`.
 
         Raises:
             NotFound: the link was removed.
+            InvalidValue
         """
 
         def changed(entry: Any) -> LinkRecord:
@@ -163,11 +164,20 @@ class Links:
             await self._submit(lambda draft: put_record(draft, _upstream_key(upstream), upstream_json(upstream)))
         return upstream
 
-    async def bind_upstream(self, upstream: UpstreamRecord, source_stream: bytes) -> UpstreamRecord:
-        """Record the id of the source stream, learned at first contact."""
-        bound = replace(upstream, source_stream=source_stream)
-        await self._submit(lambda draft: put_record(draft, _upstream_key(bound), upstream_json(bound)))
-        return bound
+    async def bind_upstream(
+        self, upstream: UpstreamRecord, source_stream: bytes, source_urls: tuple[str, ...] = ()
+    ) -> UpstreamRecord:
+        """Record the id of the source stream and the addresses of its cluster, learned from its contact.
+
+        Raises:
+            NotFound: it is accepted no more.
+        """
+
+        def bound(entry: Any) -> UpstreamRecord:
+            known = upstream_from_json(upstream.stream, entry)
+            return replace(known, source_stream=source_stream, source_urls=source_urls)
+
+        return await self._edit(_upstream_key(upstream), bound, upstream_json, _no_upstream(upstream.path))
 
     async def edit_upstream(self, stream: bytes, path: StreamPath, **changes: Any) -> UpstreamRecord:
         """Change `peer`, `origins` and `ownership` of a standing upstream.

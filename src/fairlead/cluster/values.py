@@ -40,6 +40,8 @@ class StreamSettings:
     """Fixed at creation."""
     created_at: int = 0
     """Milliseconds since 1970."""
+    forward_writes: bool = False
+    """A produce to a topic that a neighbour owns is passed on to it."""
 
     def __post_init__(self) -> None:
         _in_range("ttl", self.ttl_seconds, 0, TTL_SECONDS_MAX)
@@ -96,9 +98,16 @@ class LinkRecord:
     """Whose the replica is, `own` or `partner`."""
     ownership: bool | None = None
     """Whether the replica's answers may say that our topics have another owner; None: one of our own may."""
+    accept_writes: bool = False
+    """Whether the replica may pass on to us what is produced there to topics of ours."""
 
     def __post_init__(self) -> None:
         _one_of("peer", self.peer, PEERS)
+        if self.accept_writes and self.peer != "own":
+            raise InvalidValue(
+                f"{self.replica_path} is a partner, and writes are taken from replicas of your own only; leave out "
+                "-acceptwrites"
+            )
 
     @property
     def moves_owners(self) -> bool:
@@ -125,6 +134,8 @@ class UpstreamRecord:
     ownership: bool | None = None
     """Whether it may give our topics, and others' that are none of its origins, another owner; None: one of our own
     may."""
+    source_urls: tuple[str, ...] = ()
+    """HTTP addresses of the source's cluster, as its last contact named them; of one of our own only."""
 
     def __post_init__(self) -> None:
         _one_of("peer", self.peer, PEERS)

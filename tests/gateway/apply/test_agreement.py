@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
+from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.apply.agreement import recorded_positions
+from fairlead.cluster.values import StreamSettings, UpstreamRecord
+from fairlead.gateway.apply.agreement import answer_contact, recorded_positions
+from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.names import StreamPath
+from fairlead.model.settings import Settings
+from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.values import GrantRun, LinkPosition
-from fairlead.wire.messages import SlicesPosition
+from fairlead.wire.messages import LinkRequest, SlicesPosition, StreamPlace
 
 LINK = b"l" * 16
 EPOCH = b"e" * 16
@@ -36,3 +43,33 @@ def test_what_one_shard_has_not_recorded_is_no_position() -> None:
     both = LinkPosition(5, EPOCH, GrantRun(1, 1))
     found = list(recorded_positions(stream_at({(0, 3): both, (0, 4): both}, {(0, 4): both}), LINK))
     assert [(each.shard, each.slices) for each in found] == [(0, 16)]
+
+
+async def test_the_addresses_of_a_source_of_ones_own_are_kept() -> None:
+    """Its contact names them, and they may change. What a partner names is not: it could be any address, for us to
+    call."""
+    with ThreadPoolExecutor(2) as executor:
+        cluster = await Cluster.open(
+            MemoryStorage(),
+            name="ny",
+            settings=Settings(reserve_bytes=0, reserve_ratio=0.0),
+            clock=SystemClock(),
+            randomness=SystemRandomness(),
+            executor=executor,
+        )
+        stream = await cluster.create_stream("/ships", StreamSettings())
+        for source, peer in (("sf", "own"), ("rome", "partner")):
+            await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", source), peer=peer))
+        for urls in (("http://sf:1",), ("http://sf:2", "http://user:secret@sf:3", "http://sf:4/")):
+            for source in ("sf", "rome"):
+                place = StreamPlace(source, "/ships", source.encode().ljust(16), urls)
+                await answer_contact(cluster, LinkRequest(LINK, place, "/ships"))
+        kept = {upstream.path.cluster: upstream.source_urls for upstream in cluster.links.upstreams(stream.id)}
+        assert kept == {"sf": ("http://sf:2", "http://sf:4"), "rome": ()}
+        end = cluster.meta.announced.end
+        await answer_contact(
+            cluster, LinkRequest(LINK, StreamPlace("rome", "/ships", b"rome".ljust(16), urls), "/ships")
+        )
+        await answer_contact(cluster, LinkRequest(LINK, StreamPlace("sf", "/ships", b"sf".ljust(16), urls), "/ships"))
+        assert cluster.meta.announced.end == end, "what is known is not written again"
+        await cluster.close()

@@ -188,6 +188,22 @@ async def test_a_replica_is_added_paused_and_listed(desk: Desk) -> None:
     assert await desk.get("stream/replica/list", path="/s") == []
 
 
+async def test_writes_are_taken_from_a_replica_of_ones_own_that_was_marked(desk: Desk) -> None:
+    """When it is made, or later; never from another company's."""
+    for path in ("/s", "/r", "/q"):
+        await desk.post("stream/create", path=path, forwardwrites=path == "/r")
+    assert [(await desk.get("stream/info", path=path))[0]["forwardwrites"] for path in ("/s", "/r")] == [False, True]
+    await desk.post("stream/edit", path="/r", forwardwrites=False)
+    assert not (await desk.get("stream/info", path="/r"))[0]["forwardwrites"]
+    await desk.post("stream/replica/add", path="/s", replica="/r", paused=True, acceptwrites=True)
+    await desk.post("stream/replica/add", path="/s", replica="/q", paused=True, peer="partner")
+    assert [row["acceptWrites"] for row in await desk.get("stream/replica/list", path="/s")] == [True, False]
+    await desk.post("stream/replica/edit", path="/s", replica="/r", acceptwrites=False)
+    assert [row["acceptWrites"] for row in await desk.get("stream/replica/list", path="/s")] == [False, False]
+    with pytest.raises(errors.InvalidValue, match=r"/q is a partner, and writes are taken from replicas of your own"):
+        await desk.post("stream/replica/edit", path="/s", replica="/q", acceptwrites=True)
+
+
 async def test_cluster_info_says_where_and_how_much(desk: Desk) -> None:
     """What `fairlead status` shows."""
     (row,) = await desk.get("cluster/info")
@@ -244,6 +260,7 @@ BAD_CHANGES = [
     ("stream/replica/add", {"path": "/default", "replica": "/mapr/lisbon/x"}, errors.UnknownCluster, "lisbon"),
     ("stream/replica/pause", {"path": "/default", "replica": "/r"}, errors.NotFound, "/r"),
     ("stream/replica/remove", {"path": "/default", "replica": "/r"}, errors.NotFound, "/r"),
+    ("stream/replica/edit", {"path": "/default", "replica": "/r", "acceptwrites": True}, errors.NotFound, "/r"),
     ("stream/upstream/remove", {"path": "/default", "upstream": "/u"}, errors.NotFound, "/u"),
     ("stream/upstream/add", {"path": "/default", "upstream": "/default"}, errors.NotAllowed, "itself"),
     ("stream/upstream/add", {"path": "/default", "upstream": "/u", "peer": "x"}, errors.InvalidValue, "own, partner"),

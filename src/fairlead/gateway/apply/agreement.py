@@ -32,6 +32,7 @@ from fairlead.wire.messages import (
     SlicesPosition,
     StreamPlace,
 )
+from fairlead.wire.urls import named
 
 LISTED_MAX = 10_000
 """Partitions behind and gaps that one answer lists; the totals are always whole."""
@@ -61,15 +62,17 @@ def admission(upstream: UpstreamRecord, source: bytes, settings: Settings, shard
 
 
 async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
-    """Check the agreement, bind the upstream to the source's id if it is not, and say where the replica stands.
+    """Check the agreement, bind the upstream to the source's id and addresses, and say where the replica stands.
 
     Raises:
         UnknownStream, NotAgreed, NotAllowed.
     """
     stream = cluster.stream(request.path)
     upstream = upstream_of(cluster, stream, request.source, request.link)
-    if upstream.source_stream is None:
-        await cluster.links.bind_upstream(upstream, request.source.stream)
+    # A stranger's server could name any address for us to call.
+    urls = named(request.source.urls) if upstream.peer == "own" else ()
+    if upstream.source_stream is None or upstream.source_urls != urls:
+        await cluster.links.bind_upstream(upstream, request.source.stream, urls)
     return stand(cluster, stream, request.link)
 
 

@@ -68,11 +68,13 @@ class LinkCommands:
         forward: str = "all",
         peer: str = "own",
         ownership: bool | None = None,
+        accept_writes: bool = False,
     ) -> LinkRecord:
         """Name a replica of a stream; `urls` are the HTTP addresses of its cluster, if that is another.
 
         Raises:
-            UnknownStream, AlreadyExists, InvalidName, InvalidValue (64 replicas), UnknownCluster (no address given),
+            UnknownStream, AlreadyExists, InvalidName, UnknownCluster (no address given).
+            InvalidValue: there are 64 replicas, or writes are to be accepted from a partner.
             NotAllowed: a replica of itself.
         """
         stream, target = self._cluster.stream(path), self._naming.global_path(replica)
@@ -81,11 +83,17 @@ class LinkCommands:
         if self._naming.is_here(target):
             self._check_other(stream, target)
         record = self._naming.new_link(stream, target, urls, paused=paused, forward=forward)
-        record = replace(record, peer=peer, ownership=ownership)
+        record = replace(record, peer=peer, ownership=ownership, accept_writes=accept_writes)
         return await self._cluster.links.add(record)
 
     async def autosetup(
-        self, path: str, replica: StreamPath, urls: Sequence[str] = (), *, multimaster: bool = False
+        self,
+        path: str,
+        replica: StreamPath,
+        urls: Sequence[str] = (),
+        *,
+        multimaster: bool = False,
+        accept_writes: bool = False,
     ) -> dict[str, Any]:
         """Make the replica with the source's settings, name it here and the source there, and start; answers what it
         did and what happens now. In another cluster, the caller has made the replica and its upstream before.
@@ -103,7 +111,7 @@ class LinkCommands:
         stream, target = self._cluster.stream(path), self._naming.global_path(replica)
         self._check_new(stream, target)
         steps, here = Autosetup(self._cluster), self._naming.is_here(target)
-        link = self._naming.new_link(stream, target, urls, paused=here)
+        link = replace(self._naming.new_link(stream, target, urls, paused=here), accept_writes=accept_writes)
         record = await (steps.here(stream, link) if here else steps.elsewhere(self._new_gateways(), stream, link))
         source = str(self._cluster.global_path(path))
         return {
@@ -200,6 +208,14 @@ class LinkCommands:
                 answer = await link.gateways.ask(urls_of(self._cluster, link.record), link.request(self._cluster))
             if link.state.ready and answer.stream == link.record.replica_stream:
                 link.answer = answer
+
+    async def edit_replica(self, path: str, replica: StreamPath, **changes: Any) -> None:
+        """Change `accept_writes` of a link.
+
+        Raises:
+            UnknownStream, NotFound, InvalidValue.
+        """
+        await self._cluster.links.edit(self._naming.find(path, replica).id, **changes)
 
     async def pause(self, path: str, replica: StreamPath) -> None:
         """Send nothing more to a replica, within a second; nothing is lost.

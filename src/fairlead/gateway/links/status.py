@@ -135,6 +135,7 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
     return {
         "replicaUrls": list(link.record.replica_urls),
         "forward": link.record.forward,
+        "acceptWrites": link.record.accept_writes,
         "recordsCopied": link.counts.records,
         "bytesCopied": link.counts.size_bytes,
         "duplicates": link.counts.duplicates,

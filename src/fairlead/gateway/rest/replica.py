@@ -1,4 +1,5 @@
-"""`stream replica add`, `autosetup`, `list`, `pause`, `resume`, `remove`: the source's half of the agreement."""
+"""`stream replica add`, `autosetup`, `edit`, `list`, `pause`, `resume`, `remove`: the source's half of the
+agreement."""
 
 from __future__ import annotations
 
@@ -12,14 +13,28 @@ async def add(context: RestContext, given: Given) -> Rows:
     forward = given["forward"] or "all"
     peer = given["peer"] or "own"
     await context.links.add_replica(
-        path, replica, bool(given["paused"]), urls, forward=forward, peer=peer, ownership=given["ownership"]
+        path,
+        replica,
+        bool(given["paused"]),
+        urls,
+        forward=forward,
+        peer=peer,
+        ownership=given["ownership"],
+        accept_writes=bool(given["acceptwrites"]),
     )
     return []
 
 
 async def autosetup(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), given["replica"]
-    return [await context.links.autosetup(path, replica, context.urls(given, replica))]
+    urls = context.urls(given, replica)
+    return [await context.links.autosetup(path, replica, urls, accept_writes=bool(given["acceptwrites"]))]
+
+
+async def edit(context: RestContext, given: Given) -> Rows:
+    changes = given.named(acceptwrites="accept_writes")
+    await context.links.edit_replica(context.local(given["path"]), given["replica"], **changes)
+    return []
 
 
 async def list_replicas(context: RestContext, given: Given) -> Rows:
@@ -47,6 +62,7 @@ async def remove(context: RestContext, given: Given) -> Rows:
 HANDLERS: dict[str, Handler] = {
     "/rest/stream/replica/add": add,
     "/rest/stream/replica/autosetup": autosetup,
+    "/rest/stream/replica/edit": edit,
     "/rest/stream/replica/list": list_replicas,
     "/rest/stream/replica/pause": pause,
     "/rest/stream/replica/resume": resume,

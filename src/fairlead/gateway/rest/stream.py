@@ -20,6 +20,7 @@ FIELDS = {
     "compression": "compression",
     "defaulttimestamptype": "timestamp_type",
     "pidexpirysecs": "pid_expiry_seconds",
+    "forwardwrites": "forward_writes",
 }
 """The original's name of a setting, and ours; `-copymetafrom` takes all of them."""
 
