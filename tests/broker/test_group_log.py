@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from tests.broker.groups.stage import REQUEST
 from tests.streamlog.world import rows_of
 
+from fairlead.broker.cuts import CutWatch
 from fairlead.broker.group_log import GroupLog
 from fairlead.broker.groups import coordinator
 from fairlead.broker.groups.coordinator import Coordinator
@@ -39,7 +40,9 @@ class Server:
         self.storage = storage
         self.store = GroupLog(cluster)
         self.groups = Coordinator(cluster.settings, cluster.randomness, self.store)
+        self.cuts = CutWatch(cluster, self.groups)
         self.groups.resume()
+        self.cuts.look()
 
     def left(self) -> MemoryStorage:
         """What is on disk if the server is killed now."""
@@ -94,6 +97,7 @@ async def serving(storage: MemoryStorage | None = None, **settings: Any) -> Asyn
                     await stream.create_topic("a", 2)
             yield server
         finally:
+            server.cuts.close()
             server.groups.close()
             await cluster.close()
 

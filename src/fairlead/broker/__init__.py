@@ -15,6 +15,7 @@
     settings/        Kafka's settings of topics and of the broker, and what they demand of records
     fetching/        what a Fetch reads, and what is remembered of it until the next
     groups/          the coordinator of consumer groups; group_log.py keeps what outlives the process
+    cuts.py          makes groups rebalance that have read what a log has lost; subscriptions.py what members read
 
 In: bytes of clients that may be slow, dead or hostile. Out: answers in the order of the requests. Always true: an
 answer is sent after the commit it speaks of is durable; a client holds nobody up but itself. A record is opened only

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from fairlead.broker.cuts import CutWatch
 from fairlead.broker.fetching.poll import FetchMemory
 from fairlead.broker.fetching.sessions import FetchSessions
 from fairlead.broker.groups.coordinator import Coordinator
@@ -38,6 +39,8 @@ class RequestContext:
     """Names: `listener.find("/ships:a")` → stream, shard, topic; `listener.name_of(stream, topic.name)`."""
     groups: Coordinator
     """Consumer groups of this listener."""
+    cuts: CutWatch
+    """Knows the groups that are behind a cut."""
     fetch_sessions: FetchSessions
     """The server's, of all listeners."""
     connection: ConnectionInfo

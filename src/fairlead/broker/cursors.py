@@ -46,6 +46,7 @@ def committed_by(listener: ListenerView, group: str) -> Iterator[Committed]:
 
 
 def committed_at(found: Found, group: str, partition: int) -> Cursor | None:
-    """The group's cursor in one partition; None if it has none."""
-    cursor: Cursor | None = found.shard.state.cursor(group, found.topic.number, partition)
-    return cursor
+    """The group's cursor in one partition, as its members are told it; None if it has none."""
+    state, number = found.shard.state, found.topic.number
+    cursor: Cursor | None = state.cursor(group, number, partition)
+    return None if cursor is None else cursor.served(state.partition(number, partition), found.topic.epoch)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from fairlead.broker.groups.records import RECORD, GroupRecord, Since
+from fairlead.broker.groups.records import RECORD, Cuts, GroupRecord, Since
 from fairlead.broker.groups.values import GroupKey
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.errors import FairleadError
@@ -104,6 +104,11 @@ class GroupLog:
             if any(ends):
                 found[stream.id.hex()] = ends
         return found
+
+    def cuts_now(self) -> Cuts:
+        """Where the logs of all streams were cut."""
+        ends = {stream: tuple(shard.state.cuts_end for shard in stream.shards) for stream in self._cluster.streams()}
+        return {stream.id.hex(): found for stream, found in ends.items() if any(found)}
 
     def _write(self, key: GroupKey, what: _Coming) -> None:
         """One write of a group at a time: what comes meanwhile is written as one. A static member that comes again and

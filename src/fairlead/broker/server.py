@@ -17,6 +17,7 @@ from fairlead.broker.addresses import Addresses
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.connection import Connection
 from fairlead.broker.context import ConnectionInfo, RequestContext
+from fairlead.broker.cuts import CutWatch
 from fairlead.broker.dispatch import Handled, Header, Part, PendingAnswer, begin, framed, read_header
 from fairlead.broker.fetching.poll import FetchMemory
 from fairlead.broker.fetching.remembered import Hold, Remembered
@@ -60,6 +61,7 @@ class KafkaServer:
         """`advertise`: host and port that clients are told instead of the address they came in on."""
         self.cluster = cluster
         self.groups = Coordinator(cluster.settings, cluster.randomness, GroupLog(cluster))
+        self.cuts = CutWatch(cluster, self.groups)
         cluster.listen(self._forget_deleted_streams)
         self.advertise = advertise
         settings = cluster.settings
@@ -106,6 +108,7 @@ class KafkaServer:
         if not self._serving:
             self._serving = True
             self.groups.resume()
+            self.cuts.look()
         listening = _Listening(self, ListenerView(self.cluster, stream))
         await listening.start(host, port, sockets)
         self._listening[stream] = listening
@@ -119,6 +122,7 @@ class KafkaServer:
 
     async def close(self) -> None:
         """Stop all listeners and close every connection; groups go on when the server is started again."""
+        self.cuts.close()
         self.groups.close()
         for stream in list(self._listening):
             await self.stop(stream)
@@ -220,6 +224,7 @@ class _Listening:
             cluster=self._server.cluster,
             listener=self.listener,
             groups=self._server.groups,
+            cuts=self._server.cuts,
             fetch_sessions=self._server.fetch_sessions,
             connection=connection.info,
             api_key=header.api_key,

@@ -270,8 +270,13 @@ class Stream:
         """
         return await self.shard_for(name).submit(lambda draft: topics.change_configs(draft, name, change))
 
-    async def commit_cursors(self, group: str, offsets: Sequence[CommittedOffset]) -> list[Exception | None]:
-        """Commit offsets of a group; the answer has None or the reason of refusal for each, in order."""
+    async def commit_cursors(
+        self, group: str, offsets: Sequence[CommittedOffset], known_cuts: Sequence[int] | None = None
+    ) -> list[Exception | None]:
+        """Commit offsets of a group; the answer has None or the reason of refusal for each, in order.
+
+        `known_cuts`, of a member: it knows of the cuts below these commits of the shards, none where one is missing.
+        """
         outcomes: list[Exception | None] = [None] * len(offsets)
         by_shard: dict[int, list[int]] = {}
         for index, offset in enumerate(offsets):
@@ -280,19 +285,22 @@ class Stream:
             for first in range(0, len(of_shard), CHANGED_TOGETHER):
                 indexes = of_shard[first : first + CHANGED_TOGETHER]
                 chosen = [offsets[index] for index in indexes]
-                answers = await self.shards[number].submit(partial(_commit_each, group=group, offsets=chosen))
+                known = None if known_cuts is None else of_shard_at(known_cuts, number)
+                commit = partial(_commit_each, group=group, offsets=chosen, known_cuts=known)
+                answers = await self.shards[number].submit(commit)
                 for index, answer in zip(indexes, answers, strict=True):
                     outcomes[index] = answer
         return outcomes
 
     def cursors(self, group: str | None = None) -> Iterator[tuple[str, Topic, int, Cursor]]:
-        """(group, topic, partition, cursor) of one group or of all."""
+        """(group, topic, partition, cursor as clients are told it) of one group or of all."""
         for shard in self.shards:
             for name in shard.state.groups() if group is None else (group,):
                 for (number, partition), cursor in shard.state.cursors_of(name).items():
                     topic = shard.state.topic(number)
                     if topic is not None:
-                        yield name, topic, partition, cursor
+                        state = shard.state.partition(number, partition)
+                        yield name, topic, partition, cursor.served(state, topic.epoch)
 
     async def delete_cursors(
         self, group: str | None = None, topic: str | None = None, partition: int | None = None
@@ -339,11 +347,18 @@ def _run(draft: Draft, request: DraftRequest[Topic]) -> Topic | Exception:
         return error
 
 
-def _commit_each(draft: Draft, group: str, offsets: Iterable[CommittedOffset]) -> list[Exception | None]:
+def of_shard_at(numbers: Sequence[int], shard: int) -> int:
+    """The number of a shard among those that were noted of a stream's shards; 0 if none was."""
+    return numbers[shard] if shard < len(numbers) else 0
+
+
+def _commit_each(
+    draft: Draft, group: str, offsets: Iterable[CommittedOffset], known_cuts: int | None
+) -> list[Exception | None]:
     outcomes: list[Exception | None] = []
     for offset in offsets:
         try:
-            _commit(draft, group, offset)
+            _commit(draft, group, offset, known_cuts)
         except (UnknownTopic, UnknownPartition) as error:
             outcomes.append(another(error))
         else:
@@ -351,12 +366,12 @@ def _commit_each(draft: Draft, group: str, offsets: Iterable[CommittedOffset]) -
     return outcomes
 
 
-def _commit(draft: Draft, group: str, offset: CommittedOffset) -> None:
+def _commit(draft: Draft, group: str, offset: CommittedOffset, known_cuts: int | None) -> None:
     topic = draft.state.by_name(offset.topic)
     if topic is None:
         raise UnknownTopic(f"topic {offset.topic} does not exist")
     cursors.commit_cursor(
-        draft, group, topic.number, offset.partition, offset.offset, offset.leader_epoch, offset.metadata
+        *(draft, group, topic.number, offset.partition, offset.offset, offset.leader_epoch, offset.metadata), known_cuts
     )
 
 

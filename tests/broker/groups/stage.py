@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.joining import join
-from fairlead.broker.groups.records import RECORD, GroupRecord, Since
+from fairlead.broker.groups.records import RECORD, Cuts, GroupRecord, Since
 from fairlead.broker.groups.values import (
     GroupKey,
     Identity,
@@ -43,6 +43,9 @@ class Unkept:
         return forgotten
 
     def commits_now(self, group_id: str) -> Since:
+        return {}
+
+    def cuts_now(self) -> Cuts:
         return {}
 
 

@@ -15,6 +15,7 @@ from kio.serial import entity_reader, entity_writer
 
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.context import ConnectionInfo, RequestContext
+from fairlead.broker.cuts import CutWatch
 from fairlead.broker.dispatch import PendingAnswer, begin
 from fairlead.broker.fetching.remembered import Remembered
 from fairlead.broker.fetching.sessions import FetchSessions
@@ -35,10 +36,13 @@ from fairlead.streamlog.rows import Kind
 class Asker:
     """One client's view of one listener."""
 
-    def __init__(self, cluster: Cluster, groups: Coordinator, stream: str | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, groups: Coordinator, stream: str | None = None, cuts: CutWatch | None = None
+    ) -> None:
         self.cluster = cluster
         self.groups = groups
         self.listener = ListenerView(cluster, stream)
+        self.cuts = cuts or CutWatch(cluster, groups)
         self.fetch_sessions = FetchSessions(10, Remembered(10_000_000), cluster.randomness)
         self.connection = ConnectionInfo("127.0.0.1:50000", "127.0.0.1", ("broker.example", 9092))
 
@@ -51,6 +55,7 @@ class Asker:
             cluster=self.cluster,
             listener=self.listener,
             groups=self.groups,
+            cuts=self.cuts,
             fetch_sessions=self.fetch_sessions,
             connection=self.connection,
             api_key=api_key,

@@ -32,6 +32,7 @@ from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.requests.topics import create_topic, put_topic
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.values import NotLoaded, PartitionState
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
@@ -190,6 +191,20 @@ def test_rows_before_and_after_a_cut_are_replayed_from_one_segment() -> None:
     cut_at(log, number, 3)
     produced(log, number, b"three")
     assert replayed(merged(again_opened(log))) == tables(log)
+
+
+def test_the_newest_cut_is_known_from_a_checkpoint_too() -> None:
+    """What a group knew of cuts when its generation began is compared with it."""
+    log = fresh(A)
+    number = made(log).number
+    assert log.announced.state.cuts_end == 0
+    for value in (b"0", b"1", b"2"):
+        produced(log, number, value)
+    cut_at(log, number, 1)
+    end = log.announced.end
+    produced(log, number, b"one")
+    state = snapshot.load(A, *snapshot.dump(log.announced.state))
+    assert [found.cuts_end for found in (log.announced.state, state)] == [end, end]
 
 
 def test_a_cut_forgets_the_producers_of_its_partition_alone() -> None:

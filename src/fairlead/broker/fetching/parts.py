@@ -8,7 +8,7 @@ an answer is larger than its limit for no other reason. librdkafka refuses such 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -26,6 +26,8 @@ from fairlead.streamlog.reading.fetch import Fetched
 PARTITION_BYTES: Final = 1000
 TOPIC_BYTES: Final = 500
 """What it takes to remember a partition with its watch, and its topic, as measured."""
+MakesWait = Callable[[Found, int, int], bool]
+"""Whether a consumer at this offset of a partition is to wait, see `CutWatch.makes_wait`."""
 _NAME_BYTES_EACH: Final = 4
 """Of each character of a topic's name."""
 
@@ -121,8 +123,11 @@ class _Cold(NamedTuple):
 class Reading:
     """What one Fetch reads."""
 
-    def __init__(self, readers: Executor, min_bytes: int, max_bytes: int, *, committed: bool) -> None:
+    def __init__(
+        self, readers: Executor, min_bytes: int, max_bytes: int, *, committed: bool, makes_wait: MakesWait
+    ) -> None:
         self._readers = readers
+        self._makes_wait = makes_wait
         self._committed = committed
         self._min_bytes = min(min_bytes, max_bytes)
         self._room_bytes = max(0, max_bytes)
@@ -206,7 +211,7 @@ class Reading:
         partition = part.asked.partition
         if isinstance(result, Exception):
             bounds = (result.end, result.start) if isinstance(result, OffsetOutOfRange) else (-1, -1)
-            part.answer = FetchPartitionResponse(partition, code_of(result), *bounds)
+            part.answer = FetchPartitionResponse(partition, self._code(part, result), *bounds)
             self._failed = True
             return
         end, start, batches = result.high_watermark, result.log_start, result.batches
@@ -217,6 +222,15 @@ class Reading:
         self.size_bytes += part.size_bytes
         self._room_bytes = max(0, self._room_bytes - part.size_bytes)
         self._left_out |= not batches and part.asked.offset < (stable if self._committed else end)
+
+    def _code(self, part: Part, error: Exception) -> ErrorCode:
+        """A client without epochs that stands behind a cut asks for metadata and tries again while it is made to wait;
+        by epochs it would have been told already."""
+        found, asked = part.topic.found, part.asked
+        is_behind = isinstance(error, OffsetOutOfRange) and asked.offset > error.end and asked.current_leader_epoch < 0
+        if is_behind and found is not None and self._makes_wait(found, asked.partition, asked.offset):
+            return ErrorCode.not_leader_or_follower
+        return code_of(error)
 
 
 class Waker:

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.joining import join
-from fairlead.broker.groups.records import GroupRecord, GroupStore, Since, nobody_waits
+from fairlead.broker.groups.records import Cuts, GroupRecord, GroupStore, Since, nobody_waits
 from fairlead.broker.groups.values import (
     GroupDescription,
     GroupKey,
@@ -190,6 +190,25 @@ class Coordinator:
             for member in group.members
         ]
 
+    def known_cuts(self, key: GroupKey) -> Cuts | None:
+        """The cuts that the members of the group's generation know of; None while it has none."""
+        group = self._groups.get(key)
+        return group.known_cuts if group is not None and len(group.members) else None
+
+    def cuts_now(self) -> Cuts:
+        """Where the logs were cut."""
+        return self._store.cuts_now()
+
+    def is_in(self, key: GroupKey, generation: int) -> bool:
+        """Whether the group has members and no later generation."""
+        group = self._groups.get(key)
+        return group is not None and len(group.members) > 0 and group.generation == generation
+
+    def behind_cuts(self) -> list[Group]:
+        """The groups with members that were told where to read before the newest cut."""
+        now = self._store.cuts_now()
+        return [group for group in self._groups.values() if len(group.members) and group.known_cuts != now]
+
     def close(self) -> None:
         """Stop every timer and answer all requests that wait, and those that still come: the members have not left."""
         self._closed = True
@@ -233,7 +252,8 @@ class Coordinator:
         return group
 
     def _create(self, key: GroupKey) -> Group:
-        group = Group(key, self._settings, asyncio.get_running_loop(), self._forget, self.held, keep=self._keep)
+        loop, cuts_now = asyncio.get_running_loop(), self._store.cuts_now
+        group = Group(key, self._settings, loop, self._forget, self.held, keep=self._keep, cuts_now=cuts_now)
         self._groups[key] = group
         self._by_id.setdefault(key.group, []).append(group)
         return group

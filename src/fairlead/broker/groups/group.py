@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.groups.member import Member
 from fairlead.broker.groups.members import Members
-from fairlead.broker.groups.records import GroupRecord, Since, nobody_waits
+from fairlead.broker.groups.records import Cuts, GroupRecord, Since, nobody_waits
 from fairlead.broker.groups.values import (
     GroupDescription,
     GroupKey,
@@ -54,8 +54,9 @@ class Group:
         held: Held | None = None,
         *,
         keep: Keep,
+        cuts_now: Callable[[], Cuts] = dict,
     ) -> None:
-        """`keep` writes the group's record and calls back; also if it could not."""
+        """`keep` writes the group's record and calls back; also if it could not. `cuts_now`: where logs were cut."""
         self.key = key
         self.settings = settings
         self.scheduler = scheduler
@@ -66,6 +67,9 @@ class Group:
         self.members = Members(held)
         self._on_unused = on_unused
         self.keep = keep
+        self._cuts_now = cuts_now
+        self.known_cuts: Cuts = {}
+        """Of when the generation began: where its members read, they were told after these."""
         self._timer: Timer | None = None
         self._delaying = False
         """The initial delay runs (KIP-134): nobody's join ends it early."""
@@ -79,12 +83,19 @@ class Group:
         """The group as it stands."""
         members = tuple(member.record() for member in self.members)
         return GroupRecord(
-            self.generation, self.protocol_type, self.protocol, self.members.leader, members, nonempty_since
+            self.generation,
+            self.protocol_type,
+            self.protocol,
+            self.members.leader,
+            members,
+            nonempty_since,
+            self.known_cuts,
         )
 
     def resume(self, record: GroupRecord) -> None:
         """Go on where a record says; for a group that nobody has joined yet. All sessions begin now."""
         self.generation, self.protocol_type, self.protocol = record.generation, record.protocol_type, record.protocol
+        self.known_cuts = record.known_cuts
         for each in record.members:
             member = Member.resumed(each, record.protocol_type, self.scheduler, self.expire)
             self.members.add(member)
@@ -146,6 +157,11 @@ class Group:
             self._start_join_deadline()
             self.complete_join_if_all_came()
 
+    def rejoin(self) -> None:
+        """Have all members join again and ask where to read, unless they are about to."""
+        if self.state in {GroupState.COMPLETING, GroupState.STABLE}:
+            self.rebalance()
+
     def complete_join_if_all_came(self) -> None:
         """End PREPARING early if every member has joined and no given id is still out."""
         if self.state is not GroupState.PREPARING or self._delaying or self.members.pending:
@@ -202,6 +218,7 @@ class Group:
 
     def _begin_generation(self) -> None:
         self.generation += 1
+        self.known_cuts = self._cuts_now()
         self.protocol = self.members.select_protocol()
         self.state = GroupState.COMPLETING
         self._assigned = False

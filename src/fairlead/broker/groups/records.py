@@ -19,6 +19,9 @@ from fairlead.model.strict_json import JsonForm, Natural
 Since = Mapping[str, tuple[int, ...]]
 """By the id of a stream in hex: for each of its shards the number of its next commit when the group's first member
 joined, 0 where the group had no cursor then. Streams without any cursor of the group are not there."""
+Cuts = Mapping[str, tuple[int, ...]]
+"""By the id of a stream in hex: for each of its shards the number of the commit after its newest cut, 0 where none is.
+Streams without any cut are not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class GroupRecord:
     leader: str | None = None
     members: tuple[MemberRecord, ...] = ()
     nonempty_since: Mapping[str, tuple[Natural, ...]] = field(default_factory=dict)
+    known_cuts: Mapping[str, tuple[Natural, ...]] = field(default_factory=dict)
+    """Of when the generation began."""
 
     @property
     def size_bytes(self) -> int:
@@ -87,4 +92,8 @@ class GroupStore(Protocol):
 
     def commits_now(self, group_id: str) -> Since:
         """The next commits of the shards in which the group has cursors."""
+        ...
+
+    def cuts_now(self) -> Cuts:
+        """Where the logs were cut."""
         ...

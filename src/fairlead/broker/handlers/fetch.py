@@ -54,7 +54,9 @@ class _Fetch:
         self._deadline = self._began + max(0, request.max_wait_ms) / 1000
         max_bytes = min(request.max_bytes, ctx.settings.fetch_bytes_max)
         committed = request.isolation == READ_COMMITTED
-        self._reading = Reading(ctx.readers, request.min_bytes, max_bytes, committed=committed)
+        self._reading = Reading(
+            ctx.readers, request.min_bytes, max_bytes, committed=committed, makes_wait=ctx.cuts.makes_wait
+        )
 
     async def answer(self) -> list[Part]:
         """The answer, or the code that makes the client begin a new session."""

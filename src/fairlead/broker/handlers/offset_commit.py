@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -31,13 +32,15 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     """Commit for a member of the group's generation, or for anybody while the group is empty."""
     identity = Identity(request.member_id, getattr(request, "group_instance_id", None))
     generation = request.generation_id_or_member_epoch
-    refused = ctx.groups.check_commit(group_key(ctx.listener, request.group_id), identity, generation)
+    key = group_key(ctx.listener, request.group_id)
+    refused, known_cuts = ctx.groups.check_commit(key, identity, generation), ctx.groups.known_cuts(key)
     pace = Pace()
     if refused is not ErrorCode.none:
         return await _answer(request, {}, refused, pace)
     codes: dict[PlaceInRequest, ErrorCode] = {}
     for stream, offsets in (await _by_stream(ctx, request, codes, pace)).items():
-        await _commit(stream, request.group_id, offsets, codes)
+        known = None if known_cuts is None else known_cuts.get(stream.id.hex(), ())
+        await _commit(stream, request.group_id, offsets, known, codes)
     return await _answer(request, codes, ErrorCode.none, pace)
 
 
@@ -84,10 +87,14 @@ def _offset(topic: str, partition: Any) -> CommittedOffset:
 
 
 async def _commit(
-    stream: Stream, group: str, offsets: dict[PlaceInRequest, CommittedOffset], codes: dict[PlaceInRequest, ErrorCode]
+    stream: Stream,
+    group: str,
+    offsets: dict[PlaceInRequest, CommittedOffset],
+    known_cuts: Sequence[int] | None,
+    codes: dict[PlaceInRequest, ErrorCode],
 ) -> None:
     try:
-        outcomes = await stream.commit_cursors(group, list(offsets.values()))
+        outcomes = await stream.commit_cursors(group, list(offsets.values()), known_cuts)
     except FairleadError as error:
         codes.update(dict.fromkeys(offsets, _coordinator_code(error)))
         return

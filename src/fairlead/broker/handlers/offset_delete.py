@@ -15,10 +15,11 @@ from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of
 from fairlead.broker.groups.values import GroupState
 from fairlead.broker.pacing import Pace
+from fairlead.broker.subscriptions import subscribed_topics
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields
-from fairlead.protocol.wire import Malformed, Reader
+from fairlead.protocol.wire import Malformed
 from fairlead.streamlog.values import Topic
 
 API_KEY = 47
@@ -85,11 +86,5 @@ def _subscribed(ctx: RequestContext, group: str) -> set[str]:
     Raises:
         Malformed: a member is no consumer, so what it uses is not known.
     """
-    topics: set[str] = set()
-    for protocol_type, subscription in ctx.groups.subscriptions(group):
-        if protocol_type != "consumer":
-            raise Malformed(f"a member of protocol type {protocol_type}")
-        reader = Reader(memoryview(subscription))
-        reader.int16()  # version; every version begins with the topics
-        topics.update(reader.string() for _ in range(reader.array_length()))
-    return topics
+    said = ctx.groups.subscriptions(group)
+    return {topic for member in said for topic in subscribed_topics(*member)}

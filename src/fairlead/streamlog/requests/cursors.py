@@ -19,8 +19,12 @@ def commit_cursor(
     offset: int,
     leader_epoch: int = -1,
     metadata: str | None = "",
+    known_cuts: int | None = None,
 ) -> Cursor:
     """Commit a group's next offset; one that changes nothing writes no row (Java clients commit every five seconds).
+
+    Who names no epoch means the record that stands before the offset now. But a member that does not know yet of cuts
+    from the commit `known_cuts` on has read something else there: it is taken to have read up to the cut.
 
     Raises:
         UnknownTopic, UnknownPartition
@@ -35,6 +39,11 @@ def commit_cursor(
         raise InvalidValue(f"group {group}: offset {offset} is negative")
     if len(text.encode()) > OFFSET_METADATA_BYTES_MAX:
         raise InvalidValue(f"group {group}: metadata of more than {OFFSET_METADATA_BYTES_MAX} bytes")
+    if leader_epoch < 0:
+        if known_cuts is not None:
+            cuts = draft.state.cuts_of(number, partition)
+            offset = min([offset, *(cut.offset for cut in cuts if cut.commit >= known_cuts)])
+        leader_epoch = draft.state.partition(number, partition).epoch_before(offset)
     before = draft.state.cursor(group, number, partition)
     if before is not None and (before.offset, before.leader_epoch, before.metadata) == (offset, leader_epoch, text):
         return before

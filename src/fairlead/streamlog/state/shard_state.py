@@ -59,6 +59,8 @@ class ShardState:
         """Of the partitions whose owner ever deleted records; few have one, so it is in no array."""
         self._cuts: dict[PartitionKey, tuple[Cut, ...]] = {}
         self.cut_count = 0
+        self.cuts_end = 0
+        """The commit after the newest cut; 0 if there is none."""
         """Grows with each cut; whoever remembers which rows are dead sees by it that there are more."""
         self._entries: dict[str, Any] = {}
         self.partition_transactions: Keyed[int, Transactions] = Keyed()
@@ -369,6 +371,7 @@ class ShardState:
     def put_cut(self, number: int, partition: int, cut: Cut) -> None:
         self._cuts[number, partition] = (*self._cuts.get((number, partition), ()), cut)
         self.cut_count += 1
+        self.cuts_end = max(self.cuts_end, cut.commit + 1)
         self.producers.forget(number, partition)
         gaps = gaps_below(self._gaps.pop((number, partition), ()), cut.offset)
         if gaps:
@@ -378,6 +381,7 @@ class ShardState:
         """Take in a cut of a checkpoint, whose tables are as the cut has left them."""
         self._cuts[number, partition] = (*self._cuts.get((number, partition), ()), cut)
         self.cut_count += 1
+        self.cuts_end = max(self.cuts_end, cut.commit + 1)
 
     def put_copied(self, number: int, partition: int, keep: bytes) -> None:
         self._cuts[number, partition] = copied(self._cuts.get((number, partition), ()), keep)
