@@ -17,7 +17,9 @@ LIST_BYTES_MAX: Final = 256_000_000
 _ASKED: Final = {"accept-encoding": "identity"}
 
 
-async def answer_of(http: httpx.AsyncClient, method: str, url: str, seconds: float, **how: Any) -> httpx.Response:
+async def answer_of(
+    http: httpx.AsyncClient, method: str, url: str, seconds: float, *, bytes_max: int = ANSWER_BYTES_MAX, **how: Any
+) -> httpx.Response:
     """One call of another cluster's gateway, its answer taken within so many seconds in all.
 
     Raises:
@@ -28,7 +30,7 @@ async def answer_of(http: httpx.AsyncClient, method: str, url: str, seconds: flo
     headers = {**how.pop("headers", {}), **_ASKED}
     try:
         async with asyncio.timeout(seconds), http.stream(method, url, headers=headers, **how) as response:
-            body = _Body(response, ANSWER_BYTES_MAX)
+            body = _Body(response, bytes_max)
             async for piece in response.aiter_bytes():
                 body.take(piece)
             return body.whole()

@@ -19,6 +19,7 @@ from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.guard import Guard
 from fairlead.gateway.links import control_routes
 from fairlead.gateway.links.manager import LinkManager
+from fairlead.gateway.pulling import answering
 from fairlead.gateway.rest import routes
 from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.cluster import describe
@@ -43,9 +44,10 @@ def build_app(context: RestContext, links: LinkManager, apply: ApplyGateway, gua
     app.state.links = links
     app.state.apply = apply
     app.state.guard = guard
+    app.state.pull_room = answering.Room()
     app.add_middleware(guard.wrap)
     app.include_router(routes.build(context))
-    for routing in (control_routes, apply_socket, apply_routes, transfer_routes, records_routes):
+    for routing in (control_routes, apply_socket, apply_routes, transfer_routes, answering, records_routes):
         app.include_router(routing.router)
     _add_pages(app, context, apply)
     _add_errors(app, context)

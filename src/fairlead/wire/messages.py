@@ -7,6 +7,7 @@
     source server  →  gateway          POST /gateway/link              LinkRequest, LinkAnswer
     source server  →  gateway          POST /gateway/pulse             ServerStart
     source server  →  gateway          POST /gateway/transfer          TransferRequest, TransferAnswer
+    server         →  gateway          POST /gateway/pull              PullRequest, PullAnswer (and frames)
 
 `to_json(message)` and `from_json(text, READER_SAYS)` are each other's inverse. Text messages carry the name of their
 kind as `type`. Ids are bytes here and hex in JSON. Commits are half-open: a position `commit` means all below it.
@@ -22,7 +23,7 @@ from fairlead.model.errors import InvalidValue
 from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
 from fairlead.streamlog.frames.frame import FEATURES
 from fairlead.streamlog.payloads import TopicPayload
-from fairlead.streamlog.ranges import ShardNumber, SliceMask
+from fairlead.streamlog.ranges import Offset, Partition, ShardNumber, SliceMask
 from fairlead.streamlog.values import DeadFrom, EpochRange, GrantRun, LogObject
 
 PROTOCOL = 4
@@ -519,6 +520,46 @@ class TransferAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class WantedPartition:
+    """A partition of which a stream lacks the rest, and what it has of it."""
+
+    incarnation: bytes
+    partition: Partition
+    end: Offset
+    """Where its log ends there."""
+    epoch: int
+    """Topic epoch there; -1: the topic is not there at all."""
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A stream asks a neighbour for what follows of some partitions. Changes nothing."""
+
+    asker: StreamPlace
+    path: str
+    """Path of the stream that is asked."""
+    wanted: tuple[WantedPartition, ...]
+    protocol: int = PROTOCOL
+    features: tuple[str, ...] = FEATURES
+    ext: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PullAnswer:
+    """What stands before the frames of an answer: repairs, one or more of each partition that had its turn, the others
+    are asked for again."""
+
+    cluster: str
+    stream: bytes
+    frames: tuple[int, ...]
+    """Length of each, in order."""
+    lacking: tuple[bytes, ...] = ()
+    """Incarnations that were asked for, and are not there or not for the asker."""
+    ext: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStart:
     """Tells one start of a destination's server from every other."""
 
@@ -566,7 +607,8 @@ APPLY_HEARS = _kinds({"ok": Ok, "error": Error, "applied": Applied, "refused": R
 
 _ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, REPLICATOR_SAYS, APPLY_SAYS, APPLY_HEARS)
 _BODIES: Final[tuple[JsonForm[Any], ...]] = tuple(
-    JsonForm(kind, unknown="forbid") for kind in (LinkRequest, LinkAnswer, ServerStart, TransferRequest, TransferAnswer)
+    JsonForm(kind, unknown="forbid")
+    for kind in (LinkRequest, LinkAnswer, ServerStart, TransferRequest, TransferAnswer, PullRequest, PullAnswer)
 )
 _FORMS: Final = {form.kind: form for form in (*_BODIES, *(form for kinds in _ALL for form in kinds.values()))}
 

@@ -65,6 +65,8 @@ class LinkManager:
             link = RunningLink(record, Attention(Backoff(timing, randomness)), new_gateways())
             return ContactLoop(link, self.contacts, self.failures, ended, timing)
 
+        self.new_gateways = new_gateways
+        """Makes what asks other clusters' gateways."""
         self.runner = LinkRunner(cluster, self.running, granting, logs, new_loop)
         self.tasks = TaskReports(cluster, self.running, self.table, granting, logs, self.failures, timing)
         self.pulse = Pulse(cluster, self.running, new_gateways(), timing)

@@ -107,3 +107,23 @@ class LinkNotes:
             self._frame.link, behind.topic, behind.incarnation, behind.partition, 0, None, self._draft.now_ms
         )
         self._draft.add_control(Kind.BEHIND, payload)
+
+
+class Refusals(LinkNotes):
+    """Notes that are not kept, of rows that no link brings: whoever asked for them is told."""
+
+    def __init__(self, draft: Draft, frame: Frame, admission: Admission) -> None:
+        super().__init__(draft, frame, admission)
+        self.found: dict[tuple[bytes, int], Note] = {}
+        """By incarnation and partition."""
+
+    def of(self, incarnation: bytes, partition: int) -> Note | None:
+        """The note of a partition."""
+        return self.found.get((incarnation, partition))
+
+    def _put(self, behind: Behind, refused_in: tuple[int, int] | None, create: TopicPayload | None) -> None:
+        self.found[behind.incarnation, behind.partition] = Note(behind, refused_in, create)
+
+    def clear(self, behind: Behind) -> None:
+        """The partition is no longer behind."""
+        self.found.pop((behind.incarnation, behind.partition), None)

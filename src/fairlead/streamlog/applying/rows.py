@@ -46,11 +46,11 @@ from fairlead.streamlog.writing.draft import Draft
 class FrameRows:
     """Applies rows of one frame and counts what became of them."""
 
-    def __init__(self, draft: Draft, frame: Frame, admission: Admission) -> None:
+    def __init__(self, draft: Draft, frame: Frame, admission: Admission, notes: LinkNotes | None = None) -> None:
         self._draft = draft
         self._frame = frame
         self._admission = admission
-        self.notes = LinkNotes(draft, frame, admission)
+        self.notes = notes or LinkNotes(draft, frame, admission)
         self._topics = TopicRows(draft, frame, self.notes, admission)
         self._kept = KeptRows(draft, frame, self.notes, admission)
         self._here: dict[int, Topic] = {}

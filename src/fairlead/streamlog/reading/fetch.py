@@ -18,6 +18,7 @@ from typing import NamedTuple
 from fairlead.model.errors import CorruptBatch, Damaged, OffsetOutOfRange, another
 from fairlead.protocol.batch import check_stored, empty_batch, read_header
 from fairlead.protocol.lookup import Room, first_record
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.health import Health
 from fairlead.streamlog.reading.places import BatchPlace, BatchPlaces
@@ -301,6 +302,17 @@ class LogReader:
         if piece is None or piece.base_offset > offset:
             return None
         return StoredBatch(piece.base_offset, piece.last_offset, piece.epoch, piece.origin, piece.crc)
+
+    # Rows, for a site that lacks them
+
+    def rows_from(self, number: int, partition: int, offset: int) -> Iterator[tuple[Columns, range]]:
+        """As `BatchPlaces.rows_from`. Blocking.
+
+        Raises:
+            Damaged, StorageUnavailable
+        """
+        self._health.check_readable()
+        return self._places.rows_from(number, partition, offset)
 
     # Look-ups
 

@@ -102,6 +102,16 @@ class BatchPlaces:
         return self._from(number, partition, offset, chosen)
 
     def _from(self, number: int, partition: int, offset: int, chosen: _Choice) -> Iterator[BatchPlace]:
+        for columns, places in self.rows_from(number, partition, offset):
+            yield from (_piece(columns, place) for place in chosen(columns, places))
+
+    def rows_from(self, number: int, partition: int, offset: int) -> Iterator[tuple[Columns, range]]:
+        """Rows of the partition's batches from the one that ends at or after `offset`, in order: an object's columns,
+        and neighbouring rows there.
+
+        Raises:
+            Damaged: what cannot be read may hold the next one.
+        """
         damage = self._log.damage
         for found in self._stretches(number, partition, offset):
             if isinstance(found, Damaged):
@@ -110,7 +120,7 @@ class BatchPlaces:
             columns, places = found
             if damage is not None and columns.base_offset[places[0]] > offset < columns.previous_end[places[0]]:
                 raise another(damage)
-            yield from (_piece(columns, place) for place in chosen(columns, places))
+            yield columns, places
             offset = int(columns.last_offset[places[-1]]) + 1
         if damage is not None and not self._is_end(number, partition, offset):
             raise another(damage)

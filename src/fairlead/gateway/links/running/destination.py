@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from fairlead.client.answers import answer_of
+from fairlead.client.answers import ANSWER_BYTES_MAX, answer_of
 from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.clock import Clock
 from fairlead.model.envelope import to_error
@@ -14,6 +14,7 @@ from fairlead.model.errors import FairleadError, Moved, Unreachable
 from fairlead.wire.messages import (
     LinkAnswer,
     LinkRequest,
+    PullRequest,
     ServerStart,
     TransferAnswer,
     TransferRequest,
@@ -43,32 +44,38 @@ class Gateways:
             Unreachable: no URL answers.
             FairleadError: what the gateway answered: NotAgreed, UnknownStream, StreamChanged …
         """
-        return body_from_json(await self._post(urls, route, to_json(request)), LinkAnswer)
+        return body_from_json((await self._post(urls, route, to_json(request))).text, LinkAnswer)
 
     async def start_of(self, urls: Sequence[str]) -> bytes:
         """The id of the destination's present start. Raises as `ask`."""
-        return body_from_json(await self._post(urls, "/gateway/pulse", "{}"), ServerStart).start
+        return body_from_json((await self._post(urls, "/gateway/pulse", "{}")).text, ServerStart).start
 
     async def ask_transfer(self, urls: Sequence[str], request: TransferRequest) -> TransferAnswer:
         """How these topics stand there. Raises as `ask`."""
-        return body_from_json(await self._post(urls, "/gateway/transfer", to_json(request)), TransferAnswer)
+        return body_from_json((await self._post(urls, "/gateway/transfer", to_json(request))).text, TransferAnswer)
+
+    async def pull(self, urls: Sequence[str], request: PullRequest, bytes_max: int) -> bytes:
+        """The rest of some partitions; an answer of more bytes is none. Raises as `ask`."""
+        return (await self._post(urls, "/gateway/pull", to_json(request), bytes_max)).content
 
     async def tell(self, urls: Sequence[str], request: LinkRequest, route: str) -> None:
         """The same, where no answer matters."""
         await self._post(urls, route, to_json(request))
 
-    async def _post(self, urls: Sequence[str], route: str, body: str) -> str:
+    async def _post(
+        self, urls: Sequence[str], route: str, body: str, bytes_max: int = ANSWER_BYTES_MAX
+    ) -> httpx.Response:
         """Ask, and follow a gateway to those that it says have taken over."""
         for _ in range(MOVES_MAX):
             try:
-                return await self._post_at(urls, route, body)
+                return await self._post_at(urls, route, body, bytes_max)
             except Moved as moved:
                 urls = named(moved.urls)
                 if not urls:
                     raise
-        return await self._post_at(urls, route, body)
+        return await self._post_at(urls, route, body, bytes_max)
 
-    async def _post_at(self, urls: Sequence[str], route: str, body: str) -> str:
+    async def _post_at(self, urls: Sequence[str], route: str, body: str, bytes_max: int) -> httpx.Response:
         attempts = Attempts(self.in_turn(urls), httpx.HTTPError, on_failed=self._turns.failed)
         for url in attempts.urls:
             with attempts.at(url):
@@ -77,6 +84,7 @@ class Gateways:
                     "POST",
                     url + route,
                     COMMAND_SECONDS,
+                    bytes_max=bytes_max,
                     content=body,
                     headers={"content-type": "application/json"},
                     timeout=self._timing.answer_s,
@@ -84,7 +92,7 @@ class Gateways:
                 self._turns.answered(url)
                 if response.is_error:
                     raise _refusal(response, url)
-                return response.text
+                return response
         raise Unreachable(f"no gateway answers: {str(attempts) or 'no URL is known'}")
 
 

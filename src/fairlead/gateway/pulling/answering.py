@@ -1,0 +1,197 @@
+"""HTTP of the gateway for a neighbour that lacks records: what follows of some partitions. Changes nothing.
+
+    POST /gateway/pull    PullRequest → length of PullAnswer (uint32, little endian), PullAnswer, frames
+
+The frames are repairs: of each partition that had its turn those rows that fit, its last frame so marked. Where the
+topic is newer here than the asker knows it, its row comes alone: the asker may have to cut its log first. An error is
+the envelope of the admin interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from fastapi import APIRouter, Request, Response
+from starlette.types import Receive, Scope, Send
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.pulling.neighbours import may_have
+from fairlead.model.clock import Clock
+from fairlead.model.envelope import error_envelope, http_status
+from fairlead.model.errors import Busy, FairleadError, InvalidValue, Missing, StorageUnavailable
+from fairlead.streamlog.applying.pulled import NO_LINK, NO_RUN
+from fairlead.streamlog.frames.codec import encode_frame
+from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.reading.rest import Rest, rest_of, topic_row
+from fairlead.streamlog.rows import Row
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.shard import Shard
+from fairlead.wire.messages import PullAnswer, PullRequest, WantedPartition, body_from_json, check_protocol, to_json
+from fairlead.wire.waits import COMMAND_SECONDS
+
+router = APIRouter()
+
+BYTES_MAX: Final = 4_000_000
+"""Of the batches in one answer, unless a single one is larger."""
+WANTED_MAX: Final = 500
+"""Partitions in one request."""
+ANSWERS_MAX: Final = 4
+"""Under way at a time."""
+READ_MS: Final = 1000
+"""What is read by then is answered: the asker takes a gateway that says nothing for dead."""
+HEAD: Final = struct.Struct("<I")
+_TRIES: Final = 3
+"""Objects may be merged while they are read."""
+_JSON: Final = "application/json"
+
+
+class Room:
+    """How many answers of a server are under way: each holds its bytes until the asker has taken them."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    def take(self) -> None:
+        """Raises: Busy."""
+        if self._taken >= ANSWERS_MAX:
+            raise Busy(f"{ANSWERS_MAX} answers to other clusters that lack records are under way; try again")
+        self._taken += 1
+
+    def leave(self) -> None:
+        """One is sent, or given up."""
+        self._taken -= 1
+
+
+class _Held(Response):
+    """Leaves the room once it is sent."""
+
+    def __init__(self, content: bytes | str, status: int, kind: str, room: Room) -> None:
+        super().__init__(content, status, media_type=kind)
+        self._room = room
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout(COMMAND_SECONDS):
+                await super().__call__(scope, receive, send)
+        finally:
+            self._room.leave()
+
+
+@router.post("/gateway/pull", include_in_schema=False)
+async def pull(request: Request) -> Response:
+    """What follows of some partitions that a neighbour has in part?"""
+    cluster: Cluster = request.app.state.cluster
+    room: Room = request.app.state.pull_room
+    try:
+        body = await request.body()
+        check_protocol(body)
+        asked = body_from_json(body, PullRequest)
+        room.take()
+    except FairleadError as error:
+        text = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
+        return Response(text, http_status(error), media_type=_JSON)
+    try:
+        return _Held(await answer_pull(cluster, asked), 200, "application/octet-stream", room)
+    except FairleadError as error:
+        return _Held(json.dumps(error_envelope(error, cluster.clock.wall_ms())), http_status(error), _JSON, room)
+    except BaseException:
+        room.leave()
+        raise
+
+
+async def answer_pull(cluster: Cluster, request: PullRequest) -> bytes:
+    """The body of an answer.
+
+    Raises:
+        InvalidValue, UnknownStream. NotAgreed: the asker is no neighbour.
+        StorageUnavailable, Damaged: the records cannot be read.
+    """
+    if len(request.wanted) > WANTED_MAX:
+        raise InvalidValue(f"{len(request.wanted)} partitions in one question: {WANTED_MAX} are allowed")
+    stream = cluster.stream(request.path)
+    owners = may_have(cluster, stream, request.asker)
+    found, lacking = list[_Found](), dict[bytes, None]()
+    for wanted in request.wanted:
+        held = _find(stream, wanted)
+        if held is None or (owners is not None and held.topic.owner not in owners):
+            lacking[wanted.incarnation] = None
+        else:
+            found.append(held)
+    loop = asyncio.get_running_loop()
+    frames = await loop.run_in_executor(cluster.lookups, _frames, stream, found, cluster.clock)
+    head = PullAnswer(cluster.name, stream.id, tuple(map(len, frames)), tuple(lacking))
+    text = to_json(head).encode()
+    return b"".join([HEAD.pack(len(text)), text, *frames])
+
+
+class _Found(NamedTuple):
+    wanted: WantedPartition
+    shard: Shard
+    number: int
+    """Of the shard."""
+    topic: Topic
+
+
+def _find(stream: Stream, wanted: WantedPartition) -> _Found | None:
+    for number, shard in enumerate(stream.shards):
+        topic = shard.state.by_incarnation(wanted.incarnation)
+        if topic is not None and wanted.partition < topic.partitions:
+            return _Found(wanted, shard, number, topic)
+    return None
+
+
+def _frames(stream: Stream, found: Sequence[_Found], clock: Clock) -> list[bytes]:
+    """Frames of the first of these partitions, as many as an answer takes. Blocking."""
+    frames, left, until_ms = list[bytes](), BYTES_MAX, clock.monotonic_ms() + READ_MS
+    for each in found:
+        if frames and (left <= 0 or clock.monotonic_ms() > until_ms):
+            break
+        frame = _frame(stream, each, left)
+        frames.append(frame)
+        left -= len(frame)
+    return frames
+
+
+def _frame(stream: Stream, found: _Found, bytes_max: int) -> bytes:
+    wanted, shard, number, topic = found
+    log = shard.announced
+    end = log.state.partition(topic.number, wanted.partition).end
+    read_to = log.end
+    news = [topic_row(log, topic)] if (topic.epoch, topic.version) > (wanted.epoch, wanted.version) else []
+    if topic.epoch > wanted.epoch:
+        rows: Sequence[Row] = news
+        last = False
+    else:
+        rest = _rest(found, bytes_max)
+        rows, last = [*news, *rest.rows], rest.ended
+    frame = Frame(
+        link=NO_LINK,
+        run=NO_RUN,
+        source=stream.id,
+        shard=number,
+        slices=1 << slice_of_number(topic.number),
+        from_commit=read_to,
+        to_commit=read_to,
+        epoch_id=log.epochs[-1].id,
+        topics={topic.number: FrameTopic(topic.incarnation, topic.name)},
+        rows=rows,
+        repair=Repair(topic.number, wanted.partition, max(read_to, log.end), last, end),
+        end=log.end,
+    )
+    return encode_frame(frame)
+
+
+def _rest(found: _Found, bytes_max: int) -> Rest:
+    wanted, shard, _, topic = found
+    for _ in range(_TRIES):
+        try:
+            return rest_of(shard.announced, shard.reader, topic, wanted.partition, wanted.end, bytes_max)
+        except Missing:
+            continue
+    raise StorageUnavailable(f"topic {topic.name}: its objects are merged again and again; try again")

@@ -1,0 +1,74 @@
+"""The direct neighbours of a stream: those to which it has a link, and those that it accepts as upstreams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.apply.agreement import admission, global_path
+from fairlead.gateway.links.running.running_link import urls_of
+from fairlead.model.errors import NotAgreed
+from fairlead.model.names import StreamPath
+from fairlead.streamlog.applying.admission import Admission
+from fairlead.wire.messages import StreamPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A stream that is bound to one of ours, by its id."""
+
+    path: StreamPath
+    """Global."""
+    stream: bytes
+    urls: tuple[str, ...]
+    """Its gateways; empty: not known."""
+    admission: Admission
+    """What it may bring to each of our shards."""
+
+
+def neighbours(cluster: Cluster, stream: Stream) -> list[Neighbour]:
+    """The neighbours of a stream, by path. One that is not bound to an id yet is none, nor is the source of a copy."""
+    links = [link for link in cluster.links.of(stream.id) if link.once is None and link.replica_stream is not None]
+    found: dict[bytes, Neighbour] = {}
+    for link in links:
+        assert link.replica_stream is not None
+        held = _of_replica(cluster, stream, link)
+        found[link.replica_stream] = Neighbour(link.replica_path, link.replica_stream, urls_of(cluster, link), held)
+    for upstream in cluster.links.upstreams(stream.id):
+        source = upstream.source_stream
+        if source is None or upstream.once_link is not None:
+            continue
+        here = upstream.path.cluster == cluster.name
+        urls = found[source].urls if source in found else cluster.urls if here else upstream.source_urls
+        may = admission(upstream, source, cluster.settings, len(stream.shards))
+        if source in found and may.origins is not None:
+            may = replace(may, origins=may.origins | {stream.id})
+        found[source] = Neighbour(upstream.path, source, tuple(urls), may)
+    return sorted(found.values(), key=lambda each: str(each.path))
+
+
+def _of_replica(cluster: Cluster, stream: Stream, link: LinkRecord) -> Admission:
+    """A replica that is no upstream gives back what is ours; whether it may name other owners, the link says."""
+    return Admission(frozenset({stream.id}), moves_owners=link.moves_owners)
+
+
+def may_have(cluster: Cluster, stream: Stream, asker: StreamPlace) -> frozenset[bytes] | None:
+    """Of which owners' topics a stream that asks may have the records; None: of all.
+
+    Raises:
+        NotAgreed: it is no neighbour.
+    """
+    path = global_path(asker)
+    links = (link for link in cluster.links.of(stream.id) if link.once is None)
+    if any((link.replica_path, link.replica_stream) == (path, asker.stream) for link in links):
+        return None
+    upstreams = [each for each in cluster.links.upstreams(stream.id) if each.once_link is None]
+    bound = next((each for each in upstreams if (each.path, each.source_stream) == (path, asker.stream)), None)
+    if bound is None:
+        here = cluster.global_path(stream.path)
+        raise NotAgreed(
+            f"{path} is bound to {here} by no link; run: fairlead stream replica add -path {here} -replica {path}"
+        )
+    return None if bound.peer == "own" else frozenset({asker.stream})
