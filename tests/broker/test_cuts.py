@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,8 +14,8 @@ from kio.schema.errors import ErrorCode
 from tests.broker.groups.stage import REQUEST
 from tests.broker.handlers.asking import Asker, asking
 from tests.broker.test_group_log import KEY, SHIPS, Server, serving
-from tests.support.batches import produced_to
-from tests.support.waiting import until
+from tests.support.batches import produce, produced_to
+from tests.support.waiting import WAIT_SECONDS, until
 
 from fairlead.broker.groups.values import GroupKey, GroupState, Identity, JoinAnswer, SyncRequest
 from fairlead.cluster.stream import CommittedOffset, Stream
@@ -44,8 +47,8 @@ async def write(stream: Stream, count: int, name: str = "a") -> None:
         await produced_to(shard, topic.number, 0, build_batch([(None, b"v")]))
 
 
-async def cut_at(stream: Stream, offset: int, *, name: str = "a", epoch: int = 5) -> None:
-    """The topic goes on from an offset on in another epoch, which others began."""
+async def cut_at(stream: Stream, offset: int, *, name: str = "a", epoch: int = 5, newer: int = 0) -> None:
+    """The topic goes on from an offset on in another epoch, which others began; so many records come with it."""
     shard, topic = stream.topic(name)
 
     def request(draft: Draft) -> None:
@@ -54,6 +57,8 @@ async def cut_at(stream: Stream, offset: int, *, name: str = "a", epoch: int = 5
         since = ((offset, draft.state.partition(topic.number, 0).cut_at(offset).history), (0, ()))
         put_topic(draft, owned._replace(epoch=epoch, version=owned.version + 1, since=since), owned.owner, None)
         cut(draft, topic.number, 0, offset, "takeover", epoch, None)
+        for _ in range(newer):
+            produce(draft, topic.number, 0, build_batch([(None, b"newer")]))
 
     await shard.submit(request)
 
@@ -210,13 +215,13 @@ async def test_a_cursor_ahead_of_the_log_is_served_as_it_was_committed() -> None
         assert await told(asker) == (42, -1)
 
 
-async def fetched(asker: Asker, offset: int, epoch: int = -1) -> ErrorCode:
+async def fetched(asker: Asker, offset: int, epoch: int = -1, wait_seconds: float = 0) -> ErrorCode:
     part = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1000, "current_leader_epoch": epoch}
     answer = await asker.ask(
         FETCH,
         11,
         replica_id=-1,
-        max_wait=timedelta(0),
+        max_wait=timedelta(seconds=wait_seconds),
         min_bytes=1,
         max_bytes=1000,
         isolation_level=0,
@@ -247,6 +252,48 @@ async def test_a_consumer_behind_a_cut_waits_for_its_group() -> None:
         assert await fetched(asker, D) is ErrorCode.none
         await rejoined(server, KEY, member)
         assert await fetched(asker, STOOD) is ErrorCode.offset_out_of_range
+
+
+@pytest.mark.parametrize("newer", [0, 20])
+async def test_who_waits_for_records_is_fenced_by_a_change_of_epoch(newer: int) -> None:
+    """A Fetch that began in the epoch before is not given what stands at its offset now, nor told that nothing does."""
+    async with asking() as asker:
+        home = asker.cluster.stream("/default")
+        await write(home, STOOD)
+        waiting = asyncio.ensure_future(fetched(asker, STOOD, epoch=0, wait_seconds=WAIT_SECONDS))
+        shard, _ = home.topic("a")
+        await until(lambda: shard.watched)
+        await cut_at(home, D, newer=newer)
+        assert await waiting is ErrorCode.fenced_leader_epoch
+
+
+async def test_what_is_read_from_disk_meanwhile_is_fenced_too() -> None:
+    """The records are read on a thread, and may be the newer ones by then."""
+    async with asking(cache_bytes=1) as asker:
+        home = asker.cluster.stream("/default")
+        await write(home, 20)
+        asker.readers = later = Later()
+        reading = asyncio.ensure_future(fetched(asker, STOOD, epoch=0))
+        await until(lambda: later.waiting)
+        await cut_at(home, D, newer=20)
+        later.go_on()
+        assert await reading is ErrorCode.fenced_leader_epoch
+
+
+class Later(Executor):
+    """Does its work when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        self.waiting.append(lambda: done.set_result(fn(*args, **kwargs)))
+        return done
+
+    def go_on(self) -> None:
+        for work in self.waiting:
+            work()
 
 
 async def test_streams_that_are_made_later_are_watched() -> None:

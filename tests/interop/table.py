@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.interop.clients import CLIENTS
+from tests.interop.clients.base import Client
 
 ROWS = {
     "test_what_it_sends_is_stored": "produce",
@@ -41,6 +42,11 @@ ROWS = {
     "test_a_partition_that_is_all_gap_is_read_to_its_end": "gaps, also at the end",
     "test_only_committed_records_are_read": "isolation level",
     "test_a_java_consumer_goes_on_at_the_replica": "committed epoch, moved to a replica",
+    "test_java_consumer_in_the_diverged_tail": "back to where histories part",
+    "test_librdkafka_consumer_in_the_diverged_tail": "back to where histories part",
+    "test_aiokafka_group_in_the_diverged_tail": "back to where histories part",
+    "test_cooperative_consumer_in_the_diverged_tail": "back to where histories part",
+    "test_librdkafka_consumer_without_a_group_goes_back_by_epochs": "back to where histories part",
     "test_a_store_is_restored_from_its_changelog": "state restored from a changelog",
     "test_a_counting_application_goes_on_after_a_restart_and_without_its_state": "state restored from a changelog",
     "test_spark_reads_a_batch_and_copies_a_stream": "batch and streaming queries",
@@ -97,8 +103,10 @@ class Outcomes:
 
 
 def _client(item: pytest.Function) -> str:
-    if hasattr(item, "callspec") and item.callspec.id in {client.name for client in CLIENTS}:
-        return str(item.callspec.id)
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    for client in given:
+        if isinstance(client, Client):
+            return client.name
     return next((name for fixture, name in FIXTURES.items() if fixture in item.fixturenames), "confluent-kafka")
 
 

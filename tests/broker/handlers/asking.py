@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -42,6 +42,7 @@ class Asker:
         self.cluster = cluster
         self.groups = groups
         self.listener = ListenerView(cluster, stream)
+        self.readers: Executor = cluster.executor
         self.cuts = cuts or CutWatch(cluster, groups)
         self.fetch_sessions = FetchSessions(10, Remembered(10_000_000), cluster.randomness)
         self.connection = ConnectionInfo("127.0.0.1:50000", "127.0.0.1", ("broker.example", 9092))
@@ -61,7 +62,7 @@ class Asker:
             api_key=api_key,
             version=version,
             client_id="client",
-            readers=self.cluster.executor,
+            readers=self.readers,
             packers=self.cluster.executor,
             offered=OFFERED,
         )

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker.errors import code_of
+from fairlead.broker.errors import RefusedRequest, code_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.partitions import check_epoch, find_topic
 from fairlead.broker.topics import Found, ListenerView
@@ -66,6 +66,17 @@ class AskedTopic:
             return False
         number, table = self.found.topic.number, self.found.shard.state.topic_table
         return table.slot[number] == self._slot and table.epoch[number] == self.found.topic.epoch
+
+    def check_epoch(self, asked: int) -> None:
+        """Compare the epoch that the client knows with the topic's of now: it may be another since the topic was found,
+        and then other records may stand where the client waits.
+
+        Raises:
+            Refused: see `partitions.check_epoch`.
+        """
+        assert self.found is not None
+        topic = self.found.topic
+        check_epoch(topic if self.same else self.found.shard.state.topic(topic.number) or topic, asked)
 
     def end_of(self, partition: int, *, committed: bool) -> int:
         """Where a partition of a topic that was found ends now, for who reads all records or the committed ones."""
@@ -173,7 +184,7 @@ class Reading:
         try:
             found.shard.check_open()
             found.topic.check_partition(asked.partition)
-            check_epoch(found.topic, asked.current_leader_epoch)
+            part.topic.check_epoch(asked.current_leader_epoch)
             reader, number = found.shard.reader, found.topic.number
             fetched = reader.fetch_cached(
                 number, asked.partition, asked.offset, limit, at_least_one=first, committed=self._committed
@@ -195,7 +206,7 @@ class Reading:
         results = await asyncio.get_running_loop().run_in_executor(self._readers, _read_from_disk, cold)
         for one, result in zip(cold, results, strict=True):
             self._room_bytes += one.max_bytes
-            self._put(one.part, result)
+            self._put(one.part, _checked(one.part, result))
             self._read_ahead(one, result)
 
     def _read_ahead(self, one: _Cold, result: Fetched | Exception) -> None:
@@ -261,6 +272,15 @@ class Waker:
 def _read_from_disk(cold: Sequence[_Cold]) -> list[Fetched | Exception]:
     """Runs in a thread."""
     return [_read_one(one) for one in cold]
+
+
+def _checked(part: Part, result: Fetched | Exception) -> Fetched | Exception:
+    """What was read beside the loop, if the topic has the same epoch still."""
+    try:
+        part.topic.check_epoch(part.asked.current_leader_epoch)
+    except RefusedRequest as refused:
+        return refused
+    return result
 
 
 def _read_one(cold: _Cold) -> Fetched | Exception:
