@@ -17,7 +17,9 @@ from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.transfer import TRANSFER
+from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.context import RestContext
+from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import AlreadyExists, NotFound
@@ -122,13 +124,15 @@ async def _open(
     links = LinkManager(cluster, http, clock, randomness)
     links.start()
     started.push_async_callback(links.close)
-    jobs = JobRunner(cluster, {TRANSFER: links.transfers})
+    takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
+    jobs = JobRunner(cluster, {TRANSFER: links.transfers, TAKEOVER: takeovers})
     started.push_async_callback(jobs.close)
     context = RestContext(
         cluster,
         links.commands,
         links.copies,
         links.transfers,
+        takeovers,
         jobs,
         FakeListeners(),
         "tester",

@@ -31,7 +31,9 @@ from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.running.timing import Timing
 from fairlead.gateway.links.transfer import TRANSFER
+from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.context import RestContext
+from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.errors import Missing
 from fairlead.model.names import StreamPath
@@ -177,12 +179,15 @@ class Site:
 
     async def _listen(self) -> None:
         self.transfers = self.manager.transfers
-        self.jobs = JobRunner(self.cluster, {TRANSFER: self.transfers}, self._timing)
+        gateways = self.manager.new_gateways
+        self.takeovers = Takeovers(self.cluster, self.manager.running, gateways, Pulls(self.cluster, gateways))
+        self.jobs = JobRunner(self.cluster, {TRANSFER: self.transfers, TAKEOVER: self.takeovers}, self._timing)
         context = RestContext(
             self.cluster,
             self.links,
             self.copies,
             self.transfers,
+            self.takeovers,
             self.jobs,
             cast(Any, NoListeners()),
             "tester",

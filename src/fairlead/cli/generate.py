@@ -109,8 +109,9 @@ def _function(
     command: Command, run: Callable[..., Envelope], show: ShowAnswer, own: Sequence[OwnOption]
 ) -> Callable[..., None]:
     def function(**given: Any) -> None:
-        cluster, as_json, yes = given.pop("cluster"), given.pop("json"), given.pop("yes", False)
+        cluster, as_json = given.pop("cluster"), given.pop("json")
         chosen = {option.name: given.pop(option.name) for option in own}
+        yes = given.pop("yes", False)
         params = {name.removesuffix("_"): value for name, value in given.items() if value is not None}
         if command.asks:
             command.parse(params)

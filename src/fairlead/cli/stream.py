@@ -9,6 +9,7 @@ import typer
 
 from fairlead.cli.autosetup import autosetup
 from fairlead.cli.generate import add_noun
+from fairlead.cli.takeover import takeover
 from fairlead.cli.transfer import transfer
 from fairlead.cli.two_clusters import create
 
@@ -22,7 +23,7 @@ def _group(name: str, what: str, own: Mapping[str, Callable[..., None]] = Mappin
 
 
 add_noun(app, ("stream",), {"create": create})
-_group("topic", "Topics of a stream.", {"transfer": transfer})
+_group("topic", "Topics of a stream.", {"transfer": transfer, "takeover": takeover})
 _group("assign", "Which consumers have which partitions (not built yet).")
 _group("cursor", "Committed offsets of consumer groups.")
 _group("replica", "Replicas of a stream: where its records are sent.", {"autosetup": autosetup})

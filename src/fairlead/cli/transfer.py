@@ -28,17 +28,17 @@ _SHOW = BY_PATH["/rest/job/show"]
 
 
 def _transfer(command: Command, params: Mapping[str, Any], cluster: str | None, nowait: bool = False) -> Envelope:
-    answer = call(command, {**params, "topic": _topics(params["topic"])}, cluster)
+    answer = call(command, {**params, "topic": topics_of(params["topic"])}, cluster)
     # A job has no path, so its cluster is asked by its name.
     home = parse_stream_path(params["path"]).cluster or cluster
-    return answer if nowait else _ended(str(answer.first["id"]), home)
+    return answer if nowait else ended(str(answer.first["id"]), home)
 
 
 def _show_job(command: Command, params: Mapping[str, Any], cluster: str | None, wait: bool = False) -> Envelope:
-    return _ended(params["id"], cluster) if wait else call(command, params, cluster)
+    return ended(params["id"], cluster) if wait else call(command, params, cluster)
 
 
-def _topics(text: str) -> str:
+def topics_of(text: str) -> str:
     """What names the topics: as it is given, or the lines of the file after an @.
 
     Raises:
@@ -61,7 +61,7 @@ def _topics(text: str) -> str:
     return names
 
 
-def _ended(id: str, cluster: str | None) -> Envelope:
+def ended(id: str, cluster: str | None) -> Envelope:
     """Wait until a job has ended.
 
     Raises:

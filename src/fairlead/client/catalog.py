@@ -112,6 +112,12 @@ _STREAM_COMMANDS = (
 _TOPIC_NOUN = ("stream", "topic")
 _TIMESTAMP_TYPE = Param("timestamptype", "text", "createtime or logappendtime", default="the stream's")
 _CHANGED_TYPE = replace(_TIMESTAMP_TYPE, default="as it is")
+_TOPICS = Param(
+    "topic",
+    "text",
+    "a name, a regular expression, or names with line breaks between; @FILE reads them from a file",
+    required=True,
+)
 _TOPIC_COMMANDS = (
     Command(
         _TOPIC_NOUN,
@@ -165,12 +171,7 @@ _TOPIC_COMMANDS = (
         "Hand topics over to the stream of a neighbour, which owns them from then on (ours).",
         (
             _PATH,
-            Param(
-                "topic",
-                "text",
-                "a name, a regular expression, or names with line breaks between; @FILE reads them from a file",
-                required=True,
-            ),
+            _TOPICS,
             Param("to", "text", "cluster of the replica that is to own them, or its path", required=True),
             Param("force", "boolean", "also what the replica lacks or has set aside", default="false"),
             Param("oneway", "boolean", "also to a replica that has no link back", default="false"),
@@ -179,6 +180,25 @@ _TOPIC_COMMANDS = (
         changes=True,
         asks="Hand the topics {topic} of {path} over to {to}? From then on they are written there only.",
         goes_on="the transfer goes on, if the cluster was asked already; `fairlead job list` shows it",
+    ),
+    Command(
+        _TOPIC_NOUN,
+        "takeover",
+        "Own topics whose owner is lost: this copy is what goes on (ours).",
+        (
+            _PATH,
+            replace(_TOPICS, required=False),
+            Param("from", "text", "all topics that this cluster, or the stream at this path, owns"),
+            Param(
+                "force",
+                "boolean",
+                "also while the owner answers, or a neighbour has what cannot be brought",
+                default="false",
+            ),
+            Param("dryrun", "boolean", "only say what would be brought, and refused", default="false"),
+        ),
+        changes=True,
+        goes_on="the takeover goes on, if the cluster was asked already; `fairlead job list` shows it",
     ),
     Command(
         _TOPIC_NOUN,

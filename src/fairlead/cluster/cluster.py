@@ -393,7 +393,7 @@ class Cluster:
                 raise error
         stream = Stream(record, shards, self._room, self.name)
         for shard in shards:
-            shard.copy_tails = partial(copy_tails, stream, shard)
+            shard.copy_tails = partial(copy_tails, stream, shard, partial(self.links.path_of, stream.id))
         self._streams[record.path] = stream
         self._apply(stream, record)
         self._note_upstreams()

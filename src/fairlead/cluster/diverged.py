@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from fairlead.cluster.stream import Stream
@@ -20,20 +20,29 @@ UNKNOWN_OWNER_DIGITS = 8
 """Of the id of an owner whose place nobody knows, in place of its cluster's name."""
 
 
-async def copy_tails(stream: Stream, shard: Shard) -> None:
-    """Copy all that cuts of a shard keep, and end their marks. Whatever fails is begun again where it ended.
+Places = Callable[[bytes], str]
+"""The global path of a stream by its id; empty if that is not known."""
+
+
+def _nowhere(_: bytes) -> str:
+    return ""
+
+
+async def copy_tails(stream: Stream, shard: Shard, places: Places = _nowhere) -> None:
+    """Copy all that cuts of a shard keep, and end their marks. Whatever fails is begun again where it ended. `places`
+    knows streams of which no topic is left here, as after a takeover of all.
 
     Raises:
         Damaged, Missing, StorageFull, StorageUnavailable
     """
     for tail in diverged.tails(shard.state):
-        await _copy(stream, shard, tail)
+        await _copy(stream, shard, tail, places)
 
 
-async def _copy(stream: Stream, shard: Shard, tail: Tail) -> None:
+async def _copy(stream: Stream, shard: Shard, tail: Tail, places: Places) -> None:
     end = max((_end(each, tail) for each in stream.shards), default=0)
     while rows := await asyncio.to_thread(diverged.read, shard.announced, tail, end):
-        target, made = _target(stream, shard, tail, rows)
+        target, made = _target(stream, shard, tail, rows, places)
         size_bytes = sum(len(row.batch) for row in rows)
         end = await target.submit(partial(diverged.append, made=made, tail=tail, rows=rows), size_bytes)
     number, partition = tail.topic.number, tail.partition
@@ -46,10 +55,10 @@ def _end(shard: Shard, tail: Tail) -> int:
     return 0 if topic is None else shard.state.partition(topic.number, tail.partition).end
 
 
-def _target(stream: Stream, shard: Shard, tail: Tail, rows: list[Row]) -> tuple[Shard, Topic]:
+def _target(stream: Stream, shard: Shard, tail: Tail, rows: list[Row], places: Places) -> tuple[Shard, Topic]:
     """The shard of the diverged topic, and the topic as this site would make it."""
     owner = diverged.owner_of(tail, rows)
-    at = stream.global_path if owner == stream.id else next(_places(stream, owner), "")
+    at = stream.global_path if owner == stream.id else next(_places(stream, owner), places(owner))
     for each in stream.shards:
         known = each.state.by_incarnation(tail.incarnation)
         if known is not None or each.state.tombstone(tail.incarnation) is not None:

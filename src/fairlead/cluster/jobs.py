@@ -43,6 +43,8 @@ class BatchOutcome:
 
     changed: int
     refused: Sequence[Refusal] = ()
+    brought: int = 0
+    """Records that came from neighbours for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class JobRecord:
 
     id: Id
     kind: str
-    """`transfer`."""
+    """`transfer` or `takeover`."""
     stream: Id
     """Id of the stream whose topics these are."""
     path: str
@@ -66,6 +68,8 @@ class JobRecord:
     """Topics that had their turn, in the order of the list."""
     changed: int = 0
     refused: int = 0
+    brought: int = 0
+    """Records that came from neighbours for it; that would come, if nothing is to be changed."""
     refusals: tuple[Refusal, ...] = field(default=())
     """The first of the refused."""
     state: str = RUNNING
@@ -87,6 +91,7 @@ class JobRecord:
             done=self.done + topics,
             changed=self.changed + outcome.changed,
             refused=self.refused + len(outcome.refused),
+            brought=self.brought + outcome.brought,
             refusals=(*self.refusals, *outcome.refused[:room]),
         )
         return further.ended(DONE, now_ms) if self.running and further.done >= self.total else further

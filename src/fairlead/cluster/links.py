@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, TypeVar
 
 from fairlead.cluster.keys import LINK, UPSTREAM, allowed, allowed_key, upstream_key, upstreams
@@ -123,6 +124,12 @@ class Links:
     def upstreams(self, stream: bytes) -> list[UpstreamRecord]:
         """What a replica stream accepts, by path; copies that are under way included."""
         return list(self._records().upstreams.get(stream, ()))
+
+    def path_of(self, stream: bytes, neighbour: bytes) -> str:
+        """The global path of a neighbour of a stream, by its id; empty if no link and no upstream is bound to it."""
+        sources = (str(each.path) for each in self.upstreams(stream) if each.source_stream == neighbour)
+        replicas = (str(each.replica_path) for each in self.of(stream) if each.replica_stream == neighbour)
+        return next(chain(sources, replicas), "")
 
     def _records(self) -> _Found:
         """All records by stream. Who shows all streams asks for each of them, so they are looked for once a commit."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha1
 
+from fairlead.cluster.heard import HeardSources
 from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
 from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic, another
@@ -48,6 +49,7 @@ class Stream:
         self.shards = tuple(shards)
         self._room = room
         self.has_upstreams = False
+        self.heard = HeardSources()
         self._outdated: dict[bytes, dict[tuple[int, int], None]] = {}
         """By link, shard and number of the topics whose present owner its source seems not to know."""
         self._by_topic_id: tuple[dict[bytes, int], ...] = tuple({} for _ in range(256))

@@ -26,6 +26,7 @@ from fairlead.gateway.rest.cluster import describe
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.rest.health import health_of
 from fairlead.gateway.rest.stream import page_rows
+from fairlead.gateway.takeovers import answering as standing
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotFound
 from fairlead.web.docs import render_docs
@@ -47,7 +48,7 @@ def build_app(context: RestContext, links: LinkManager, apply: ApplyGateway, gua
     app.state.pull_room = answering.Room()
     app.add_middleware(guard.wrap)
     app.include_router(routes.build(context))
-    for routing in (control_routes, apply_socket, apply_routes, transfer_routes, answering, records_routes):
+    for routing in (control_routes, apply_socket, apply_routes, transfer_routes, answering, standing, records_routes):
         app.include_router(routing.router)
     _add_pages(app, context, apply)
     _add_errors(app, context)

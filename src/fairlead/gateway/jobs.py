@@ -81,6 +81,7 @@ class JobRunner:
             "done": job.done,
             "changed": job.changed,
             "refused": job.refused,
+            "brought": job.brought,
             "percent": 100 * job.done // job.total if job.total else 100,
             "waitsfor": self._waits.get(job.id, ""),
             "error": job.error,

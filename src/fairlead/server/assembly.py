@@ -32,8 +32,10 @@ from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.links.transfer import TRANSFER
+from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.context import RestContext
+from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
 from fairlead.model.addresses import Address, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.names import check_cluster_name
@@ -212,13 +214,15 @@ async def _start_http(
     started.callback(apply.close)
     links = LinkManager(cluster, http, cluster.clock, cluster.randomness, data_root=data_root)
     started.push_async_callback(links.close)
-    jobs = JobRunner(cluster, {TRANSFER: links.transfers})
+    takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
+    jobs = JobRunner(cluster, {TRANSFER: links.transfers, TAKEOVER: takeovers})
     started.push_async_callback(jobs.close)
     context = RestContext(
         cluster=cluster,
         links=links.commands,
         copies=links.copies,
         transfers=links.transfers,
+        takeovers=takeovers,
         jobs=jobs,
         listeners=listeners,
         user=getpass.getuser(),

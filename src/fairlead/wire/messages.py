@@ -8,6 +8,7 @@
     source server  →  gateway          POST /gateway/pulse             ServerStart
     source server  →  gateway          POST /gateway/transfer          TransferRequest, TransferAnswer
     server         →  gateway          POST /gateway/pull              PullRequest, PullAnswer (and frames)
+    server         →  gateway          POST /gateway/standing          StandingRequest, StandingAnswer
 
 `to_json(message)` and `from_json(text, READER_SAYS)` are each other's inverse. Text messages carry the name of their
 kind as `type`. Ids are bytes here and hex in JSON. Commits are half-open: a position `commit` means all below it.
@@ -22,7 +23,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fairlead.model.errors import InvalidValue
 from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
 from fairlead.streamlog.frames.frame import FEATURES
-from fairlead.streamlog.payloads import TopicPayload
+from fairlead.streamlog.payloads import History, TopicPayload
 from fairlead.streamlog.ranges import Offset, Partition, ShardNumber, SliceMask
 from fairlead.streamlog.values import DeadFrom, EpochRange, GrantRun, LogObject
 
@@ -560,6 +561,46 @@ class PullAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class StandingRequest:
+    """A stream asks a neighbour how topics stand there, before it takes them over. Changes nothing."""
+
+    asker: StreamPlace
+    path: str
+    """Path of the stream that is asked."""
+    incarnations: tuple[bytes, ...]
+    protocol: int = PROTOCOL
+    features: tuple[str, ...] = FEATURES
+    ext: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAt:
+    """How far a partition goes, and by which epochs."""
+
+    end: Offset
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class StandingTopic:
+    """A topic as it stands at a neighbour."""
+
+    topic: TopicPayload
+    partitions: tuple[PartitionAt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StandingAnswer:
+    """Of the first `asked` of the incarnations, those topics that are there, and that the asker may have."""
+
+    cluster: str
+    stream: bytes
+    asked: int
+    topics: tuple[StandingTopic, ...]
+    ext: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStart:
     """Tells one start of a destination's server from every other."""
 
@@ -608,7 +649,17 @@ APPLY_HEARS = _kinds({"ok": Ok, "error": Error, "applied": Applied, "refused": R
 _ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, REPLICATOR_SAYS, APPLY_SAYS, APPLY_HEARS)
 _BODIES: Final[tuple[JsonForm[Any], ...]] = tuple(
     JsonForm(kind, unknown="forbid")
-    for kind in (LinkRequest, LinkAnswer, ServerStart, TransferRequest, TransferAnswer, PullRequest, PullAnswer)
+    for kind in (
+        LinkRequest,
+        LinkAnswer,
+        ServerStart,
+        TransferRequest,
+        TransferAnswer,
+        PullRequest,
+        PullAnswer,
+        StandingRequest,
+        StandingAnswer,
+    )
 )
 _FORMS: Final = {form.kind: form for form in (*_BODIES, *(form for kinds in _ALL for form in kinds.values()))}
 

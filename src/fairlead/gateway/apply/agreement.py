@@ -73,6 +73,7 @@ async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
     urls = named(request.source.urls) if upstream.peer == "own" else ()
     if upstream.source_stream is None or upstream.source_urls != urls:
         await cluster.links.bind_upstream(upstream, request.source.stream, urls)
+    stream.heard.note(request.source.stream, cluster.clock.wall_ms())
     return stand(cluster, stream, request.link)
 
 

@@ -59,6 +59,8 @@ class ApplySession:
         self.counts = ApplyCounts()
         self.admission = ANYBODY
         """What the source may bring; for the frames that come from now on."""
+        self.lacking = 0
+        """Commits that the source's log had beyond its last frame."""
         self.failure: FairleadError | None = None
         self._totals = totals
         self._piece_rows = piece_rows
@@ -86,6 +88,7 @@ class ApplySession:
         number, size = self._received, len(data)
         frame = await _decode(data)
         self._check(frame)
+        self.lacking = max((frame.end or 0) - frame.to_commit, 0)
         self._waiting_bytes += size
         self._count(frames=1, size_bytes=size)
         task = asyncio.get_running_loop().create_task(self._run(number, frame, size))

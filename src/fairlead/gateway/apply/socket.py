@@ -95,17 +95,17 @@ async def _serve(stream: ApplyStream, gateway: ApplyGateway) -> None:
         await _refuse(stream, error)
         return
     try:
-        await _converse(stream, session)
+        await _converse(stream, session, gateway)
     finally:
         gateway.sessions.discard(session)
         await session.close()
 
 
-async def _converse(stream: ApplyStream, session: ApplySession) -> None:
+async def _converse(stream: ApplyStream, session: ApplySession, gateway: ApplyGateway) -> None:
     try:
         stream.expect(FRAMES)
         await stream.send_text(to_json(Ok(session.window_bytes)))
-        await first_of(_receive(stream, session), _answer(stream, session))
+        await first_of(_receive(stream, session, gateway), _answer(stream, session))
     except FairleadError as error:
         # A connection that was admitted ends so when its agreement does: at the end of a copy, or by an operator.
         note = log.info if isinstance(error, NotAgreed) else log.warning
@@ -113,9 +113,11 @@ async def _converse(stream: ApplyStream, session: ApplySession) -> None:
         await _refuse(stream, error)
 
 
-async def _receive(stream: ApplyStream, session: ApplySession) -> None:
+async def _receive(stream: ApplyStream, session: ApplySession, gateway: ApplyGateway) -> None:
+    hello, heard = session.hello, session.stream.heard
     while True:
         await session.submit((await stream.receive()).payload)
+        heard.note_frame(hello.source.stream, hello.shard, session.lacking, gateway.cluster.clock.wall_ms())
 
 
 async def _answer(stream: ApplyStream, session: ApplySession) -> None:

@@ -15,17 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.chosen import chosen
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import urls_of, wire_id
-from fairlead.model.errors import FairleadError, InvalidName, InvalidValue, NotFound, UnknownCluster, UnknownStream
-from fairlead.model.names import StreamPath, check_topic_name, parse_stream_path
+from fairlead.model.errors import FairleadError, NotFound, UnknownCluster, UnknownStream
+from fairlead.model.names import StreamPath, parse_stream_path
 from fairlead.streamlog.requests.ownership import hand_over
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
@@ -33,8 +31,6 @@ from fairlead.wire.messages import HeldTopic, LinkRequest, StreamPlace, Transfer
 
 TRANSFER: Final = "transfer"
 """Kind of these jobs."""
-TOPICS_MAX: Final = 50_000
-"""Of one command."""
 ANSWER_SECONDS: Final = 1.5
 """A person who looks at a topic waits no longer for its owner."""
 
@@ -81,7 +77,7 @@ class Transfers:
         stream = self._cluster.stream(path)
         link = self._link(stream, to)
         loop = asyncio.get_running_loop()
-        names = await loop.run_in_executor(self._cluster.lookups, _chosen, stream, topics)
+        names = await loop.run_in_executor(self._cluster.lookups, chosen, stream, topics)
         await self._ask(stream, link, ())
         texts = {"to": str(link.replica_path), **options.as_texts()}
         clock = self._cluster.clock
@@ -212,44 +208,3 @@ def _hand_over(stream: Stream, topic: Topic, draft: Draft, *, to: bytes, owner_a
         raise NotFound("it was deleted meanwhile")
     epoch = stream.shard_for(topic.name).epoch
     return hand_over(draft, topic.number, to=to, owner_at=owner_at, writer_epoch_id=epoch.id)
-
-
-def _chosen(stream: Stream, topics: str) -> list[str]:
-    """The names that are meant, each once. Blocking.
-
-    Raises:
-        InvalidName, InvalidValue, UnknownTopic
-    """
-    words = [word.strip() for word in topics.splitlines() if word.strip()]
-    if len(words) > 1:
-        _check_count(len(words))
-        return [check_topic_name(name) for name in dict.fromkeys(words)]
-    text = words[0] if words else ""
-    try:
-        return [stream.topic(check_topic_name(text))[1].name]
-    except InvalidName:
-        return _matching(stream, text)
-
-
-def _matching(stream: Stream, expression: str) -> list[str]:
-    """The names that a regular expression matches as a whole, sorted. Blocking: there may be a million.
-
-    RE2, which pyarrow brings, takes time by the length of the names alone; Python's own could stand for ever.
-
-    Raises:
-        InvalidValue: the expression is wrong, or matches nothing.
-    """
-    names = pa.array(list(stream.topic_names()), pa.string())
-    try:
-        found = names.filter(pc.match_substring_regex(names, f"^(?:{expression})$"))
-    except pa.ArrowInvalid as error:
-        raise InvalidValue(f"-topic {expression!r} is neither a name nor a regular expression: {error}") from error
-    if not found:
-        raise InvalidValue(f"-topic {expression!r} matches no topic of {stream.path}")
-    _check_count(len(found))
-    return sorted(found.to_pylist())
-
-
-def _check_count(count: int) -> None:
-    if count > TOPICS_MAX:
-        raise InvalidValue(f"{count:,} topics: hand over at most {TOPICS_MAX:,} at a time")

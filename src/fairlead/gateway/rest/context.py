@@ -13,6 +13,7 @@ from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.copystream import CopyCommands
 from fairlead.gateway.links.transfer import Transfers
+from fairlead.gateway.takeovers.work import Takeovers
 from fairlead.model.errors import InvalidValue, UnknownCluster
 from fairlead.model.names import StreamPath
 
@@ -61,6 +62,7 @@ class RestContext:
     links: LinkCommands
     copies: CopyCommands
     transfers: Transfers
+    takeovers: Takeovers
     jobs: JobRunner
     listeners: Listeners
     user: str

@@ -11,10 +11,12 @@ from typing import Any
 from fairlead.client.command import Given
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import TIMESTAMP_TYPES
+from fairlead.gateway.links.chosen import is_at
 from fairlead.gateway.links.transfer import TransferOptions
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.rest.long_json import in_turns
 from fairlead.gateway.rest.lookups import looked_up
+from fairlead.gateway.takeovers.work import TakeoverOptions
 from fairlead.model.errors import InvalidValue, NotOwner
 from fairlead.streamlog.ownership.histories import beginning_of
 from fairlead.streamlog.ownership.standing import is_active
@@ -68,14 +70,9 @@ async def list_topics(context: RestContext, given: Given) -> Rows:
     rows = [
         _row(stream, topic, lags.get(topic.name, {}), sizes.get((stream.shard_for(topic.name), topic.number)))
         async for topic in in_turns(stream.topics())
-        if owner is None or _is_of(stream.owner_path(topic), owner)
+        if owner is None or is_at(stream.owner_path(topic), owner)
     ]
     return sorted(rows, key=itemgetter("topic"))
-
-
-def _is_of(owner: str, wanted: str) -> bool:
-    """Whether an owner is the stream at that path, or a stream of that cluster."""
-    return wanted == owner or owner.startswith(f"/mapr/{wanted}/")
 
 
 def _sizes(stream: Stream) -> dict[tuple[Shard, int], Size]:
@@ -113,6 +110,16 @@ async def transfer(context: RestContext, given: Given) -> Rows:
     job, names = await context.transfers.prepare(path, given["topic"], given["to"], options)
     await context.jobs.add(job, names)
     return [context.jobs.row(job)]
+
+
+async def takeover(context: RestContext, given: Given) -> Rows:
+    options = TakeoverOptions(bool(given["force"]), bool(given["dryrun"]))
+    topics, lost = given["topic"] or "", given["from"] or ""
+    if bool(topics) == bool(lost):
+        raise InvalidValue("give either -topic, or -from with the cluster that is lost")
+    job, names, outlook = await context.takeovers.prepare(context.local(given["path"]), topics, lost, options)
+    await context.jobs.add(job, names)
+    return [{**context.jobs.row(job), "neighbours": outlook.neighbours, "owners": outlook.owners}]
 
 
 async def resolve(context: RestContext, given: Given) -> Rows:
@@ -222,4 +229,5 @@ HANDLERS: dict[str, Handler] = {
     "/rest/stream/topic/delete": delete,
     "/rest/stream/topic/resolve": resolve,
     "/rest/stream/topic/transfer": transfer,
+    "/rest/stream/topic/takeover": takeover,
 }

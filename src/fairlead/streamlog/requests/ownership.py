@@ -36,10 +36,11 @@ def hand_over(draft: Draft, topic: str | int, *, to: bytes, owner_at: str, write
     return _change_owner(draft, found, to, owner_at, "transfer", writer_epoch_id, since)
 
 
-def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id: bytes) -> Topic:
+def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id: bytes, above: int = 0) -> Topic:
     """Give the offsets of a topic from here on, whoever does now: its owner is lost, or the hand-over to us never had
     its last records. What this copy lacks of the owner's log is no part of the topic from here on, and is kept in
-    another topic where it is found. `owner_at` is our global path.
+    another topic where it is found. `owner_at` is our global path; `above` an epoch that the topic has
+    elsewhere.
 
     Raises:
         UnknownTopic
@@ -48,7 +49,7 @@ def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id:
     found = named_or_numbered(draft, topic)
     states = (draft.state.partition(found.number, partition) for partition in range(found.partitions))
     since = tuple((state.end, state.history) for state in states)
-    return _change_owner(draft, found, draft.stream_id, owner_at, "takeover", writer_epoch_id, since)
+    return _change_owner(draft, found, draft.stream_id, owner_at, "takeover", writer_epoch_id, since, above)
 
 
 def check_may_write(draft: Draft, topic: Topic, partition: int, state: PartitionState) -> None:
@@ -78,8 +79,9 @@ def _change_owner(
     kind: ChangeOfOwner,
     writer_epoch_id: bytes,
     since: Since,
+    above: int = 0,
 ) -> Topic:
-    newest = max(topic.epoch, *(history[-1][0] for _, history in since if history), 0)
+    newest = max(above, topic.epoch, *(history[-1][0] for _, history in since if history))
     changed = topic._replace(
         owner=owner,
         owner_at=owner_at,

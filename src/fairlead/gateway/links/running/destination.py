@@ -16,6 +16,8 @@ from fairlead.wire.messages import (
     LinkRequest,
     PullRequest,
     ServerStart,
+    StandingAnswer,
+    StandingRequest,
     TransferAnswer,
     TransferRequest,
     body_from_json,
@@ -57,6 +59,10 @@ class Gateways:
     async def pull(self, urls: Sequence[str], request: PullRequest, bytes_max: int) -> bytes:
         """The rest of some partitions; an answer of more bytes is none. Raises as `ask`."""
         return (await self._post(urls, "/gateway/pull", to_json(request), bytes_max)).content
+
+    async def ask_standing(self, urls: Sequence[str], request: StandingRequest) -> StandingAnswer:
+        """How these topics stand there. Raises as `ask`."""
+        return body_from_json((await self._post(urls, "/gateway/standing", to_json(request))).text, StandingAnswer)
 
     async def tell(self, urls: Sequence[str], request: LinkRequest, route: str) -> None:
         """The same, where no answer matters."""

@@ -1,0 +1,75 @@
+"""Which topics a command means: a name, a regular expression, a list of names, or all of an owner's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fairlead.cluster.stream import Stream
+from fairlead.model.errors import InvalidName, InvalidValue
+from fairlead.model.names import check_topic_name
+
+TOPICS_MAX: Final = 50_000
+"""Of one command."""
+
+
+def chosen(stream: Stream, topics: str) -> list[str]:
+    """The names that are meant, each once. Blocking.
+
+    Raises:
+        InvalidName, InvalidValue, UnknownTopic
+    """
+    words = [word.strip() for word in topics.splitlines() if word.strip()]
+    if len(words) > 1:
+        _check_count(len(words))
+        return [check_topic_name(name) for name in dict.fromkeys(words)]
+    text = words[0] if words else ""
+    try:
+        return [stream.topic(check_topic_name(text))[1].name]
+    except InvalidName:
+        return _matching(stream, text)
+
+
+def _matching(stream: Stream, expression: str) -> list[str]:
+    """The names that a regular expression matches as a whole, sorted. Blocking: there may be a million.
+
+    RE2, which pyarrow brings, takes time by the length of the names alone; Python's own could stand for ever.
+
+    Raises:
+        InvalidValue: the expression is wrong, or matches nothing.
+    """
+    names = pa.array(list(stream.topic_names()), pa.string())
+    try:
+        found = names.filter(pc.match_substring_regex(names, f"^(?:{expression})$"))
+    except pa.ArrowInvalid as error:
+        raise InvalidValue(f"-topic {expression!r} is neither a name nor a regular expression: {error}") from error
+    if not found:
+        raise InvalidValue(f"-topic {expression!r} matches no topic of {stream.path}")
+    _check_count(len(found))
+    return sorted(found.to_pylist())
+
+
+def owned_at(stream: Stream, place: str) -> list[str]:
+    """The names of the topics that a cluster, or the stream at a global path, owns by what is known here, sorted.
+    Blocking: there may be a million.
+
+    Raises:
+        InvalidValue: these are none, or too many.
+    """
+    found = [topic.name for topic in stream.topics() if is_at(stream.owner_path(topic), place)]
+    if not found:
+        raise InvalidValue(f"-from {place}: it owns no topic of {stream.path}, by what is known here")
+    _check_count(len(found))
+    return sorted(found)
+
+
+def is_at(owner: str, place: str) -> bool:
+    """Whether an owner is the stream at that global path, or a stream of that cluster."""
+    return place == owner or owner.startswith(f"/mapr/{place}/")
+
+
+def _check_count(count: int) -> None:
+    if count > TOPICS_MAX:
+        raise InvalidValue(f"{count:,} topics: at most {TOPICS_MAX:,} at a time")

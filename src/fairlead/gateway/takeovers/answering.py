@@ -1,0 +1,90 @@
+"""HTTP of the gateway for a neighbour that wants to take topics over: how do they stand here? Changes nothing.
+
+    POST /gateway/standing    StandingRequest → StandingAnswer
+
+An error is the envelope of the admin interface.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.jobs import BATCH
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.pulling.neighbours import may_have
+from fairlead.model.envelope import error_envelope, http_status
+from fairlead.model.errors import FairleadError, InvalidValue
+from fairlead.streamlog.state.effects import payload_of
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.shard import Shard
+from fairlead.wire.messages import (
+    PartitionAt,
+    StandingAnswer,
+    StandingRequest,
+    StandingTopic,
+    body_from_json,
+    check_protocol,
+    to_json,
+)
+
+router = APIRouter()
+
+PARTITIONS_MAX: Final = 10_000
+"""In one answer, unless a single topic has more; the asker asks for the others again."""
+_JSON: Final = "application/json"
+
+
+@router.post("/gateway/standing", include_in_schema=False)
+async def standing(request: Request) -> Response:
+    """How do these topics stand here?"""
+    cluster: Cluster = request.app.state.cluster
+    try:
+        body = await request.body()
+        check_protocol(body)
+        answer = answer_standing(cluster, body_from_json(body, StandingRequest))
+    except FairleadError as error:
+        text = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
+        return Response(text, http_status(error), media_type=_JSON)
+    return Response(to_json(answer), media_type=_JSON)
+
+
+def answer_standing(cluster: Cluster, request: StandingRequest) -> StandingAnswer:
+    """How topics that a neighbour has too stand here.
+
+    Raises:
+        InvalidValue, UnknownStream. NotAgreed: the asker is no neighbour.
+    """
+    if len(request.incarnations) > BATCH:
+        raise InvalidValue(f"{len(request.incarnations)} topics in one question: {BATCH} are allowed")
+    stream = cluster.stream(request.path)
+    owners = may_have(cluster, stream, request.asker)
+    topics, asked, partitions = list[StandingTopic](), 0, 0
+    for incarnation in request.incarnations:
+        found = find(stream, incarnation)
+        if found is not None and (owners is None or found[1].owner in owners):
+            partitions += found[1].partitions
+            if topics and partitions > PARTITIONS_MAX:
+                break
+            topics.append(_standing(*found))
+        asked += 1
+    return StandingAnswer(cluster.name, stream.id, asked, tuple(topics))
+
+
+def find(stream: Stream, incarnation: bytes) -> tuple[Shard, Topic] | None:
+    """The topic of an incarnation and its shard, None if there is none."""
+    for shard in stream.shards:
+        topic = shard.state.by_incarnation(incarnation)
+        if topic is not None:
+            return shard, topic
+    return None
+
+
+def _standing(shard: Shard, topic: Topic) -> StandingTopic:
+    states = (shard.state.partition(topic.number, each) for each in range(topic.partitions))
+    payload = replace(payload_of(topic), ext=dict(topic.ext))
+    return StandingTopic(payload, tuple(PartitionAt(state.end, state.history) for state in states))

@@ -1,0 +1,253 @@
+"""The job of `stream topic takeover`: asks, brings, takes over; batch by batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.links.chosen import chosen, owned_at
+from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.running_links import RunningLinks
+from fairlead.gateway.pulling.taking import Pulls
+from fairlead.gateway.takeovers.answering import find
+from fairlead.gateway.takeovers.asking import Answers, Asking
+from fairlead.gateway.takeovers.plan import Plan, plan
+from fairlead.model.errors import FairleadError, NotAllowed, NotFound, TryAgain, UnknownStream
+from fairlead.streamlog.ownership.standing import pending_partitions
+from fairlead.streamlog.requests.ownership import take_over
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.shard import Shard
+from fairlead.wire.messages import PartitionAt
+
+log = structlog.get_logger()
+
+TAKEOVER: Final = "takeover"
+"""Kind of these jobs."""
+_HINT: Final = "(-force takes it over all the same)"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverOptions:
+    """How topics are taken over."""
+
+    force: bool = False
+    """Also a topic whose owner answers, or of which a neighbour has more than can be brought."""
+    dry_run: bool = False
+    """Ask, and change nothing."""
+
+    def as_texts(self) -> dict[str, str]:
+        """For the job's record."""
+        return {name: str(getattr(self, name)).lower() for name in ("force", "dry_run")}
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> TakeoverOptions:
+        """The inverse of `as_texts`."""
+        return cls(*(texts[name] == "true" for name in ("force", "dry_run")))
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is known before anything is done, for a person who is to decide."""
+
+    neighbours: Sequence[Mapping[str, Any]]
+    """Whether each answers."""
+    owners: Sequence[Mapping[str, Any]]
+    """Of each owner of the topics: when it was last heard, and how much it had that has not come."""
+
+
+class Takeovers:
+    """Of all streams of a cluster; it is the work of their jobs."""
+
+    def __init__(
+        self, cluster: Cluster, running: RunningLinks, new_gateways: Callable[[], Gateways], pulls: Pulls
+    ) -> None:
+        self._cluster = cluster
+        self._running = running
+        self._asking = Asking(cluster, new_gateways)
+        self._pulls = pulls
+
+    async def prepare(
+        self, path: str, topics: str, lost: str, options: TakeoverOptions
+    ) -> tuple[JobRecord, Sequence[str], Outlook]:
+        """The job that takes topics over, and their names. `topics` as for a transfer; if it is empty, all that `lost`
+        owns, a cluster or the global path of a stream.
+
+        Raises:
+            UnknownStream, UnknownTopic: nothing has such a name. InvalidValue: the expression is wrong, or these are
+                none or too many.
+        """
+        stream = self._cluster.stream(path)
+        loop, lookups = asyncio.get_running_loop(), self._cluster.lookups
+        choice = partial(chosen, stream, topics) if topics else partial(owned_at, stream, lost)
+        names = await loop.run_in_executor(lookups, choice)
+        owners = await loop.run_in_executor(lookups, _owners, stream, names)
+        answers = await self._asking.ask(stream, ())
+        now_ms = self._cluster.clock.wall_ms()
+        job = JobRecord(
+            self._cluster.randomness.id16(),
+            TAKEOVER,
+            stream.id,
+            stream.path,
+            options.as_texts(),
+            len(names),
+            now_ms,
+        )
+        return job, names, Outlook(_neighbour_rows(answers), [_owner_row(stream, now_ms, *each) for each in owners])
+
+    async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
+        """Take a batch over, as far as it may be. Raises: FairleadError."""
+        stream = self._cluster.stream_by_id(job.stream)
+        if stream is None:
+            raise UnknownStream(f"stream {job.path} was deleted")
+        options = TakeoverOptions.of(job.options)
+        found = [(name, stream.find_topic(name)) for name in topics]
+        refused = [Refusal(name, "there is no such topic") for name, each in found if each is None]
+        wanted = [each for _, each in found if each is not None and not _writable(stream, *each)]
+        answers = await self._asking.ask(stream, [topic.incarnation for _, topic in wanted])
+        alone = "" if options.force else self._alone(stream, answers)
+        plans: dict[bytes, Plan] = {}
+        for shard, topic in wanted:
+            made = plan(topic, _here(shard, topic), answers.about(topic), stream=stream.id, force=options.force)
+            if alone or made.why_not:
+                refused.append(Refusal(topic.name, alone or made.why_not))
+            else:
+                plans[topic.incarnation] = made
+        if options.dry_run:
+            return BatchOutcome(len(plans), refused, sum(each.records for each in plans.values()))
+        brought, failures = await self._bring(stream, plans, options)
+        changed = await self._take_over(stream, plans, failures, refused, options)
+        log.info("topics are taken over", path=stream.path, topics=changed, refused=len(refused), records=brought)
+        return BatchOutcome(changed, refused, brought)
+
+    def _alone(self, stream: Stream, answers: Answers) -> str:
+        """Why nothing is taken over by one that has not heard of anybody: it may itself be the one that is lost."""
+        links = self._running.of_source(stream.id)
+        if answers.heard or stream.heard or any(link.answer is not None for link in links):
+            return ""
+        why = "; ".join(f"{path}: {why}" for path, why in answers.silent.items())
+        return f"no neighbour has answered since this server started{': ' if why else ''}{why} {_HINT}"
+
+    async def _bring(
+        self, stream: Stream, plans: Mapping[bytes, Plan], options: TakeoverOptions
+    ) -> tuple[int, dict[bytes, str]]:
+        """Bring what neighbours have and we lack: how many records came, and of which topics some could not be brought.
+
+        Raises:
+            TryAgain: a neighbour does not answer any more. What came is here.
+        """
+        sources: dict[bytes, dict[bytes, set[int]]] = {}
+        for incarnation, each in plans.items():
+            for partition, furthest in each.to_bring.items():
+                sources.setdefault(furthest.stream, {}).setdefault(incarnation, set()).add(partition)
+        brought, failures = 0, dict[bytes, str]()
+        for source, partitions in sources.items():
+            try:
+                pulled = await self._pulls.pull(stream, source, partitions)
+            except FairleadError as error:
+                if isinstance(error, TryAgain) and not options.force:
+                    raise
+                failures.update(dict.fromkeys(partitions, str(error)))
+            else:
+                brought += pulled.records
+                failures.update({incarnation: why for (incarnation, _), why in pulled.failures.items()})
+        return brought, failures
+
+    async def _take_over(
+        self,
+        stream: Stream,
+        plans: Mapping[bytes, Plan],
+        failures: Mapping[bytes, str],
+        refused: list[Refusal],
+        options: TakeoverOptions,
+    ) -> int:
+        changes = []
+        for incarnation, made in plans.items():
+            found = find(stream, incarnation)
+            if found is None:
+                continue
+            shard, topic = found
+            why = "" if options.force else _lacking(shard, topic, made, failures.get(incarnation, ""))
+            if why:
+                refused.append(Refusal(topic.name, why))
+            else:
+                changes.append((topic.name, partial(_take_over, stream, topic, made.above)))
+        outcomes = await stream.change_topics(changes)
+        for (name, _), outcome in zip(changes, outcomes, strict=True):
+            if isinstance(outcome, FairleadError):
+                refused.append(Refusal(name, str(outcome)))
+            elif isinstance(outcome, Exception):
+                raise outcome
+        return sum(isinstance(outcome, Topic) for outcome in outcomes)
+
+
+def _writable(stream: Stream, shard: Shard, topic: Topic) -> bool:
+    """Whether there is nothing to do: it is ours, and we have all that the owners before wrote."""
+    return topic.owner == stream.id and not any(pending_partitions(topic, shard.state))
+
+
+def _here(shard: Shard, topic: Topic) -> list[PartitionAt]:
+    states = (shard.state.partition(topic.number, each) for each in range(topic.partitions))
+    return [PartitionAt(state.end, state.history) for state in states]
+
+
+def _lacking(shard: Shard, topic: Topic, made: Plan, why: str) -> str:
+    """What of a topic is known to be elsewhere, and could not be brought; empty if nothing is."""
+    said = f": {why}" if why else ""
+    if topic.epoch < made.above:
+        return f"a later owner is known elsewhere, and its row could not be brought{said} {_HINT}"
+    for partition, furthest in made.to_bring.items():
+        end = shard.state.partition(topic.number, partition).end if partition < topic.partitions else 0
+        if end < furthest.end:
+            left = f"{furthest.end - end:,} records of partition {partition} of {furthest.path} could not be brought"
+            return f"{left}{said} (-force takes it over without them; a topic of diverged records keeps them)"
+    return ""
+
+
+def _take_over(stream: Stream, topic: Topic, above: int, draft: Draft) -> Topic:
+    """Of this very topic, as it was judged: another may have its name, or have become its owner by now."""
+    found = draft.state.by_incarnation(topic.incarnation)
+    if found is None:
+        raise NotFound("it was deleted meanwhile")
+    if found.epoch != topic.epoch:
+        raise NotAllowed("it got another owner meanwhile; try again")
+    if found.owner == stream.id and not any(pending_partitions(found, draft.state)):
+        return found
+    epoch = stream.shard_for(topic.name).epoch
+    return take_over(draft, found.number, owner_at=stream.global_path, writer_epoch_id=epoch.id, above=above)
+
+
+def _owners(stream: Stream, names: Iterable[str]) -> list[tuple[Topic, int]]:
+    """For each other owner of these topics, one of them, and how many it owns. Blocking: there may be many."""
+    counts, first = Counter[bytes](), dict[bytes, Topic]()
+    for name in names:
+        found = stream.find_topic(name)
+        if found is not None and found[1].owner != stream.id:
+            counts[found[1].owner] += 1
+            first.setdefault(found[1].owner, found[1])
+    return [(first[owner], count) for owner, count in counts.most_common()]
+
+
+def _owner_row(stream: Stream, now_ms: int, topic: Topic, count: int) -> dict[str, Any]:
+    heard = stream.heard.of(topic.owner)
+    return {
+        "owner": stream.owner_path(topic),
+        "topics": count,
+        "lastheard": 0 if heard is None else heard.at_ms,
+        "lastheardseconds": 0 if heard is None else max(now_ms - heard.at_ms, 0) // 1000,
+        "lackingcommits": 0 if heard is None else heard.lacking,
+    }
+
+
+def _neighbour_rows(answers: Answers) -> list[dict[str, Any]]:
+    found = {str(each.path): "" for each in answers.heard} | dict(answers.silent)
+    return [{"neighbour": path, "answers": not why, "error": why} for path, why in sorted(found.items())]
