@@ -103,6 +103,7 @@ def test_a_takeover_of_what_is_owned_here_says_so(fairlead: CommandLine, tmp_pat
     names.write_text("box\n")
     done = fairlead(f"stream topic takeover -path /alone -topic @{names}")
     assert done.code == 1
-    assert done.err == "fairlead: these topics are owned here already\n"
+    assert done.err.endswith("fairlead: these topics are owned here already\n")
+
     fairlead.refused("stream topic takeover -path /alone --yes", "give either -topic, or -from")
     fairlead.refused("stream topic takeover -path /alone -from tokyo --yes", "-from tokyo: it owns no topic of /alone")
