@@ -31,10 +31,13 @@ NAME = 'flöte 船 \U0001f6a2 "\\/\n\x01'
 TEXT_NAME = '"flöte 船 \U0001f6a2 \\"\\\\/\\n\\u0001"'
 SINCE = ((2**62 - 1, ((0, 0), (3, 2**61))), (0, ()))
 TEXT_SINCE = "[[4611686018427387903,[[0,0],[3,2305843009213693952]]],[0,[]]]"
-CREATE = p.TopicPayload("t", TOPIC, 3, OWNER, 0, 1, {"cleanup.policy": "compact"}, "h", "/mapr/flöte/ships", SINCE)
+CREATE = p.TopicPayload(
+    "t", TOPIC, 3, OWNER, 0, 1, {"cleanup.policy": "compact"}, "h", "/mapr/flöte/ships", SINCE, (2**61,)
+)
 TEXT_CREATE = (
     f'{{"name":"t",{TEXT_TOPIC},"partitions":3,{TEXT_OWNER},"epoch":0,"version":1,'
-    f'"configs":{{"cleanup.policy":"compact"}},"home":"h","owner_at":"/mapr/flöte/ships","since":{TEXT_SINCE}}}'
+    f'"configs":{{"cleanup.policy":"compact"}},"home":"h","owner_at":"/mapr/flöte/ships","since":{TEXT_SINCE},'
+    '"deleted_to":[2305843009213693952]}'
 )
 
 JSON = st.recursive(
@@ -64,7 +67,7 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
         p.TopicPayload(NAME, TOPIC, 1, OWNER, 2**30 - 1, 2**31 - 1),
         (
             f'{{"v":3,"name":{TEXT_NAME},{TEXT_TOPIC},"partitions":1,{TEXT_OWNER},"epoch":1073741823,'
-            '"version":2147483647,"configs":{},"home":"","owner_at":"","since":[]}'
+            '"version":2147483647,"configs":{},"home":"","owner_at":"","since":[],"deleted_to":[]}'
         ),
     ),
     (p.decode_topic, CREATE, '{"v":3,' + TEXT_CREATE[1:]),
@@ -242,6 +245,7 @@ def test_what_is_no_object_is_refused(decode: Decode, data: bytes) -> None:
         (p.decode_topic, {"owner_at": "x" * 1201}),
         (p.decode_topic, {"since": [[0]]}),
         (p.decode_topic, {"since": [[0, [[0]]]]}),
+        (p.decode_topic, {"deleted_to": [-1]}),
         (p.decode_start, {"epoch": 2**30}),
     ],
 )
@@ -293,8 +297,16 @@ def test_what_a_note_holds_is_whole(changes: dict[str, Any]) -> None:
 )
 def test_an_epoch_that_begins_nowhere_is_refused(partitions: int, since: p.Since, why: str) -> None:
     """Its history ends where it begins, and only partitions that the topic has can begin."""
-    payload = replace(CREATE, partitions=partitions, since=since)
+    payload = replace(CREATE, partitions=partitions, since=since, deleted_to=())
     with pytest.raises(CorruptBatch, match=why):
+        p.decode_topic(p.encode(payload))
+
+
+@pytest.mark.parametrize("deleted_to", [(6,), (5, 0)])
+def test_nobody_deleted_more_than_there_was_before_the_epoch(deleted_to: tuple[int, ...]) -> None:
+    """A row that said so would hide the new owner's records, from a stranger too."""
+    payload = replace(CREATE, partitions=2, since=((5, ((0, 0),)),), deleted_to=deleted_to)
+    with pytest.raises(CorruptBatch, match="beyond where the topic's epoch begins"):
         p.decode_topic(p.encode(payload))
 
 

@@ -96,8 +96,9 @@ def test_a_topic_says_its_first_name_and_from_where_its_owner_gives_offsets() ->
     log = fresh(A)
     topic = committed(log, lambda d: create_topic(d, "ships", 2, owner_at="/mapr/oslo/fleet"))[0].result()
     assert (topic.home, topic.owner_at, topic.since) == ("ships", "/mapr/oslo/fleet", ())
+    since = ((9, ((0, 0), (3, 5))), (0, ()))
     changed = topic._replace(
-        epoch=7, version=1, home="boats", owner_at="/mapr/rome/fleet", since=((9, ((0, 0), (3, 5))), (0, ()))
+        epoch=7, version=1, home="boats", owner_at="/mapr/rome/fleet", since=since, deleted_to=(4, 0)
     )
     committed(log, lambda d: put_topic(d, changed, A, None))
     assert log.announced.state.by_name("ships") == changed
@@ -106,7 +107,9 @@ def test_a_topic_says_its_first_name_and_from_where_its_owner_gives_offsets() ->
     loaded = snapshot.load(A, *snapshot.dump(again.announced.state))
     assert loaded.by_name("ships") == changed
     committed(again, lambda d: delete_topic(d, "ships"))
-    assert not snapshot.dump(again.announced.state)[1]["since"]
+    forgotten = snapshot.dump(again.announced.state)[1]
+    assert not forgotten["since"]
+    assert not forgotten["deleted_before"]
 
 
 def test_a_tombstone_says_in_which_epoch_it_was_written() -> None:

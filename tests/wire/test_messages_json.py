@@ -193,7 +193,8 @@ BODIES: list[tuple[object, str]] = [
             '"gaps":[{"topic":"t","partition":0,"start":3,"end":4,"reason":"ttl"}],"gaps_total":1,'
             f'"deleted":[{{"topic":"u","incarnation":{TEXT_TOPIC}}}],'
             f'"superseded":[{{"name":"o","incarnation":{TEXT_TOPIC},"partitions":1,"owner":{TEXT_REPLICA},"epoch":7,'
-            '"version":2,"configs":{},"home":"o","owner_at":"/mapr/newyork/ships","since":[[5,[[0,0]]]],"ext":{}}],'
+            '"version":2,"configs":{},"home":"o","owner_at":"/mapr/newyork/ships","since":[[5,[[0,0]]]],'
+            '"deleted_to":[],"ext":{}}],'
             f'"urls":{{"1":["http://c:1"]}},{TEXT_MORE}}}'
         ),
     ),

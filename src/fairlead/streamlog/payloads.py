@@ -86,6 +86,8 @@ class TopicPayload:
     """Where the owner is: /mapr/<cluster>/<path>."""
     since: Annotated[Since, MaxLen(PARTITIONS_PER_TOPIC_MAX)] = ()
     """From where the owner gives offsets in this epoch; empty at epoch 0."""
+    deleted_to: Annotated[tuple[Offset, ...], MaxLen(PARTITIONS_PER_TOPIC_MAX)] = ()
+    """For each partition the offset below which the owners before this one had deleted all records; empty: of none."""
     ext: Ext = field(default_factory=dict)
 
 
@@ -264,7 +266,7 @@ def decode_start(data: bytes | memoryview) -> StartPayload:
 def decode_topic(data: bytes | memoryview) -> TopicPayload:
     """Payload of a TOPIC row. Raises: CorruptBatch."""
     found = _decode(data, Kind.TOPIC, _TOPIC)
-    check_since(found.since, found.partitions)
+    check_since(found.since, found.partitions, found.deleted_to)
     return found
 
 

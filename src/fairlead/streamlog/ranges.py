@@ -68,15 +68,20 @@ def check_history(history: Sequence[tuple[int, int]], end: int) -> None:
         newest, highest = epoch, first
 
 
-def check_since(since: Sequence[tuple[int, Sequence[tuple[int, int]]]], partitions: int) -> None:
+def check_since(
+    since: Sequence[tuple[int, Sequence[tuple[int, int]]]], partitions: int, deleted_to: Sequence[int] = ()
+) -> None:
     """
     Raises:
-        CorruptBatch: a topic with so many partitions cannot have got its epoch so.
+        CorruptBatch: a topic with so many partitions cannot have got its epoch so, or nobody can have deleted so much
+            before.
     """
     if len(since) > partitions:
         raise CorruptBatch(f"{len(since)} partitions of a topic with {partitions} say where its epoch begins")
     for start, history in since:
         check_history(history, start)
+    if len(deleted_to) > len(since) or any(to > start for to, (start, _) in zip(deleted_to, since, strict=False)):
+        raise CorruptBatch(f"deleted up to {list(deleted_to)}, beyond where the topic's epoch begins")
 
 
 def check_partition(start: int, end: int, history: Sequence[tuple[int, int]]) -> None:

@@ -39,6 +39,12 @@ class Topic(NamedTuple):
     are missing began in this epoch."""
     ext: Mapping[str, Any] = MappingProxyType({})
     """What its row says and this program does not know."""
+    deleted_to: tuple[int, ...] = ()
+    """For each partition the offset below which the owners before this one had deleted all records; empty: of none."""
+
+    def deleted_before(self, partition: int) -> int:
+        """The offset below which the owners before this one had deleted all records of a partition."""
+        return self.deleted_to[partition] if partition < len(self.deleted_to) else 0
 
     def check_partition(self, partition: int) -> None:
         """

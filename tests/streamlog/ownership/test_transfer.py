@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.streamlog.ownership.sites import (
+    TOPIC,
     A,
     B,
     C,
+    answer_of,
     end_of,
     fresh,
     handed_over,
@@ -17,17 +19,21 @@ from tests.streamlog.ownership.sites import (
     path_of,
     repaired,
     sent,
+    sent_again,
     taken_over,
     topic_of,
+    values_of,
     writing,
     wrote,
 )
-from tests.streamlog.world import committed, made, opened, values_at
+from tests.streamlog.world import applied, committed, frame, made, opened, values_at
 
 from fairlead.model.errors import InvalidValue, NotOwner, OwnerPending
+from fairlead.model.names import slice_of
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions
+from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.writer import ShardLog
 
 
@@ -142,6 +148,60 @@ def test_a_new_owner_that_waits_hands_over_what_it_was_given() -> None:
     repaired(a, c)
     assert wrote(c, b"c3") == 3
     assert values_at(c, topic_of(c).number) == {0: b"0", 1: b"1", 2: b"2", 3: b"c3"}
+
+
+def deleting(offset: int, partition: int = 0) -> DraftRequest[int]:
+    """A request that deletes the topic's records below an offset."""
+
+    def request(draft: Draft) -> int:
+        topic = draft.state.by_name(TOPIC)
+        assert topic is not None
+        return delete_records(draft, topic.number, partition, offset)
+
+    return request
+
+
+def test_records_that_were_deleted_before_a_hand_over_stay_deleted() -> None:
+    """B gets the hand-over without the deletion before it, and the deletion too late to count: the row of the hand-over
+    says what was deleted, in each later version too, to those that hear of the topic first and after a restart."""
+    a, b = fresh(A), fresh(B)
+    made(a, partitions=2)
+    for partition in (0, 1):
+        wrote(a, b"0", b"1", b"2", partition=partition)
+    sent(a, b)
+    before = a.announced.end
+    answer_of(a, deleting(2, partition=1))
+    handed_over(a, b)
+    assert topic_of(a).deleted_to == (0, 2)
+    passed(a, b, before, before + 1)
+    assert (values_of(b), values_of(b, 1)) == ({0: b"0", 1: b"1", 2: b"2"}, {2: b"2"})
+    sent_again(a, b)
+    assert min(values_of(b, 1)) == 2
+    answer_of(b, lambda draft: set_configs(draft, TOPIC, {"retention.ms": "1000"}))
+    c = fresh(C)
+    last = b.announced.end
+    applied(c, frame(b, C, slice_of(TOPIC), last - 1, last))
+    sent(a, c)
+    for site in (a, b, c, opened(b.announced.storage, B), opened(c.announced.storage, C)):
+        assert (min(values_of(site)), min(values_of(site, 1)), topic_of(site).deleted_to) == (0, 2, (0, 2))
+
+
+def test_what_an_owner_of_before_deleted_beyond_a_copy_hides_nothing_of_the_new_one() -> None:
+    """B has heard that A deleted [0, 4), and only the first two of these records, when it takes the topic over: what it
+    writes from 2 on is other records. C stands so too when it hears of B. Nothing that was acknowledged is hidden."""
+    a, b = two_sites()
+    c = fresh(C)
+    sent(a, c)
+    wrote(a, b"late2", b"late3")
+    answer_of(a, deleting(4))
+    for site in (b, c):
+        passed(a, site, a.announced.end - 2, a.announced.end - 1)
+    assert (end_of(b), end_of(c), values_of(b)) == (2, 2, {})
+    assert taken_over(b).deleted_to == (2,)
+    wrote(b, b"b2", b"b3", b"b4")
+    sent(b, c)
+    for site in (b, c, opened(b.announced.storage, B)):
+        assert values_of(site) == {2: b"b2", 3: b"b3", 4: b"b4"}
 
 
 def test_a_partition_that_is_there_is_written_while_another_waits() -> None:

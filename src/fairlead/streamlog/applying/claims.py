@@ -14,8 +14,10 @@ from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.ownership.histories import beginning_of, parting
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
-from fairlead.streamlog.requests.cuts import cut
+from fairlead.streamlog.requests.cuts import cut, undelete
+from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.topics import put_topic
+from fairlead.streamlog.rows import NO_COMMIT
 from fairlead.streamlog.state.effects import topic_of
 from fairlead.streamlog.values import RowKey, Topic
 from fairlead.streamlog.writing.draft import Draft
@@ -84,6 +86,17 @@ def cut_to_owner(draft: Draft, topic: Topic) -> Iterator[tuple[int, int]]:
             yield partition, end
 
 
+def delete_as_told(draft: Draft, topic: Topic, origin: bytes, via: bytes, via_commit: int = NO_COMMIT) -> None:
+    """Delete what the owners before the topic's had deleted as far as that one knew: a row of theirs that comes later
+    does not count any more."""
+    for partition in range(len(topic.deleted_to)):
+        told = topic.deleted_before(partition)
+        if told > draft.state.partition(topic.number, partition).deleted_to:
+            put_deletion(
+                draft, topic.number, partition, told, origin=origin, via=via, epoch=topic.epoch, via_commit=via_commit
+            )
+
+
 def hear(draft: Draft, source: bytes, topics: Iterable[TopicPayload], admission: Admission) -> int:
     """Take the changes of owner that the stream `source`, to which we send, tells in its answer; gives how many. A site
     that only sends would never hear of them otherwise, and go on writing. Nothing but topics that are here is changed.
@@ -101,6 +114,8 @@ def hear(draft: Draft, source: bytes, topics: Iterable[TopicPayload], admission:
             put_topic(draft, taken, payload.owner, source)
             for _ in cut_to_owner(draft, taken):
                 """No link comes from there that could bring what is missing."""
+            undelete(draft, taken)
+            delete_as_told(draft, taken, payload.owner, source)
             heard += 1
     return heard
 

@@ -21,11 +21,12 @@ from fairlead.model.errors import CorruptBatch, InvalidName
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
-from fairlead.streamlog.applying.claims import Claim, changed, claim_of, cut_to_owner, partings
+from fairlead.streamlog.applying.claims import Claim, changed, claim_of, cut_to_owner, delete_as_told, partings
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
+from fairlead.streamlog.requests.cuts import undelete
 from fairlead.streamlog.requests.topics import bury, put_topic, release_waiting
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of, topic_of
@@ -116,9 +117,11 @@ class TopicRows:
                 self._change(known, payload, row)
                 self._set_aside_new_partitions(known, payload)
             case Claim.NEW_OWNER:
-                self._release(self._change(known, payload, row))
+                topic = self._change(known, payload, row)
+                undelete(self._draft, topic)
+                self._release(topic, row)
             case Claim.SAME if payload.epoch:
-                self._release(known)
+                self._release(known, row)
             case Claim.CONFLICT:
                 self._notes.set_aside(known, ANOTHER_OWNER)
             case Claim.NOT_ALLOWED:
@@ -131,7 +134,7 @@ class TopicRows:
         put_topic(self._draft, topic, self._origin(row), self._frame.source, row.commit)
         return topic
 
-    def _release(self, topic: Topic) -> None:
+    def _release(self, topic: Topic, row: Row) -> None:
         """Cut what the topic's owner never had, and have brought what is missing; also of what was set aside on this
         link, as another owner's history or as none of the source's topics: there is one history now."""
         missing = dict(cut_to_owner(self._draft, topic))
@@ -139,6 +142,7 @@ class TopicRows:
             if self._is_refused(topic.incarnation, partition):
                 missing.setdefault(partition, self._draft.state.partition(topic.number, partition).end)
         self._bring(payload_of(topic), missing)
+        self._delete_as_told(topic, row)
 
     def _bring(self, topic: TopicPayload, ends: Mapping[int, int]) -> None:
         """Note these partitions behind, with their ends."""
@@ -167,6 +171,10 @@ class TopicRows:
         topic = topic_of(self._draft.state.next_number(payload.name), payload)
         put_topic(self._draft, topic, self._origin(row), self._frame.source, row.commit)
         self._bring(payload, dict.fromkeys(refused, 0))
+        self._delete_as_told(topic, row)
+
+    def _delete_as_told(self, topic: Topic, row: Row) -> None:
+        delete_as_told(self._draft, topic, self._origin(row), self._frame.source, row.commit)
 
     def _is_refused(self, incarnation: bytes, partition: int) -> bool:
         """An owner of before was none of those for whom the source may speak."""

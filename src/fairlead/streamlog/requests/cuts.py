@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from fairlead.streamlog.payloads import TruncatePayload
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import topic_with
+from fairlead.streamlog.values import Topic, topic_with
 from fairlead.streamlog.writing.draft import Draft
 
 
@@ -37,6 +37,16 @@ def cut(draft: Draft, number: int, partition: int, offset: int, reason: str, by_
     payload = TruncatePayload(reason, by_epoch, keep if held else None)
     draft.add_control(Kind.TRUNCATE, payload, number=number, partition=partition, base_offset=at)
     return at
+
+
+def undelete(draft: Draft, topic: Topic) -> None:
+    """Say that nothing beyond the end of this copy is deleted, but what the topic's new owner says: it gives these
+    offsets anew, and those that an owner of before had deleted were others."""
+    for partition in range(topic.partitions):
+        state = draft.state.partition(topic.number, partition)
+        if state.deleted_to > max(state.end, topic.deleted_before(partition)):
+            payload = TruncatePayload("deletion", topic.epoch, None)
+            draft.add_control(Kind.TRUNCATE, payload, number=topic.number, partition=partition, base_offset=state.end)
 
 
 def end_keep(draft: Draft, number: int, partition: int, keep: bytes) -> None:

@@ -11,6 +11,7 @@ from fairlead.model.errors import InvalidValue, OwnerPending
 from fairlead.streamlog.ownership.epochs import ChangeOfOwner, next_epoch
 from fairlead.streamlog.ownership.histories import Beginning, beginning_of
 from fairlead.streamlog.ownership.standing import is_active
+from fairlead.streamlog.requests.cuts import undelete
 from fairlead.streamlog.requests.topics import named_or_numbered, owned, put_topic
 from fairlead.streamlog.values import PartitionState, Since, Topic
 from fairlead.streamlog.writing.draft import Draft
@@ -49,7 +50,9 @@ def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id:
     found = named_or_numbered(draft, topic)
     states = (draft.state.partition(found.number, partition) for partition in range(found.partitions))
     since = tuple((state.end, state.history) for state in states)
-    return _change_owner(draft, found, draft.stream_id, owner_at, "takeover", writer_epoch_id, since, above)
+    changed = _change_owner(draft, found, draft.stream_id, owner_at, "takeover", writer_epoch_id, since, above)
+    undelete(draft, changed)
+    return changed
 
 
 def check_may_write(draft: Draft, topic: Topic, partition: int, state: PartitionState) -> None:
@@ -81,6 +84,8 @@ def _change_owner(
     since: Since,
     above: int = 0,
 ) -> Topic:
+    starts = enumerate(start for start, _ in since)
+    deleted_to = tuple(min(draft.state.partition(topic.number, p).deleted_to, start) for p, start in starts)
     newest = max(above, topic.epoch, *(history[-1][0] for _, history in since if history))
     changed = topic._replace(
         owner=owner,
@@ -88,6 +93,7 @@ def _change_owner(
         epoch=next_epoch(newest, owner, kind, writer_epoch_id),
         version=topic.version + 1,
         since=since,
+        deleted_to=deleted_to if any(deleted_to) else (),
     )
     put_topic(draft, changed, draft.stream_id, None)
     return changed

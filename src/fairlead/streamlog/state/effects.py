@@ -216,6 +216,7 @@ def topic_of(number: int, payload: payloads.TopicPayload) -> Topic:
         payload.owner_at,
         payload.since,
         payload.ext,
+        payload.deleted_to,
     )
 
 
@@ -232,6 +233,7 @@ def payload_of(topic: Topic) -> payloads.TopicPayload:
         topic.home,
         topic.owner_at,
         topic.since,
+        topic.deleted_to,
         topic.ext,
     )
 

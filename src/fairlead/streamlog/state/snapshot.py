@@ -49,6 +49,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
         "configs": sorted(configs.items()),
         "homes": sorted(state.topic_table.homes.items()),
         "since": sorted(state.topic_table.since.items()),
+        "deleted_before": sorted(state.topic_table.deleted_to.items()),
         "ext": [[number, dict(found)] for number, found in sorted(state.topic_table.ext.items())],
         "older": older,
         "gaps": [[*key, [[g.topic, g.start, g.end, g.reason] for g in gaps]] for key, gaps in state.gap_items()],
@@ -136,7 +137,7 @@ def _load_topics(state: ShardState, tables: Mapping[str, Any], meta: Mapping[str
     slots = (np.cumsum(counts) - counts).tolist()
     ids = zip(tables["topic.name"], tables["topic.incarnation"], strict=True)
     configs, homes = dict(meta["configs"]), dict(meta["homes"])
-    ext = dict(meta["ext"])
+    ext, deleted_to = dict(meta["ext"]), dict(meta["deleted_before"])
     since = {number: _since(found) for number, found in meta["since"]}
     for slot, (number, count, epoch, version, owner, place), (name, incarnation) in zip(
         slots, zip(*columns, strict=True), ids, strict=True
@@ -154,6 +155,7 @@ def _load_topics(state: ShardState, tables: Mapping[str, Any], meta: Mapping[str
             places[place],
             since.get(number, ()),
             ext.get(number, {}),
+            tuple(deleted_to.get(number, ())),
         )
         state.load_topic(topic, slot)
 

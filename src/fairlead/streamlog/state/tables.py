@@ -96,6 +96,8 @@ class TopicTable:
         """Of the topics that do not have the name of their creation."""
         self.since: dict[int, Since] = {}
         """Of the topics whose owner has changed."""
+        self.deleted_to: dict[int, tuple[int, ...]] = {}
+        """Of the topics of which an owner before the present one had deleted records."""
         self.ext: dict[int, Mapping[str, Any]] = {}
         """Of the topics whose row says more than this program knows."""
         self.lives: dict[int, Life] = {}
@@ -151,6 +153,7 @@ class TopicTable:
             self.owner_places[number],
             self.since.get(number, ()),
             self.ext.get(number, _NOTHING),
+            self.deleted_to.get(number, ()),
         )
 
     def put(self, topic: Topic) -> None:
@@ -169,6 +172,7 @@ class TopicTable:
         _set(self.lives, number, life_of(topic.configs))
         _set(self.homes, number, topic.home if topic.home != topic.name else None)
         _set(self.since, number, topic.since)
+        _set(self.deleted_to, number, topic.deleted_to)
         _set(self.ext, number, topic.ext)
         self._count_owned(number, 1)
 
@@ -188,8 +192,8 @@ class TopicTable:
         self.slot[number] = _NO_SLOT
         self.names[number] = None
         self.incarnations[number] = None
-        few: tuple[dict[int, Any], ...] = (self.configs, self.lives, self.homes, self.since, self.ext)
-        for column in few:
+        few: tuple[dict[int, Any], ...] = (self.configs, self.lives, self.homes, self.since, self.deleted_to)
+        for column in (*few, self.ext):
             column.pop(number, None)
 
     def slot_of(self, number: int, partition: int) -> int:
