@@ -129,13 +129,17 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     (p.decode_expired, p.ExpiredPayload(), '{"v":3,"reason":"ttl"}'),
     (
         p.decode_truncate,
-        p.TruncatePayload("owner", 2**30 - 1, TOPIC),
-        '{"v":3,"reason":"owner","by_epoch":1073741823,"keep":"' + "00" * 16 + '"}',
+        p.TruncatePayload("owner", 2**30 - 1, TOPIC, (0, 2**63 - 1)),
+        ('{"v":3,"reason":"owner","by_epoch":1073741823,"keep":"' + "00" * 16 + '","forgets":[0,9223372036854775807]}'),
     ),
-    (p.decode_truncate, p.TruncatePayload("", 0, None), '{"v":3,"reason":"","by_epoch":0,"keep":null}'),
+    (
+        p.decode_truncate,
+        p.TruncatePayload("", 0, None, None),
+        '{"v":3,"reason":"","by_epoch":0,"keep":null,"forgets":null}',
+    ),
 ]
 NAMES = [type(payload).__name__ for _, payload, _ in PAYLOADS]
-MAY_BE_NULL = ("offset", "commit", "reason", "refused_in", "create", "gap_from", "keep")
+MAY_BE_NULL = ("offset", "commit", "reason", "refused_in", "create", "gap_from", "keep", "forgets")
 
 
 @pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)

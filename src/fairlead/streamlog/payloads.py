@@ -37,6 +37,8 @@ from fairlead.streamlog.rows import KEPT_KINDS, Kind, kind_name
 PAYLOAD_VERSION = 3
 DELETED_RECORDS = "deleted-records"
 """Reason of START rows that say nothing but that records were deleted."""
+FORGOTTEN_MAX = 100
+"""Producers that a TRUNCATE row names; of more it forgets all, or a row could be as large as the tail."""
 T = TypeVar("T")
 
 History = tuple[tuple[Epoch, Offset], ...]
@@ -115,6 +117,8 @@ class TruncatePayload:
     """Topic epoch of the owner whose history goes on there."""
     keep: Id | None
     """Incarnation of the topic into which the dead batches are still to be copied; None: none are, or all were."""
+    forgets: Annotated[tuple[Counter, ...], MaxLen(FORGOTTEN_MAX)] | None = ()
+    """Ids of the partition's idempotent producers whose newest batch is dead; None: all producers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,10 +115,11 @@ class PartitionState(NamedTuple):
         return floor, self.end
 
     def cut_at(self, offset: int) -> PartitionState:
-        """The partition without what stands at `offset` and above it; if it does not reach that far, or begins above,
-        it is empty there. What of it is deleted for clients is not said of the offsets that are given anew."""
+        """The partition without what stands at `offset` and above it; if it begins above, it is empty there. In a merged
+        log it may end below: what stood between is dead by a later, lower cut. What of it is deleted for clients is not
+        said of the offsets that are given anew."""
         history = tuple(entry for entry in self.history if entry[1] < offset)
-        start = self.start if self.start <= offset <= self.end else offset
+        start = min(self.start, offset)
         return PartitionState(start, offset, history[-1][0] if history else -1, history, min(self.deleted_to, offset))
 
 

@@ -28,7 +28,7 @@ from fairlead.model.errors import OffsetOutOfRange, UnknownPartition, UnknownTop
 from fairlead.protocol.batch import read_header
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.merging import run_job
-from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.payloads import FORGOTTEN_MAX, StartPayload
 from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.requests.topics import create_topic, put_topic
 from fairlead.streamlog.rows import Kind
@@ -207,26 +207,75 @@ def test_the_newest_cut_is_known_from_a_checkpoint_too() -> None:
     assert [found.cuts_end for found in (log.announced.state, state)] == [end, end]
 
 
-def test_a_cut_forgets_the_producers_of_its_partition_alone() -> None:
-    """So the next batch of one is judged by no record that is dead; and a merge without them says the same."""
+def test_a_lower_cut_after_a_higher_one_leaves_the_start_where_it_was() -> None:
+    """A merge drops what the lower one made dead, so the log does not reach the higher one any more when it is
+    replayed: what is below both must still be there."""
+    log = fresh(A)
+    number = made(log).number
+    for value in (b"0", b"1", b"2"):
+        produced(log, number, value)
+    cut_at(log, number, 2)
+    cut_at(log, number, 1)
+    again = merged(again_opened(log))
+    assert (replayed(again), values_at(again, number)) == (tables(log), {0: b"0"})
+
+
+def with_producers(log: ShardLog, number: int, *batches: tuple[int, int, int], partition: int = 0) -> None:
+    """A batch of one record for each (producer, epoch, sequence), in commits of their own."""
+    for producer_id, epoch, sequence in batches:
+        batch = batch_of(b"x", producer_id=producer_id, epoch=epoch, sequence=sequence)
+        committed(log, partial(produce, number=number, partition=partition, batch=batch))
+
+
+def known_producers(log: ShardLog, number: int, partition: int = 0) -> dict[int, tuple[int, ...]]:
+    """The first offsets of the batches that are remembered of each producer."""
+    items = log.announced.state.producers.items()
+    return {
+        key[2]: tuple(batch.base_offset for batch in state.batches)
+        for key, state in items
+        if key[:2] == (number, partition)
+    }
+
+
+def test_a_cut_forgets_the_producers_whose_newest_batch_is_dead() -> None:
+    """So their next batch is judged by no record that is dead, while one whose batches all stand is still answered by
+    where they stand. A merge that drops the dead batches says the same, though 7 has a batch below the cut."""
     log = fresh(A)
     number = made(log, partitions=2).number
-    for partition in (0, 1):
-        batch = batch_of(b"1", producer_id=7, epoch=0, sequence=0)
-        committed(log, partial(produce, number=number, partition=partition, batch=batch))
+    with_producers(log, number, (7, 0, 0), (8, 0, 0), (7, 1, 0), (9, 0, 0))
+    with_producers(log, number, (7, 0, 0), partition=1)
     state = log.announced.state
 
     def request(draft: Draft) -> None:
-        cut(draft, number, 0, 0, "ownership", 9, None)
-        assert draft.state.producer(number, 0, 7) is None
+        produce(draft, number, 0, batch_of(b"x", producer_id=6, epoch=0, sequence=0))
+        produce(draft, number, 0, batch_of(b"x", producer_id=5, epoch=0, sequence=0))
+        cut(draft, number, 0, 2, "ownership", 9, None)
+        assert [draft.state.producer(number, 0, each) is None for each in (5, 6, 7, 8, 9)] == [True] * 3 + [False, True]
         assert draft.state.producer(number, 1, 7) is not None
-        produce(draft, number, 0, batch_of(b"x", producer_id=8, epoch=0, sequence=3))
-        assert draft.state.producer(number, 0, 8) is not None
+        again = batch_of(b"x", producer_id=8, epoch=0, sequence=0)
+        assert produce(draft, number, 0, again).base_offset == 1
+        produce(draft, number, 0, batch_of(b"x", producer_id=5, epoch=0, sequence=3))
 
     committed(log, request)
-    assert [state.producer(number, 0, each) is None for each in (7, 8)] == [True, False]
-    assert state.producer(number, 1, 7) is not None
-    assert sorted(key for key, _ in state.producers.items()) == [(number, 0, 8), (number, 1, 7)]
+    assert (known_producers(log, number), known_producers(log, number, 1)) == ({8: (1,), 5: (2,)}, {7: (0,)})
+    assert state.producer(number, 0, 9) is None
+    assert replayed(log) == tables(log)
+    assert replayed(merged(again_opened(log))) == tables(log)
+
+
+def test_a_cut_that_makes_batches_of_many_producers_dead_forgets_all() -> None:
+    """Their ids would be a row as large as the tail."""
+    log = fresh(A)
+    number = made(log).number
+    with_producers(log, number, *[(producer, 0, 0) for producer in range(FORGOTTEN_MAX + 2)])
+    cut_at(log, number, 2)
+    assert known_producers(log, number) == {0: (0,), 1: (1,)}
+    with_producers(log, number, (500, 0, 0))
+    cut_at(log, number, 1)
+    assert known_producers(log, number) == {0: (0,)}
+    with_producers(log, number, *[(producer, 0, 0) for producer in range(1, FORGOTTEN_MAX + 2)])
+    cut_at(log, number, 1)
+    assert known_producers(log, number) == {}
     assert replayed(log) == tables(log)
     assert replayed(merged(again_opened(log))) == tables(log)
 

@@ -11,7 +11,7 @@ decided here.
 
 from __future__ import annotations
 
-from fairlead.streamlog.payloads import TruncatePayload
+from fairlead.streamlog.payloads import FORGOTTEN_MAX, TruncatePayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic, topic_with
 from fairlead.streamlog.writing.draft import Draft
@@ -34,7 +34,9 @@ def cut(draft: Draft, number: int, partition: int, offset: int, reason: str, by_
         return state.end
     at = _beginning(draft, number, partition, max(offset, 0))
     held = state.start < state.end
-    payload = TruncatePayload(reason, by_epoch, keep if held else None)
+    forgotten = draft.state.producers_from(number, partition, at)
+    forgets = tuple(sorted(forgotten)) if len(forgotten) <= FORGOTTEN_MAX else None
+    payload = TruncatePayload(reason, by_epoch, keep if held else None, forgets)
     draft.add_control(Kind.TRUNCATE, payload, number=number, partition=partition, base_offset=at)
     return at
 

@@ -7,7 +7,7 @@ replaying never decides anything: decisions are made once, when the row is draft
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol
 
 from fairlead.model.errors import CorruptBatch
@@ -70,6 +70,7 @@ class Target(Protocol):
     def put_gap(self, number: int, partition: int, gap: Gap) -> None: ...
     def put_cut(self, number: int, partition: int, cut: Cut) -> None: ...
     def put_copied(self, number: int, partition: int, keep: bytes) -> None: ...
+    def forget_producers(self, number: int, partition: int, ids: Collection[int] | None) -> None: ...
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None: ...
     def put_transactions(self, number: int, partition: int, transactions: Transactions) -> None: ...
     def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None: ...
@@ -276,9 +277,9 @@ def _behind(target: Target, row: Row) -> None:
 
 
 def _truncate(target: Target, row: Row) -> None:
-    """What stood from the row's offset on is gone from the partition. All of its producers are forgotten, and not only
-    those whose newest batch is: a merge drops dead batches, and the log must say the same without them. A row without
-    an offset cuts nothing: what an earlier one keeps was copied."""
+    """What stood from the row's offset on is gone from the partition. The row says which producers are forgotten: once
+    a merge has dropped their dead batches, the log does not tell it any more. A row without an offset cuts nothing:
+    what an earlier one keeps was copied."""
     payload = payloads.decode_truncate(row.batch)
     if not _has_partition(target, row):
         return
@@ -292,6 +293,7 @@ def _truncate(target: Target, row: Row) -> None:
     history = () if payload.keep is None else state.history
     cut = Cut(row.base_offset, row.commit, row.row, payload.by_epoch, payload.keep, history)
     target.put_cut(row.topic, row.partition, cut)
+    target.forget_producers(row.topic, row.partition, payload.forgets)
     known = target.transactions(row.topic, row.partition)
     target.put_transactions(row.topic, row.partition, known.cut_at(row.base_offset))
     target.put_partition(row.topic, row.partition, after)

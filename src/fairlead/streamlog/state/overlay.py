@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from fairlead.model.names import slice_of
@@ -31,7 +32,7 @@ class Overlay:
         self._gaps: dict[tuple[int, int], tuple[Gap, ...]] = {}
         self._cuts: dict[tuple[int, int], tuple[Cut, ...]] = {}
         self._cut_count = 0
-        self._producers: dict[tuple[int, int, int], ProducerState] = {}
+        self._producers: dict[tuple[int, int, int], Any] = {}
         self._forgotten: set[tuple[int, int]] = set()
         """Partitions of which the state's producers are forgotten."""
         self._cursors: dict[tuple[str, int, int], Any] = {}
@@ -125,8 +126,20 @@ class Overlay:
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         found = self._producers.get((number, partition, producer_id))
         if found is not None or (number, partition) in self._forgotten:
-            return found
+            known: ProducerState | None = _present(found)
+            return known
         return self._state.producer(number, partition, producer_id)
+
+    def producers_from(self, number: int, partition: int, offset: int) -> set[int]:
+        """The producers whose newest batch in a partition stands at that offset or above."""
+        found: set[int] = set()
+        if (number, partition) not in self._forgotten:
+            found.update(self._state.producers.from_offset(number, partition, offset))
+        for (in_topic, in_partition, producer_id), state in self._producers.items():
+            if (in_topic, in_partition) == (number, partition):
+                is_above = state is not _GONE and state.batches[-1].base_offset >= offset
+                (found.add if is_above else found.discard)(producer_id)
+        return found
 
     def cuts_of(self, number: int, partition: int) -> tuple[Cut, ...]:
         """Where the partition was cut, in the order of the log."""
@@ -248,11 +261,17 @@ class Overlay:
         self._cuts[key] = (*self.cuts_of(*key), cut)
         self._cut_count += 1
         self._gaps[key] = gaps_below(self.gaps_of(*key), cut.offset)
-        self._forgotten.add(key)
-        self._producers = {known: state for known, state in self._producers.items() if known[:2] != key}
 
     def put_copied(self, number: int, partition: int, keep: bytes) -> None:
         self._cuts[number, partition] = copied(self.cuts_of(number, partition), keep)
+
+    def forget_producers(self, number: int, partition: int, ids: Collection[int] | None) -> None:
+        if ids is None:
+            key = number, partition
+            self._forgotten.add(key)
+            self._producers = {known: state for known, state in self._producers.items() if known[:2] != key}
+        else:
+            self._producers.update(dict.fromkeys(((number, partition, each) for each in ids), _GONE))
 
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None:
         self._producers[number, partition, producer_id] = state

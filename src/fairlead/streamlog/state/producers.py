@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 BATCHES_KEPT = 5
 """Kafka's `ProducerStateEntry.NUM_BATCHES_TO_RETAIN`: a client has at most five requests in flight."""
 
 _HEAD = struct.Struct("<hq")
 _BATCH = struct.Struct("<iiq")
+_SIDES: Final[tuple[Literal["left", "right"], ...]] = ("left", "right")
 ProducerKey = tuple[int, int, int]
 """(topic number, partition, producer id)."""
 
@@ -56,6 +60,9 @@ class Producers:
         self._packed: dict[int, bytes] = {}
         self._left: set[tuple[int, int]] = set()
         """Partitions of which all are forgotten; their entries are dropped together, at the next look at one."""
+        self._by_partition: tuple[list[int], NDArray[np.int64], NDArray[np.uint64]] | None = None
+        """Keys of all entries, their places by partition, and the partitions in that order: from when a partition's
+        were asked for until there are others."""
 
     def __len__(self) -> int:
         self._pack_all()
@@ -64,6 +71,28 @@ class Producers:
     def forget(self, number: int, partition: int) -> None:
         """Forget all producers of a partition."""
         self._left.add((number, partition))
+        self._by_partition = None
+
+    def remove(self, key: ProducerKey) -> None:
+        """Forget one producer of a partition."""
+        self._recent.pop(key, None)
+        self._packed.pop(_int_key(key), None)
+        self._by_partition = None
+
+    def from_offset(self, number: int, partition: int, offset: int) -> list[int]:
+        """The producers whose newest batch in a partition stands at that offset or above. The first look sorts all
+        entries by partition, since a change of owners asks for many."""
+        if self._by_partition is None:
+            self._pack_all()
+            keys = list(self._packed)
+            partitions = np.fromiter((key >> 64 for key in keys), np.uint64, len(keys))
+            in_order = np.argsort(partitions, kind="stable")
+            self._by_partition = keys, in_order, partitions[in_order]
+        keys, in_order, partitions = self._by_partition
+        wanted = np.uint64(number << 32 | partition)
+        first, end = (int(np.searchsorted(partitions, wanted, side)) for side in _SIDES)
+        found = [(keys[place], _unpack(self._packed[keys[place]])) for place in in_order[first:end].tolist()]
+        return [_tuple_key(key)[2] for key, state in found if state.batches[-1].base_offset >= offset]
 
     def _drop_left(self) -> None:
         left, self._left = self._left, set()
@@ -87,6 +116,7 @@ class Producers:
         if self._left and key[:2] in self._left:
             self._drop_left()
         self._recent[key] = state
+        self._by_partition = None
         if len(self._recent) > RECENT:
             self._pack_all()
 
@@ -103,6 +133,7 @@ class Producers:
         old = [key for key, packed in self._packed.items() if _HEAD.unpack_from(packed)[1] < before_ms]
         for key in old:
             del self._packed[key]
+        self._by_partition = None
 
     def known(self) -> Iterator[ProducerKey]:
         """Whatever is known now, in no order; some of it twice, or forgotten by the time that it comes."""

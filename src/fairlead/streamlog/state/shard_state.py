@@ -6,7 +6,7 @@ the state is what replaying the announced log gives; nothing else changes it. It
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -372,7 +372,6 @@ class ShardState:
         self._cuts[number, partition] = (*self._cuts.get((number, partition), ()), cut)
         self.cut_count += 1
         self.cuts_end = max(self.cuts_end, cut.commit + 1)
-        self.producers.forget(number, partition)
         gaps = gaps_below(self._gaps.pop((number, partition), ()), cut.offset)
         if gaps:
             self._gaps[number, partition] = gaps
@@ -385,6 +384,13 @@ class ShardState:
 
     def put_copied(self, number: int, partition: int, keep: bytes) -> None:
         self._cuts[number, partition] = copied(self._cuts.get((number, partition), ()), keep)
+
+    def forget_producers(self, number: int, partition: int, ids: Collection[int] | None) -> None:
+        if ids is None:
+            self.producers.forget(number, partition)
+        else:
+            for each in ids:
+                self.producers.remove((number, partition, each))
 
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None:
         self.producers.put((number, partition, producer_id), state)
