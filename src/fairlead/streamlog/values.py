@@ -115,8 +115,8 @@ class PartitionState(NamedTuple):
         return floor, self.end
 
     def cut_at(self, offset: int) -> PartitionState:
-        """The partition without what stands at `offset` and above it; if it begins above, it is empty there. In a merged
-        log it may end below: what stood between is dead by a later, lower cut. What of it is deleted for clients is not
+        """The partition without what stands at `offset` and above it; if it begins above, it is empty there. A merged
+        log may end below: what stood between is dead by a later, lower cut. What of it is deleted for clients is not
         said of the offsets that are given anew."""
         history = tuple(entry for entry in self.history if entry[1] < offset)
         start = min(self.start, offset)
