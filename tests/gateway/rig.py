@@ -21,6 +21,8 @@ import uvicorn
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from fairlead.broker.forwarding.taking import ForwardTaker
+from fairlead.broker.server import KafkaServer
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
@@ -149,6 +151,8 @@ class Site:
         self.port = port
         self.guard = guard or Guard(self._clock, secret=SECRET)
         self.requests: list[str] = []
+        self.kafka: KafkaServer
+        """Listens once a test starts it."""
 
     async def __aenter__(self) -> Site:
         self._executor = ThreadPoolExecutor(2)
@@ -172,6 +176,7 @@ class Site:
             timing=self._timing,
         )
         self.links, self.copies = self.manager.commands, self.manager.copies
+        self.kafka = KafkaServer(self.cluster)
         await self._listen()
         self.manager.start()
         self.jobs.start()
@@ -192,7 +197,7 @@ class Site:
             cast(Any, NoListeners()),
             "tester",
         )
-        app = build_app(context, self.manager, self.apply, self.guard)
+        app = build_app(context, self.manager, self.apply, self.guard, ForwardTaker(self.kafka))
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self.port))
@@ -228,6 +233,7 @@ class Site:
         self._server.should_exit = self._server.force_exit = True
         await self._serving
         await self._http.aclose()
+        await self.kafka.close()
         await self.cluster.close()
         self._executor.shutdown()
 

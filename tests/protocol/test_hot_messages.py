@@ -264,3 +264,34 @@ def test_hostile_requests_are_refused_or_read(api: Any, read: Any, data: st.Data
     body = data.draw(st.binary(max_size=120))
     with contextlib.suppress(Malformed):
         read(body, version)
+
+
+def test_a_request_that_passes_batches_on_is_one_of_kafkas() -> None:
+    """kio reads it as a Produce request of version 13, and its answer is read as kio writes it."""
+    first, second = UUID(int=5), UUID(int=6)
+    body = b"".join(produce.write_request([(first.bytes, 3, b"abc"), (second.bytes, 0, b"")]))
+    request: Any
+    request, size = entity_reader(load_request_schema(produce.API_KEY, 13))(body, 0)
+    assert (size, request.acks, request.transactional_id) == (len(body), -1, None)
+    named = [
+        (topic.topic_id, [(each.index, each.records) for each in topic.partition_data]) for topic in request.topic_data
+    ]
+    assert named == [(first, [(3, b"abc")]), (second, [(0, b"")])]
+    outcomes = [
+        produce.PartitionProduceResponse(3, 0, 7, 99, 5),
+        produce.PartitionProduceResponse(
+            0, 87, message="no key", record_errors=[(0, "it has no key"), (4, "nor this")]
+        ),
+    ]
+    answer = [
+        produce.TopicProduceResponse(None, topic.bytes, [each])
+        for topic, each in zip((first, second), outcomes, strict=True)
+    ]
+    written = produce.write_response(answer, 13)
+    assert produce.read_response(written) == [
+        (first.bytes, outcomes[0]._replace(record_errors=[])),
+        (second.bytes, outcomes[1]),
+    ]
+    for cut in range(len(written) - 5):
+        with contextlib.suppress(Malformed):
+            assert len(produce.read_response(written[:cut])) <= 2

@@ -13,6 +13,7 @@
     errors.py        our errors → Kafka's codes, the only place
     handlers/        a file per API
     settings/        Kafka's settings of topics and of the broker, and what they demand of records
+    forwarding/      writes at a copy, passed on to the owner
     fetching/        what a Fetch reads, and what is remembered of it until the next
     groups/          the coordinator of consumer groups; group_log.py keeps what outlives the process
     cuts.py          makes groups rebalance that have read what a log has lost; subscriptions.py what members read

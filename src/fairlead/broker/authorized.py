@@ -36,6 +36,7 @@ _CHANGE_TOPIC = _bits(Operation.WRITE, Operation.CREATE, Operation.DELETE, Opera
 
 
 def of_topic(found: Found) -> int:
-    """A topic that another stream owns can only be read."""
-    owned = found.topic.owner == found.stream.id
-    return _READ_TOPIC | _CHANGE_TOPIC if owned else _READ_TOPIC
+    """A topic that another stream owns can only be read, and written where writes are passed on."""
+    if found.topic.owner == found.stream.id:
+        return _READ_TOPIC | _CHANGE_TOPIC
+    return _READ_TOPIC | _bits(Operation.WRITE) if found.stream.settings.forward_writes else _READ_TOPIC

@@ -152,6 +152,8 @@ class Connection(asyncio.BufferedProtocol):
             self._give_up()
         if self.info is not None:
             self.info.fetches.close()
+            if self.info.forwards is not None:
+                self.info.forwards.close()
         self.ended.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fairlead.broker.cuts import CutWatch
 from fairlead.broker.fetching.poll import FetchMemory
 from fairlead.broker.fetching.sessions import FetchSessions
+from fairlead.broker.forwarding.passing_on import ClientForwards
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.topics import ListenerView
 from fairlead.broker.traffic import Traffic
@@ -28,6 +29,10 @@ class ConnectionInfo:
     """Host and port that Metadata and FindCoordinator answer: `--advertise`, or what the client came in on."""
     fetches: FetchMemory = field(default_factory=FetchMemory)
     """What the connection's last Fetch leaves for its next."""
+    forwards: ClientForwards | None = None
+    """What the connection passes on to owners elsewhere; None: nothing."""
+    passed_on: bool = False
+    """It is no client's: a replica passes writes on."""
 
 
 @dataclass(frozen=True, slots=True)

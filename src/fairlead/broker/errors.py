@@ -19,6 +19,8 @@ _CODES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
     # Retriable, and Kafka's word for a leader that has not got all it needs.
     (errors.OwnerPending, ErrorCode.not_enough_replicas),
     (errors.TryAgain, ErrorCode.request_timed_out),
+    # The one retriable code after which clients do not take it for granted that nothing was written.
+    (errors.Unanswered, ErrorCode.request_timed_out),
     (errors.InvalidName, ErrorCode.invalid_topic_exception),
     (errors.UnknownGroup, ErrorCode.group_id_not_found),
     (errors.NotFound, ErrorCode.unknown_topic_or_partition),

@@ -22,6 +22,7 @@ from fairlead.broker.dispatch import Handled, Header, Part, PendingAnswer, begin
 from fairlead.broker.fetching.poll import FetchMemory
 from fairlead.broker.fetching.remembered import Hold, Remembered
 from fairlead.broker.fetching.sessions import FetchSessions
+from fairlead.broker.forwarding.passing_on import ClientForwards, Forwarder
 from fairlead.broker.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.handlers import (
@@ -76,6 +77,7 @@ class KafkaServer:
             settings.max_incremental_fetch_session_cache_slots, self.remembered, cluster.randomness
         )
         self.traffic = Traffic()
+        self.forwarder = Forwarder(cluster, self.traffic)
         self.readers = ThreadPoolExecutor(_READERS, "fairlead-read")
         self.packers = ThreadPoolExecutor(1, "fairlead-pack")
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -126,6 +128,7 @@ class KafkaServer:
         self.groups.close()
         for stream in list(self._listening):
             await self.stop(stream)
+        self.forwarder.close()
         self.readers.shutdown(wait=False, cancel_futures=True)
         self.packers.shutdown(wait=False, cancel_futures=True)
 
@@ -157,6 +160,24 @@ class KafkaServer:
             return None
         self.connections.add(connection)
         return delay
+
+    def context(self, listener: ListenerView, connection: ConnectionInfo, header: Header) -> RequestContext:
+        """What the handler of a request is given."""
+        return RequestContext(
+            cluster=self.cluster,
+            listener=listener,
+            groups=self.groups,
+            cuts=self.cuts,
+            fetch_sessions=self.fetch_sessions,
+            connection=connection,
+            api_key=header.api_key,
+            version=header.version,
+            client_id=header.client_id,
+            readers=self.readers,
+            packers=self.packers,
+            traffic=self.traffic,
+            offered=OFFERED,
+        )
 
     def _refuse(self, connection: Connection, what: str, limit: int) -> None:
         self.traffic.refused_connections += 1
@@ -219,22 +240,9 @@ class _Listening:
         if connection.info is None:
             host = connection.client[0]
             fetches = FetchMemory(Hold(self._server.remembered, host))
-            connection.info = ConnectionInfo(connection.name, host, self._advertised(connection), fetches)
-        connection.context = made = RequestContext(
-            cluster=self._server.cluster,
-            listener=self.listener,
-            groups=self._server.groups,
-            cuts=self._server.cuts,
-            fetch_sessions=self._server.fetch_sessions,
-            connection=connection.info,
-            api_key=header.api_key,
-            version=header.version,
-            client_id=header.client_id,
-            readers=self._server.readers,
-            packers=self._server.packers,
-            traffic=self._server.traffic,
-            offered=OFFERED,
-        )
+            forwards = ClientForwards(self._server.forwarder)
+            connection.info = ConnectionInfo(connection.name, host, self._advertised(connection), fetches, forwards)
+        connection.context = made = self._server.context(self.listener, connection.info, header)
         return made
 
     def _advertised(self, connection: Connection) -> tuple[str, int]:

@@ -17,3 +17,8 @@ class Traffic:
     produced_bytes: int = 0
     fetched_bytes: int = 0
     refused_connections: int = 0
+    forwarded_batches: int = 0
+    """Passed on to an owner elsewhere, which has taken them."""
+    forwarded_bytes: int = 0
+    forward_failures: int = 0
+    """Batches that were to be passed on and were refused, or have no answer."""

@@ -12,9 +12,10 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from fairlead import __version__
-from fairlead.gateway import metrics, records_routes, transfer_routes
+from fairlead.gateway import forward_routes, metrics, records_routes, transfer_routes
 from fairlead.gateway.apply import routes as apply_routes
 from fairlead.gateway.apply import socket as apply_socket
+from fairlead.gateway.apply.http_protocol import TakesForwards
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.guard import Guard
 from fairlead.gateway.links import control_routes
@@ -37,18 +38,35 @@ _log = structlog.get_logger(__name__)
 ABOUT = "Admin interface of one cluster. Parameters as in `fairlead stream …`; see docs/guides/rest.md."
 
 
-def build_app(context: RestContext, links: LinkManager, apply: ApplyGateway, guard: Guard) -> FastAPI:
+def build_app(
+    context: RestContext,
+    links: LinkManager,
+    apply: ApplyGateway,
+    guard: Guard,
+    forwards: TakesForwards | None = None,
+) -> FastAPI:
     """The whole application for one cluster; `links` has those whose source is here, `apply` the connections that bring
-    frames for its replicas. `guard` stands before all of it."""
+    frames for its replicas, and `forwards` takes those by which replicas pass writes on. `guard` stands before all of
+    it."""
     app = FastAPI(title="Fairlead", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
     app.state.cluster = context.cluster
     app.state.links = links
     app.state.apply = apply
     app.state.guard = guard
     app.state.pull_room = answering.Room()
+    app.state.forwards = forwards
     app.add_middleware(guard.wrap)
     app.include_router(routes.build(context))
-    for routing in (control_routes, apply_socket, apply_routes, transfer_routes, answering, standing, records_routes):
+    for routing in (
+        control_routes,
+        apply_socket,
+        apply_routes,
+        transfer_routes,
+        answering,
+        standing,
+        forward_routes,
+        records_routes,
+    ):
         app.include_router(routing.router)
     _add_pages(app, context, apply)
     _add_errors(app, context)

@@ -32,6 +32,7 @@ _TABLE: tuple[tuple[type[FairleadError], int, int], ...] = (
     (kinds.Moved, 421, errno.EREMCHG),
     (kinds.Busy, 429, errno.EAGAIN),
     (kinds.TryAgain, 503, errno.EAGAIN),
+    (kinds.Unanswered, 504, errno.ETIMEDOUT),
     (kinds.Fenced, 503, errno.ESTALE),
     (kinds.Damaged, 500, errno.EIO),
     (kinds.Closed, 503, errno.ESHUTDOWN),

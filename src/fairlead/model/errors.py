@@ -16,6 +16,7 @@
     │  ├─ OffsetOutOfRange(start, end)
     │  ├─ CorruptBatch · BatchTooLarge
     │  └─ OutOfOrderSequence · StaleProducerEpoch
+    ├─ Unanswered      another cluster has the call and its answer was lost: done or not, so repeat what may be repeated
     ├─ Fenced          someone newer owns this; stop
     ├─ Damaged         stored bytes are not what was written; no more writes in this shard, by name
     │  └─ Missing              the object is not there; a reader asks again, since its rows may lie in another object
@@ -184,6 +185,10 @@ class OutOfOrderSequence(BadRequest):
 
 class StaleProducerEpoch(BadRequest):
     """An idempotent producer uses an epoch below the newest one seen."""
+
+
+class Unanswered(FairleadError):
+    """Another cluster was given the call and its answer was lost; nobody knows whether it was done."""
 
 
 class Fenced(FairleadError):

@@ -11,14 +11,17 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
-from fairlead.protocol.wire import Malformed, Reader, array_length, check_items, no_tags, string
+from fairlead.protocol.wire import Malformed, Reader, array_length, bytes_length, check_items, no_tags, string
 
+API_KEY = 0
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
 _RECORD_ERRORS_FROM = 8
 _LOG_START_FROM = 5
 
 ACKS_NONE = 0
+_TIMEOUT_MS = 30_000
+"""Kafka's default; nobody here looks at it."""
 
 _PARTITION = struct.Struct(">ihqq")
 _ACKS_TIMEOUT = struct.Struct(">hi")
@@ -115,6 +118,44 @@ def write_response(topics: Sequence[TopicProduceResponse], version: int) -> byte
         out.append(end)
     out += [b"\x00\x00\x00\x00", end]  # throttle time
     return b"".join(out)
+
+
+def write_request(batches: Sequence[tuple[bytes, int, memoryview | bytes]]) -> list[memoryview | bytes]:
+    """The body of a request by topic ids, with acks of all, in pieces: one batch each for these ids and partitions."""
+    head = string(None, True) + _ACKS_TIMEOUT.pack(-1, _TIMEOUT_MS) + array_length(len(batches), True)
+    out: list[memoryview | bytes] = []
+    for topic_id, partition, data in batches:
+        before = topic_id + array_length(1, True) + _I32.pack(partition) + bytes_length(len(data), True)
+        out += [head + before, data]
+        head = b"\x00\x00"  # no tags of the partition, none of the topic
+    return [*out, head + b"\x00"]
+
+
+def read_response(body: memoryview | bytes) -> list[tuple[bytes, PartitionProduceResponse]]:
+    """The answer to such a request: id and outcome of each batch.
+
+    Raises:
+        Malformed: it is not that.
+    """
+    reader = Reader(body, True)
+    found: list[tuple[bytes, PartitionProduceResponse]] = []
+    for _ in reader.items(item_bytes_min=18):
+        topic_id = reader.uuid()
+        found += [(topic_id, _read_outcome(reader)) for _ in reader.items(item_bytes_min=30)]
+        reader.skip_tags()
+    return found
+
+
+def _read_outcome(reader: Reader) -> PartitionProduceResponse:
+    partition, error, base_offset, append_time_ms = reader.numbers(_PARTITION)
+    log_start = reader.int64()
+    records = []
+    for _ in reader.items(item_bytes_min=6):
+        records.append((reader.int32(), reader.nullable_string() or ""))
+        reader.skip_tags()
+    message = reader.nullable_string()
+    reader.skip_tags()
+    return PartitionProduceResponse(partition, error, base_offset, append_time_ms, log_start, message, records)
 
 
 def _write_partition(out: list[bytes], partition: PartitionProduceResponse, version: int, flexible: bool) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import structlog
 
+from fairlead.broker.forwarding.taking import ForwardTaker
 from fairlead.broker.pacing import SLICE_SECONDS
 from fairlead.broker.server import KafkaServer
 from fairlead.client.admin import new_http_client
@@ -146,7 +147,7 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     started.push_async_callback(listeners.close)
     await listeners.start(kafka_sockets)
     guard = _guard(options, cluster, http_address.host)
-    links = await _start_http(cluster, options.data_root, listeners, http_socket, guard, started)
+    links = await _start_http(cluster, options.data_root, listeners, ForwardTaker(kafka), http_socket, guard, started)
     started.callback(asyncio.create_task(keep_small(cluster.recent, options.settings.cache_seconds)).cancel)
     # What is here now stays: the garbage collector need not walk it again and again while clients wait for it (100 ms
     # with a hundred thousand topics, against 10 ms so).
@@ -204,6 +205,7 @@ async def _start_http(
     cluster: Cluster,
     data_root: str,
     listeners: KafkaListeners,
+    forwards: ForwardTaker,
     http_socket: socket.socket,
     guard: Guard,
     started: AsyncExitStack,
@@ -230,7 +232,7 @@ async def _start_http(
     )
     if found := holds(context):
         _log.warning("the clock is not believed", why=found)
-    listener = HttpListener(build_app(context, links, apply, guard))
+    listener = HttpListener(build_app(context, links, apply, guard, forwards))
     started.push_async_callback(listener.stop)
     await listener.start(http_socket)
     links.start()

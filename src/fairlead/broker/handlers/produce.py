@@ -2,8 +2,10 @@
 of each record (`record_rules.py`).
 
 What a request brings to one shard is submitted together and is one request of its group commit, in which each partition
-has its own outcome. As in Kafka one batch per partition and request (KIP-98). A batch at the topic's owner only:
-elsewhere POLICY_VIOLATION with a message that names the owner, which is also logged, since librdkafka shows only codes.
+has its own outcome. As in Kafka one batch per partition and request (KIP-98). A batch is appended at the topic's owner
+only. Elsewhere a stream that passes writes on does so (`forwarding/`), and the owner checks what the topic demands;
+other streams answer POLICY_VIOLATION with a message that names the owner, which is also logged, since librdkafka shows
+only codes.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import structlog
 from kio.schema.errors import ErrorCode
@@ -19,6 +21,7 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import PRODUCE, Packed, PendingAnswer, Submitted
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
+from fairlead.broker.forwarding.passing_on import Batch, ClientForwards
 from fairlead.broker.pacing import Pace, Rests
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.settings.record_rules import RecordRules, RecordsRefused, check_records, is_quick, rules_of
@@ -76,9 +79,11 @@ class _Item(NamedTuple):
     """Records get the time of their append (LogAppendTime)."""
     unread: RecordRules | None = None
     """What the topic demands of each record, if nobody has looked yet."""
+    elsewhere: bool = False
+    """It is passed on to the topic's owner."""
 
 
-_Outcome = ProduceResult | BaseException
+_Outcome = ProduceResult | PartitionProduceResponse | BaseException
 
 
 def submit(ctx: RequestContext, body: memoryview) -> Submitted:
@@ -94,7 +99,7 @@ def submit(ctx: RequestContext, body: memoryview) -> Submitted:
             return _in_turns(taking)
     if any(item.unread is not None for item in taking.items):
         return _in_turns(taking)
-    submitted = [(group, _submit(group)) for group in _grouped(taking.items)]
+    submitted = [(group, _submit(ctx, group)) for group in _grouped(taking.items)]
     return PendingAnswer([future for _, future in submitted], partial(_finish, taking, submitted))
 
 
@@ -142,7 +147,7 @@ async def _in_turns(taking: _Taking) -> Packed | None:
         check_items("partitions", len(taking.items))
         await pace.turn()
     await _look_through(taking)
-    submitted = [(group, _submit(group)) for group in _grouped(taking.items)]
+    submitted = [(group, _submit(ctx, group)) for group in _grouped(taking.items)]
     for group, future in submitted:
         await asyncio.wait((future,))
         taking.put(group, future)
@@ -179,6 +184,9 @@ def _take(
         found = find_topic(ctx.listener, topic.name, topic.topic_id)
     except Exception as error:
         return [_refused(asked.partition, error) for asked in topic.partitions]
+    forwards = ctx.connection.forwards if found.stream.settings.forward_writes else None
+    if forwards is not None and found.topic.owner != found.stream.id:
+        return _take_elsewhere(ctx, forwards, found, topic, topic_at, items)
     configs = found.topic.configs
     stamped = timestamp_type(found.stream, configs) == LOG_APPEND_TIME
     bytes_max = message_bytes_max(configs, ctx.settings)
@@ -187,6 +195,8 @@ def _take(
     for place, asked in enumerate(topic.partitions):
         try:
             batch = _checked(found, asked, bytes_max)
+            if forwards is not None:
+                forwards.check_order(found, asked.partition, batch)
             unread = rules
             if rules is not None and is_quick(batch):
                 _check_records(ctx, found, asked.partition, batch, rules, no_pause)
@@ -196,6 +206,28 @@ def _take(
         else:
             answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
             items.append(_Item(topic_at, place, found, asked.partition, batch, stamped, unread))
+    return answers
+
+
+def _take_elsewhere(
+    ctx: RequestContext,
+    forwards: ClientForwards,
+    found: Found,
+    topic: ProduceTopic,
+    topic_at: int,
+    items: list[_Item],
+) -> list[PartitionProduceResponse]:
+    """The same for a topic whose owner is elsewhere: what its settings demand is the owner's to check."""
+    answers: list[PartitionProduceResponse] = []
+    for place, asked in enumerate(topic.partitions):
+        try:
+            batch = _checked(found, asked, ctx.settings.message_bytes_max)
+            forwards.check_order(found, asked.partition, batch)
+        except Exception as error:
+            answers.append(_refused(asked.partition, error))
+        else:
+            answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
+            items.append(_Item(topic_at, place, found, asked.partition, batch, stamped=False, elsewhere=True))
     return answers
 
 
@@ -256,19 +288,29 @@ def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
     if len(items) < 2:
         return [list(items)] if items else []
     groups: list[list[_Item]] = []
-    open_groups: dict[Shard, tuple[list[_Item], int]] = {}
+    open_groups: dict[Shard | tuple[bytes, bytes], tuple[list[_Item], int]] = {}
     for item in items:
-        group, size = open_groups.get(item.found.shard, ([], 0))
+        where = _where(item)
+        group, size = open_groups.get(where, ([], 0))
         full = size + len(item.batch.data) > _SUBMITTED_TOGETHER_BYTES or len(group) >= _SUBMITTED_TOGETHER_MAX
         if not group or full:
             group, size = [], 0
             groups.append(group)
         group.append(item)
-        open_groups[item.found.shard] = (group, size + len(item.batch.data))
+        open_groups[where] = (group, size + len(item.batch.data))
     return groups
 
 
-def _submit(group: Sequence[_Item]) -> asyncio.Future[Sequence[_Outcome]]:
+def _where(item: _Item) -> Shard | tuple[bytes, bytes]:
+    """Where a batch goes: a shard here, or from a stream here to the owner of its topic."""
+    return (item.found.stream.id, item.found.topic.owner) if item.elsewhere else item.found.shard
+
+
+def _submit(ctx: RequestContext, group: Sequence[_Item]) -> asyncio.Future[Sequence[_Outcome]]:
+    if group[0].elsewhere:
+        assert ctx.connection.forwards is not None
+        batches = [Batch(item.found, item.partition, item.batch) for item in group]
+        return cast("asyncio.Future[Sequence[_Outcome]]", ctx.connection.forwards.submit(batches))
     size_bytes = sum(len(item.batch.data) for item in group)
     return group[0].found.shard.submit(lambda draft: [_append(draft, item) for item in group], size_bytes)
 
@@ -282,9 +324,16 @@ def _append(draft: Draft, item: _Item) -> _Outcome:
 
 
 def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionProduceResponse:
+    if isinstance(outcome, PartitionProduceResponse):
+        if outcome.error:
+            log.warning("produce refused by the owner", client=ctx.connection.id, why=outcome.message)
+        return outcome
     if isinstance(outcome, NotOwner):
         outcome = ctx.listener.not_owner(item.found.stream, item.found.topic)
         log.warning("produce refused", client=ctx.connection.id, why=str(outcome))
+        if ctx.connection.passed_on or item.found.stream.settings.forward_writes:
+            # It has changed its owner just now: sent again, it goes there.
+            outcome = RefusedRequest(ErrorCode.not_leader_or_follower, str(outcome))
     if isinstance(outcome, BaseException):
         return _refused(item.partition, outcome)
     if not outcome.duplicate:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import ssl
 import struct
 import termios
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from typing_extensions import Buffer
 
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.wire.connection import ApplyStream, Disconnected
+from fairlead.wire.dial import leave_http
 from fairlead.wire.framing import ANSWERS
 from fairlead.wire.messages import APPLY_HEARS, from_json, to_json
-from fairlead.wire.upgrade import APPLY_PATH, HEAD_BYTES_MAX, HEAD_END, check_answer, request_of
+from fairlead.wire.upgrade import APPLY_PATH
 
 
 class ApplyWire:
@@ -67,7 +66,7 @@ async def open_apply_wire(base: str, open_seconds: float) -> AsyncIterator[Apply
     """
     try:
         async with asyncio.timeout(open_seconds):
-            stream = await _open(base)
+            stream = await leave_http(base, APPLY_PATH, _taken_over)
     except (OSError, ValueError, InvalidValue) as error:
         raise Unreachable(f"{base}{APPLY_PATH}: {str(error) or type(error).__name__}") from error
     try:
@@ -78,65 +77,10 @@ async def open_apply_wire(base: str, open_seconds: float) -> AsyncIterator[Apply
         stream.close()
 
 
-async def _open(base: str) -> ApplyStream:
-    parts = urlsplit(base)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InvalidValue("write the address as http://HOST:PORT")
-    context = ssl.create_default_context() if parts.scheme == "https" else None
-    port = parts.port or (443 if context else 80)
-    request = request_of(parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + APPLY_PATH)
-    loop = asyncio.get_running_loop()
-    _, upgrade = await loop.create_connection(lambda: _Upgrade(request), parts.hostname, port, ssl=context)
-    try:
-        return await upgrade.switched
-    except BaseException:
-        upgrade.abort()
-        raise
-
-
-class _Upgrade(asyncio.Protocol):
-    """Asks to leave HTTP, and reads the headers of the answer."""
-
-    def __init__(self, request: bytes) -> None:
-        self.switched: asyncio.Future[ApplyStream] = asyncio.get_running_loop().create_future()
-        self._request = request
-        self._head = b""
-        self._transport: asyncio.Transport = cast(Any, None)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(self._request)
-
-    def data_received(self, data: bytes) -> None:
-        if self.switched.done():
-            return
-        self._head += data
-        head, end, early = self._head.partition(HEAD_END)
-        if len(head) > HEAD_BYTES_MAX:
-            self._fail(InvalidValue(f"no gateway of Fairlead: its answer is longer than {HEAD_BYTES_MAX} bytes"))
-        elif end:
-            self._switch(head, early)
-
-    def _switch(self, head: bytes, early: bytes) -> None:
-        try:
-            check_answer(head)
-        except InvalidValue as error:
-            self._fail(error)
-            return
-        stream = ApplyStream(ANSWERS)
-        stream.take_over(self._transport, early)
-        self.switched.set_result(stream)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(exc or Disconnected("the connection was closed before the gateway had answered"))
-
-    def _fail(self, error: Exception) -> None:
-        if not self.switched.done():
-            self.switched.set_exception(error)
-
-    def abort(self) -> None:
-        """End at once."""
-        self._transport.abort()
+def _taken_over(transport: asyncio.Transport, early: bytes) -> ApplyStream:
+    stream = ApplyStream(ANSWERS)
+    stream.take_over(transport, early)
+    return stream
 
 
 def _unacknowledged_bytes(stream: ApplyStream) -> int:

@@ -1,0 +1,11 @@
+"""Writes at a copy, passed on to the owner of their topic.
+
+    neighbours.py         where an owner's gateways are, and from whom we take writes
+    owner_connection.py   one ordered connection to an owner's gateway: requests out, answers in
+    order.py              a producer's later batches do not overtake one that failed on its way
+    passing_on.py         what one client's connection has passed on; the place where it is decided that we cannot
+    taking.py             the owner's side: an HTTP connection that became one of Kafka's
+
+In: checked batches of a client. Out: the owner's outcome for each. Always true: what one client sends to one owner goes
+in its order over one connection, which ends with the client's; a batch that was passed on to us is not passed on again.
+"""

@@ -1,0 +1,54 @@
+"""Who is near: where an owner's gateways are, and from which replica we take writes. What links and upstreams say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.broker.errors import RefusedRequest
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.model.names import StreamPath
+
+
+def urls_of_owner(cluster: Cluster, stream: Stream, owner: bytes) -> tuple[str, ...]:
+    """The gateways of the stream with the id `owner`, if it is a direct neighbour of `stream`; else none."""
+    return tuple(dict.fromkeys(_urls(cluster, stream, owner)))
+
+
+def _urls(cluster: Cluster, stream: Stream, owner: bytes) -> Iterator[str]:
+    for link in cluster.links.of(stream.id):
+        if link.replica_stream == owner and link.once is None:
+            yield from _near(cluster, link.replica_path, link.replica_urls)
+    for upstream in cluster.links.upstreams(stream.id):
+        if upstream.source_stream == owner and upstream.once_link is None:
+            yield from _near(cluster, upstream.path, upstream.source_urls)
+
+
+def _near(cluster: Cluster, path: StreamPath, urls: tuple[str, ...]) -> tuple[str, ...]:
+    """This cluster's own addresses may have changed since the record was made."""
+    return cluster.urls if path.cluster == cluster.name else urls
+
+
+def check_accepts(cluster: Cluster, stream: Stream, source: bytes) -> None:
+    """Writes to topics of `stream` may come from the stream with the id `source`.
+
+    Raises:
+        RefusedRequest: POLICY_VIOLATION; the message is for the person who writes there.
+    """
+    links = [link for link in cluster.links.of(stream.id) if link.replica_stream == source and link.once is None]
+    if any(link.accept_writes for link in links):
+        return
+    here = stream.global_path
+    if not links:
+        raise RefusedRequest(
+            ErrorCode.policy_violation,
+            f"{here} has no replica with the id {source.hex()}, and takes writes from its replicas only; write there",
+        )
+    there = links[0].replica_path
+    if any(link.peer == "own" for link in links):
+        why = f"to allow it run: fairlead stream replica edit -path {here} -replica {there} -acceptwrites true"
+    else:
+        why = "it is another company's"
+    raise RefusedRequest(ErrorCode.policy_violation, f"{here} takes no writes from {there}: {why}")
