@@ -8,8 +8,8 @@ CASE ?=
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-fast-one-half test-fast-other-half check format simulate crash interop bench \
-	bench-quick clean
+.PHONY: help setup java demo test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
+	format simulate crash interop bench bench-quick clean
 
 help: ## every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,15 @@ demo: setup java ## sets everything up and shows a stream replicated between two
 
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(MAKE) --no-print-directory --jobs 2 test-alone test-with-others
+
+# What computes in one process, and what mostly waits for other processes, side by side. Both are shown as they go on.
+ALONE := not spark and not interop and not crash
+test-alone: setup
+	$(BIN)/python -m pytest -m "$(ALONE)" $(PYTEST_ARGS) || test $$? -eq 5 # none of them was chosen
+
+test-with-others: setup
+	$(BIN)/python -m pytest -m "not ($(ALONE))" $(PYTEST_ARGS) || test $$? -eq 5
 
 test-fast: setup ## the tests without Spark, foreign clients and kills, on two cores in two minutes
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-fast-one-half test-fast-other-half
@@ -37,7 +45,7 @@ test-fast: setup ## the tests without Spark, foreign clients and kills, on two c
 # simulation plays fewer seeds.
 ONE_HALF := tests/benchmarks tests/broker tests/cases tests/cli tests/wire
 FAST := FAIRLEAD_TEST_RUNS=100 $(if $(wildcard /dev/shm),PYTEST_DEBUG_TEMPROOT=/dev/shm) $(BIN)/python -m pytest \
-	-m "not spark and not interop and not crash" -o tmp_path_retention_policy=failed $(PYTEST_ARGS)
+	-m "$(ALONE)" -o tmp_path_retention_policy=failed $(PYTEST_ARGS)
 
 test-fast-one-half: setup
 	$(FAST) $(ONE_HALF) || test $$? -eq 5 # none of them was chosen

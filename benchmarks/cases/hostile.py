@@ -17,14 +17,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.case import Case, CheckFailed, Point
 from benchmarks.cases.common import Figures, Settings, check, on, topics
 from benchmarks.load.hostile import FAMILIES
-from benchmarks.load.launch import go, start
+from benchmarks.load.launch import Client, go, start
 from benchmarks.systems import Sampler, System, own_bytes
 
 TOPICS = 5
 LARGE = 4_096
 """Partitions of the topic that some families name."""
-_MORE_SECONDS = 4
-"""A family goes on until the honest client has started and ended."""
 
 
 def measure(system: System, settings: Settings) -> Figures:
@@ -38,19 +36,15 @@ def measure(system: System, settings: Settings) -> Figures:
     quiet: list[float] = []
     loud: dict[str, float] = {}
     with Sampler(lambda: system.pids, 0.5, own_bytes) as sampler:
-        quiet.append(_p99_ms(system, names, settings, next(honest)))
+        quiet.append(_alone_ms(system, names, settings, next(honest)))
         for family in FAMILIES:
-            load = {"family": family, "seconds": _seconds(settings) + _MORE_SECONDS, "topic": bombed}
-            hostile = start("hostile", {"bootstrap": system.bootstrap, "large_topic": large, **load})
-            try:
-                hostile.wait_ready()
-                hostile.open_gate()
-                loud[family] = _p99_ms(system, names, settings, next(honest))
-                if not hostile.figures()["requests"]:
-                    raise CheckFailed(f"{family}: nothing was sent")
-            finally:
-                hostile.close()
-            quiet.append(_p99_ms(system, names, settings, next(honest)))
+            load = {"family": family, "seconds": _seconds(settings), "topic": bombed}
+            attack = start("hostile", {"bootstrap": system.bootstrap, "large_topic": large, **load})
+            figures, sent = go([_producer(system, names, settings, next(honest)), attack])
+            loud[family] = _p99_ms(figures)
+            if not sent["requests"]:
+                raise CheckFailed(f"{family}: nothing was sent")
+            quiet.append(_alone_ms(system, names, settings, next(honest)))
     runs = next(honest)
     check(system, names, {**settings, "producers": runs}, runs * settings["rate"] * _seconds(settings))
     ratios = {
@@ -71,13 +65,21 @@ def _seconds(settings: Settings) -> int:
     return int(settings["warm_seconds"] + settings["seconds"])
 
 
-def _p99_ms(system: System, names: Sequence[str], settings: Settings, producer: int) -> float:
+def _producer(system: System, names: Sequence[str], settings: Settings, number: int) -> Client:
     rate = settings["rate"]
     load = {"bootstrap": system.bootstrap, "topics": names, "record_bytes": settings["record_bytes"]}
-    load["producer"] = producer
     warm = rate * settings["warm_seconds"]
-    (found,) = go([start("open_loop", {**load, "rate": rate, "seconds": _seconds(settings), "warm_records": warm})])
-    return float(found["acknowledged"]["p99_ms"])
+    timing = {"rate": rate, "seconds": _seconds(settings), "warm_records": warm}
+    return start("open_loop", {**load, **timing, "producer": number})
+
+
+def _alone_ms(system: System, names: Sequence[str], settings: Settings, number: int) -> float:
+    (figures,) = go([_producer(system, names, settings, number)])
+    return _p99_ms(figures)
+
+
+def _p99_ms(figures: dict[str, Any]) -> float:
+    return float(figures["acknowledged"]["p99_ms"])
 
 
 LOAD: dict[str, Any] = {"record_bytes": 1_000, "rate": 500, "warm_seconds": 2, "seconds": 10}
