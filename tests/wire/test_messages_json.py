@@ -209,7 +209,7 @@ BODIES: list[tuple[object, str]] = [
         m.TransferAnswer("newyork", REPLICA, "", (m.HeldTopic(held=True, ends=7, conflict="conflict: x"),)),
         (
             f'{{"cluster":"newyork","stream":{TEXT_REPLICA},"way_back":"",'
-            '"topics":[{"held":true,"ends":7,"conflict":"conflict: x","epoch":0}]}'
+            '"topics":[{"held":true,"ends":7,"conflict":"conflict: x","epoch":0}],"refuses":""}'
         ),
     ),
     (m.ServerStart(EPOCH), f'{{"start":{TEXT_EPOCH}}}'),

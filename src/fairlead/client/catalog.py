@@ -173,7 +173,7 @@ _TOPIC_COMMANDS = (
             _PATH,
             _TOPICS,
             Param("to", "text", "cluster of the replica that is to own them, or its path", required=True),
-            Param("force", "boolean", "also what the replica lacks or has set aside", default="false"),
+            Param("force", "boolean", "also what the replica lacks, set aside or has no room for", default="false"),
             Param("oneway", "boolean", "also to a replica that has no link back", default="false"),
             Param("dryrun", "boolean", "only say what would be refused", default="false"),
         ),

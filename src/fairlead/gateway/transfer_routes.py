@@ -73,7 +73,9 @@ def answer_transfer(cluster: Cluster, links: RunningLinks, request: TransferRequ
         if note.behind.conflict
     }
     topics = tuple(_held(stream, each, conflicts.get(each, "")) for each in request.incarnations)
-    return TransferAnswer(cluster.name, stream.id, _way_back(cluster, links, stream, contact.source), topics)
+    refusals = (shard.refuses_records for shard in stream.shards)
+    refuses = next((str(refusal) for refusal in refusals if refusal is not None), "")
+    return TransferAnswer(cluster.name, stream.id, _way_back(cluster, links, stream, contact.source), topics, refuses)
 
 
 def _held(stream: Stream, incarnation: bytes, conflict: str) -> HeldTopic:

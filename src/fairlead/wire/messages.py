@@ -518,6 +518,8 @@ class TransferAnswer:
     way_back: str
     """What is wrong with the replica's link back to the source; empty if it carries."""
     topics: tuple[HeldTopic, ...]
+    refuses: str = ""
+    """Why the replica takes no records at all now, as where its disk is full; empty if it takes them."""
 
 
 @dataclass(frozen=True, slots=True)

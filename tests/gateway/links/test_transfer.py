@@ -171,6 +171,19 @@ async def test_a_topic_that_is_set_aside_there_stays(sf: Site, ny: Site) -> None
     assert "it is set aside there: conflict" in reason(await transferred(sf, "box", options=ONE_WAY))
 
 
+async def test_a_topic_that_nobody_could_write_there_stays_unless_it_is_forced(tmp_path: Path, sf: Site) -> None:
+    """The replica's disk is full: the row of the hand-over would fit, and no record after it."""
+    async with Site("ny", tmp_path, reserve_bytes=2**50) as ny, Worker(sf):
+        await set_up(sf, ny)
+        await sf.cluster.stream(SHIPS).create_topic("box")
+        await until(lambda: ny.end(SHIPS, "box") == 0)
+        job = await transferred(sf, "box", options=ONE_WAY)
+        assert "nobody could write it there: " in reason(job)
+        assert "(-force hands over all the same)" in reason(job)
+        assert owner(sf, "box") == str(SOURCE)
+        assert (await transferred(sf, "box", options=TransferOptions(force=True, oneway=True))).changed == 1
+
+
 @pytest.mark.usefixtures("both")
 async def test_only_the_owner_hands_a_topic_over(sf: Site, ny: Site) -> None:
     """Elsewhere the owner is named; where the topic is already, there is nothing to do."""

@@ -40,7 +40,8 @@ class TransferOptions:
     """How topics are handed over."""
 
     force: bool = False
-    """Also a topic that the replica does not hold, has set aside or is far behind with."""
+    """Also a topic that the replica does not hold, has set aside or is far behind with, or that nobody could write
+    there, as its disk is full."""
     oneway: bool = False
     """Also where the replica has no link back."""
     dry_run: bool = False
@@ -134,10 +135,12 @@ class Transfers:
             return f"{answer.way_back} (-oneway hands over all the same)"
         if options.force:
             return ""
-        return self._unready(stream, topic, held)
-
-    def _unready(self, stream: Stream, topic: Topic, held: HeldTopic) -> str:
         hint = "(-force hands over all the same)"
+        if answer.refuses:
+            return f"nobody could write it there: {answer.refuses} {hint}"
+        return self._unready(stream, topic, held, hint)
+
+    def _unready(self, stream: Stream, topic: Topic, held: HeldTopic, hint: str) -> str:
         if held.conflict:
             return f"it is set aside there: {held.conflict} {hint}"
         if not held.held:

@@ -129,6 +129,11 @@ class Shard:
         return self._health.stopped
 
     @property
+    def refuses_records(self) -> FairleadError | None:
+        """Why record batches are refused now: the shard has stopped, or the disk is full; None if they are taken."""
+        return self.stopped or self._log.full
+
+    @property
     def readable(self) -> bool:
         """Whether reads are answered: the shard runs, or is stopped by damage and answers what lies elsewhere."""
         return self._health.readable

@@ -164,6 +164,11 @@ class ShardLog:
         elif draft.state.entry(RECORD_KEY) != self._record:
             put_entry(draft, RECORD_KEY, self._record)
 
+    @property
+    def full(self) -> StorageFull | None:
+        """Why no record batch may be added now; None if there is room."""
+        return self._reserve.check()
+
     def _draft(self, now_ms: int) -> Draft:
         return Draft(
             self.announced.state,
