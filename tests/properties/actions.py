@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from random import Random
 from typing import NamedTuple
@@ -11,13 +11,12 @@ from tests.properties.healing import check_all, check_what_changed, heal
 from tests.properties.links import Links
 from tests.properties.model import Site
 from tests.properties.owners import Owners, topics_of
-from tests.properties.shape import SHARED, SLICES_USED, Link, Shape, random_shape
+from tests.properties.shape import SHARED, SLICES_USED, Link, Shape, close_shape, random_shape
 from tests.properties.sites import HOUR_MS, TTL_MS, MakeStorage, World
 
 from fairlead.storage.memory import Call, Fault, MemoryStorage
 from fairlead.streamlog.values import Topic
 
-STEPS = 80
 CALLS: list[Call] = ["put", "put", "put", "size", "list", "get", "get_range", "delete"]
 FAULTS = list(Fault)
 
@@ -34,25 +33,41 @@ class Action(NamedTuple):
     do: Callable[[Play], None]
 
 
+class Kind(NamedTuple):
+    """What sort of worlds are played."""
+
+    shape: Callable[[Random], Shape]
+    steps: int
+    actions: Sequence[Action]
+    weights: Mapping[str, float]
+    """Of actions that happen more or less often than in others."""
+
+
 class Play:
     """One run."""
 
-    def __init__(self, seed: int, make_storage: MakeStorage = in_memory, shape: Shape | None = None) -> None:
+    def __init__(
+        self, seed: int, make_storage: MakeStorage = in_memory, shape: Shape | None = None, kind: Kind | None = None
+    ) -> None:
         self.choose = Random(seed)
-        self.world = World(seed, shape or random_shape(self.choose), make_storage)
-        self.links = Links(self.world)
+        self.kind = kind = kind or ANYTHING
+        self.world: World = World(seed, shape or kind.shape(self.choose), make_storage)
+        self.links: Links = Links(self.world)
         self.owners = Owners(self.world)
         self.shares_names = self.choose.random() < 0.2
-        self.table = [action._replace(weight=action.weight * self.choose.choice(MOODS)) for action in ACTIONS]
+        self.table = [
+            action._replace(weight=kind.weights.get(action.name, action.weight) * self.choose.choice(MOODS))
+            for action in kind.actions
+        ]
         """Each run has a mood of its own: what happens often in one happens never in another."""
         self._heat = {link: self.choose.choice(HEAT) for link in self.world.shape.links}
         """Most of what happens to links happens to a few of them, and to the sites at their ends."""
 
-    def run(self, steps: int = STEPS) -> World:
+    def run(self) -> World:
         """Play it to its end."""
         with closing(self.world):
             self.begin()
-            for _ in range(steps):
+            for _ in range(self.kind.steps):
                 (action,) = self.choose.choices(self.table, [each.weight for each in self.table])
                 self.take(action)
             heal(self.world, self.links)
@@ -110,6 +125,13 @@ def of_an_owner(act: Callable[[Owners, Site, Topic, Random], None]) -> Callable[
 def take_over(play: Play) -> None:
     site = play.site()
     topics = [topic for owned in (True, False) for topic in topics_of(site, owned=owned)]
+    if topics:
+        play.owners.take_over(site, play.choose.choice(topics), play.choose)
+
+
+def take_from_another(play: Play) -> None:
+    site = play.site()
+    topics = topics_of(site, owned=False)
     if topics:
         play.owners.take_over(site, play.choose.choice(topics), play.choose)
 
@@ -237,3 +259,37 @@ ACTIONS = [
     Action("roll back", 1, roll_back),
     Action("check", 0.5, lambda play: check_all(play.world, play.links)),
 ]
+ANYTHING = Kind(random_shape, 80, ACTIONS, {})
+MOVES = Kind(
+    close_shape,
+    70,
+    [
+        *ACTIONS,
+        Action("take from another", 8, take_from_another),
+        Action("exchange", 8, to_a_link(Links.exchange)),
+        Action("hear", 2, to_a_link(Links.hear)),
+    ],
+    {
+        "create": 0.5,
+        "produce": 30,
+        "grow": 2,
+        "delete records": 2,
+        "hand over": 6,
+        "flow": 1,
+        "send": 8,
+        "deliver": 14,
+        "stand": 1,
+        "announce": 2,
+        "repair": 3,
+        "cut": 3,
+        "heal": 3,
+        "fault": 2,
+        "merge": 8,
+        "jump": 0,
+        "fill disk": 0.2,
+        "land": 0.5,
+        "rescan": 0.3,
+        "remake": 0.3,
+    },
+)
+"""Topics are few, and change their owners often, at sites that are cut off from each other too."""

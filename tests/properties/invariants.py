@@ -13,6 +13,7 @@ from tests.properties.shape import IDS, Link, Shape
 from tests.streamlog.world import rows_of, values_at
 
 from fairlead.streamlog.ownership.standing import pending_partitions
+from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import PartitionState, Topic
 
@@ -27,10 +28,12 @@ def places_of(site: Site) -> Iterable[tuple[Topic, Place, PartitionState]]:
 
 def live_rows_are_a_path_of_the_tree(model: Model, site: Site) -> None:
     """2 and 3: what can be read at a site is the history of the epoch that it is in, without holes but declared gaps;
-    and at its owner nothing is missing of what was acknowledged."""
+    and at its owner nothing is missing of what was acknowledged. After an owner was rolled back and wrote again, nobody
+    sees where its history and the next owner's part."""
     for topic, place, state in places_of(site):
         found = values_at(site.log, topic.number, place[1])
-        assert not found or model.is_history(place, state.epoch, found), (
+        is_torn = place[0] in model.rolled_back and topic.epoch > 0
+        assert not found or is_torn or model.is_history(place, state.epoch, found), (
             f"{site.name}: other records in {topic}: {found}"
         )
         gaps = {
@@ -86,9 +89,13 @@ def acknowledged_records_are_at_their_writer(
         assert state.log_start >= deleted_to, "a deletion that was acknowledged is lost"
     if (place[0], site.name) in model.deleted_at:
         return  # and it has come back with another owner, without what that one has not
+    if place[0] in model.rolled_back and topic.owner != site.stream_id:
+        return  # nobody sees where its owner's history and its own part
     tree = model.trees[place]
+    is_pending = any(each.partition == place[1] for each in pending_partitions(topic, site.log.announced.state))
+    end = state.end if is_pending else OFFSET_MAX  # it had been cut off, and a later owner has it
     for (epoch, offset), value in model.acked.get(place, {}).items():
-        is_ours = offset >= state.log_start and tree[epoch].owner == site.stream_id
+        is_ours = site.shown.gone[place] <= offset < end and tree[epoch].owner == site.stream_id
         if is_ours and model.is_on_path(place, topic.epoch, epoch, offset):
             assert found.get(offset) == value, f"{site.name}: acknowledged {offset} of {place} is lost"
 
@@ -233,6 +240,8 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
             if not model.contested(each.topic) and each.incarnation not in model.rolled_back and is_known:
                 assert _has_a_cause(model, link, each.incarnation, each.topic), f"{link}: still {each}"
                 assert each.conflict or each.incarnation in model.deleted, f"{link}: still {each}"
+    for link in wire_ids:
+        a_source_knows_the_owner(model, link)
     for site in model.sites.values():
         no_gap_is_where_its_sender_has_records(model, site)
         acknowledged_tails_are_kept(model, site)
@@ -240,6 +249,14 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
             if topic.incarnation in model.deleted and not _is_for_people(model, topic) and not model.torn:
                 writer = next(each for each in shape.sites if IDS[each] == model.owner_of(topic.incarnation))
                 assert site.name not in shape.reached_from(writer), f"{site.name}: {topic.name} was deleted and lives"
+
+
+def a_source_knows_the_owner(model: Model, link: Link) -> None:
+    """1: who sends to us hears from us of an owner that we know: it does not go on writing what nobody takes."""
+    for topic in model.sites[link.source].log.announced.state.topics():
+        known = model.sites[link.target].log.announced.state.by_incarnation(topic.incarnation)
+        if known is not None and link.peer == "own" and not _is_for_people(model, topic):
+            assert topic.epoch >= known.epoch, f"{link}: {topic} at the source, which {known} has"
 
 
 def _is_for_people(model: Model, topic: Topic) -> bool:
@@ -253,7 +270,7 @@ def a_replica_stands_where_its_owner_does(model: Model, owner: Site, topic: Topi
     assert copy is not None, f"{replica.name}: topic {topic.name} of {owner.name} never came"
     assert (copy.epoch, copy.owner) == (topic.epoch, topic.owner), f"{replica.name}: {copy}, {owner.name}: {topic}"
     # An owner of before may have added some unseen, and its successor hear of them only if a link comes from there.
-    are_more = copy.partitions > topic.partitions and replica.stream_id in model.owners_of(topic.incarnation)
+    are_more = copy.partitions > topic.partitions and len(model.owners_of(topic.incarnation)) > 1
     assert copy.partitions == topic.partitions or are_more, f"{replica.name}: {copy}, {owner.name}: {topic}"
     assert copy.version == topic.version, f"{replica.name}: {topic.name} has version {copy.version}"
     for partition in range(topic.partitions):

@@ -408,6 +408,14 @@ class Links:
     def flow(self, link: Link) -> None:
         """All that is new goes over, and what is behind is brought."""
         self.hear(link)
+        self._bring_all(link)
+
+    def exchange(self, link: Link) -> None:
+        """The same, but what the destination tells of owners comes with its answer."""
+        self._bring_all(link)
+        self.hear(link)
+
+    def _bring_all(self, link: Link) -> None:
         self.lose(link)
         self.send(link, SLICES_USED, 0, None, new_run=True)
         self.deliver(link, 0, len(self._lines[link].frames), keep=False, damage=False)

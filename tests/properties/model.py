@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from tests.properties.shape import IDS
@@ -104,6 +105,8 @@ class Epoch:
     first: int
     before: History
     """Epochs and their first offsets below `first`."""
+    change: int
+    """The class of the change that began it."""
     records: dict[int, bytes] = field(default_factory=dict)
     branches: list[dict[int, bytes]] = field(default_factory=list)
     """The records that it had when its owner was rolled back, each time: others may hold them."""
@@ -121,6 +124,14 @@ class Epoch:
         )
 
 
+def class_of_change(owner: bytes, by: bytes, writer_epoch_id: bytes) -> int:
+    """What the epoch of a change of owner leaves, divided by 2,048, as the format says; `by` is the stream that wrote
+    it. Two changes of one class may have one epoch, which people settle."""
+    kind = "takeover" if owner == by else "transfer"
+    digest = sha256(f"{owner.hex()}\0{kind}\0{writer_epoch_id.hex()}".encode()).digest()
+    return int.from_bytes(digest[:2], "big") % 2048
+
+
 class Model:
     """All that the sites have shown."""
 
@@ -132,7 +143,8 @@ class Model:
         self.deleted_to: dict[Place, tuple[int, int]] = {}
         """In which epoch, and up to where, records were deleted, as the owner has acknowledged."""
         self.deleted_at: set[tuple[bytes, str]] = set()
-        """Incarnations, and the sites that have deleted them as their owners, be they of before or not."""
+        """Incarnations, and the sites at which they were deleted, by whichever owner: all that was there went with
+        them, a tail that was not copied yet too."""
         self.deleted: set[bytes] = set()
         """Incarnations whose deletion the owner has announced."""
         self.rolled_back: set[bytes] = set()
@@ -191,27 +203,33 @@ class Model:
         if row.via is None:
             if topic.epoch >= self.epoch_of(topic.incarnation):
                 self.deleted.discard(topic.incarnation)
+            change = class_of_change(topic.owner, site.stream_id, site.log.epoch.id)
             for partition in range(topic.partitions):
-                self._announce_epoch((topic.incarnation, partition), topic)
+                self._announce_epoch((topic.incarnation, partition), topic, change)
 
-    def _announce_epoch(self, place: Place, topic: TopicPayload) -> None:
+    def _announce_epoch(self, place: Place, topic: TopicPayload, change: int) -> None:
         tree = self.trees.setdefault(place, {})
         first, before = topic.since[place[1]] if place[1] < len(topic.since) else (0, ())
         known = tree.get(topic.epoch)
         if known is None:
-            tree[topic.epoch] = Epoch(topic.epoch, topic.owner, first, before)
+            tree[topic.epoch] = Epoch(topic.epoch, topic.owner, first, before, change)
         elif (known.owner, known.first) != (topic.owner, first):
-            self.rolled_back.add(place[0])  # once in 2,048 times; a site that was rolled back and goes another way, too
+            assert known.change == change, f"two changes of owner have epoch {topic.epoch} of {place}"
+            self.rolled_back.add(place[0])  # once in 2,048 times
 
     def _topic_deleted(self, site: Site, row: Row) -> None:
         deletion = payloads.decode_topic_deleted(row.batch)
-        for place in [place for place in site.shown.log_starts if place[0] == deletion.incarnation]:
-            del site.shown.log_starts[place]  # an owner of a higher epoch may bring it again
+        for known in (site.shown.log_starts, site.shown.gaps):  # an owner of a higher epoch may bring it again
+            for place in [place for place in known if place[0] == deletion.incarnation]:
+                known.pop(place)
         topic = site.shown.topics.get(row.topic)
-        if row.via is None and not deletion.yielded and topic is not None and topic.owner == site.stream_id:
-            self.deleted_at.add((deletion.incarnation, site.name))
-            if topic.epoch == self.epoch_of(topic.incarnation):
-                self.deleted.add(deletion.incarnation)
+        if deletion.yielded:
+            return
+        self.deleted_at.add((deletion.incarnation, site.name))
+        if row.via is not None or topic is None or topic.owner != site.stream_id:
+            return
+        if topic.epoch == self.epoch_of(topic.incarnation):
+            self.deleted.add(deletion.incarnation)
 
     def _batch(self, site: Site, row: Row) -> None:
         topic = site.shown.topics[row.topic]

@@ -111,7 +111,10 @@ class Owners:
                 producer.unanswered = None
                 return
             if isinstance(result, OutOfOrderSequence):
-                assert topic.incarnation in self._world.model.rolled_back, "a producer was refused that kept its order"
+                was_cut = site.log.announced.state.cuts_of(topic.number, partition)  # and with it what was sent before
+                model = self._world.model
+                is_torn = topic.incarnation in model.rolled_back or (topic.incarnation, site.name) in model.deleted_at
+                assert was_cut or is_torn, "a producer was refused that kept its order"
                 self._new_producer(site, place)
                 return
 

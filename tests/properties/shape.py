@@ -72,6 +72,20 @@ DIAMOND = Shape("abcd", tuple(Link(*ends) for ends in ("ab", "ac", "bd", "cd")))
 """A → B → D and A → C → D: two ways by which the same rows come, and two relays that merge and expire by themselves."""
 
 
+def close_shape(random: Random) -> Shape:
+    """Three or four sites, each of which sends to its neighbours and gets from them, but for few links that are missing
+    or differ: topics go round soon, and by several ways."""
+    sites = SITES[: random.choice([3, 3, 4])]
+    ends = [*pairwise(sites), *([(sites[-1], sites[0])] if random.random() < 0.6 else [])]
+    pairs = [pair for a, b in ends for pair in ((a, b), (b, a)) if random.random() < 0.93]
+    odd = random.choice([0, 0, 0.15])
+    links = [
+        Link(a, b, "own" if random.random() < odd else "all", "partner" if random.random() < odd else "own")
+        for a, b in sorted(pairs)
+    ]
+    return Shape(sites, tuple(links))
+
+
 def random_shape(random: Random) -> Shape:
     """A diamond, or five to eight sites: a line or a ring that links all, and links between any two."""
     if random.random() < 0.25:

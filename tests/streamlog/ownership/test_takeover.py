@@ -41,7 +41,7 @@ from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload, TruncatePayload
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import take_over
-from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions
+from fairlead.streamlog.requests.topics import delete_topic, set_configs
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Topic
@@ -303,24 +303,6 @@ def test_both_took_over() -> None:
     assert cuts_in(winner) == []
     assert [topic_of(site).owner for site in (a, b, c)] == [id_of(winner)] * 3
     assert noted(winner, loser) == noted(loser, winner) == noted(winner, a) == []
-
-
-def test_old_owner_with_more_partitions() -> None:
-    """A raised their number unseen. It keeps both, of which the second begins with B, so all that A wrote there is cut
-    off; and B raises its number when it hears of them."""
-    a, b, c = three_sites()
-    answer_of(a, lambda draft: set_partitions(draft, TOPIC, 2))
-    wrote(a, b"late", partition=1)
-    taken_over(b)
-    sent(b, a)
-    assert (topic_of(a).owner, topic_of(a).partitions) == (B, 2)
-    assert cuts_in(a) == [(1, 0)]
-    sent_again(a, b)
-    assert topic_of(b).partitions == 2
-    assert wrote(b, b"b0", partition=1) == 0
-    sent(b, a)
-    sent(b, c)
-    assert values_of(a, 1) == values_of(c, 1) == {0: b"b0"}
 
 
 def test_stale_owner_deletes_after_takeover() -> None:

@@ -116,6 +116,7 @@ def hear(draft: Draft, source: bytes, topics: Iterable[TopicPayload], admission:
                 """No link comes from there that could bring what is missing."""
             undelete(draft, taken)
             delete_as_told(draft, taken, payload.owner, source)
+            tell_of_more(draft, taken)
             heard += 1
     return heard
 
@@ -125,6 +126,13 @@ def changed(known: Topic, payload: TopicPayload) -> Topic:
     the row says. Its partitions never become fewer."""
     partitions = max(known.partitions, payload.partitions)
     return topic_of(known.number, payload)._replace(name=known.name, partitions=partitions)
+
+
+def tell_of_more(draft: Draft, topic: Topic) -> None:
+    """If the topic is ours now, and has more partitions here than the writer of the row knew that made it so, others
+    must hear of them: we write them. The row may have got them on its way."""
+    if topic.owner == draft.stream_id and topic.partitions > len(topic.since):
+        put_topic(draft, topic._replace(version=topic.version + 1), draft.stream_id, None)
 
 
 def diverged_incarnation(incarnation: bytes, tail_epoch: int, by_epoch: int) -> bytes:

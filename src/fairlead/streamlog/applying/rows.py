@@ -127,7 +127,10 @@ class FrameRows:
             return
         topic = self._topic_of(named, row)
         if topic is None or row.partition >= topic.partitions:
-            self.notes.note_behind(named, row.partition, 0, "unknown-topic")
+            if topic is not None and _is_of_before(topic, row):
+                self._topics.outdated.add(topic.number)
+            else:
+                self.notes.note_behind(named, row.partition, 0, "unknown-topic")
         elif not self._admission.speaks_for(topic.owner):
             self.notes.set_aside(topic, NOT_ITS_OWN)
         elif row.kind == Kind.BATCH:
@@ -302,11 +305,29 @@ class FrameRows:
             return
         note = self.notes.of(named.incarnation, repair.partition)
         topic = self._draft.state.by_incarnation(named.incarnation)
-        if note is None or note.behind.conflict or topic is None or repair.partition >= topic.partitions:
+        if note is None or note.behind.conflict or topic is None:
             return
         run = (self._frame.run.epoch, self._frame.run.counter)
-        if note.refused_in != run and self._draft.state.partition(topic.number, repair.partition).end >= repair.end:
+        if note.refused_in != run and self._is_whole(topic, repair):
             self.notes.clear(note.behind)
+
+    def _is_whole(self, topic: Topic, repair: Repair) -> bool:
+        """Whether all that the repair brought is here, and all on which the owner's epoch stands: the source may have
+        lacked some of that itself."""
+        start, _ = beginning_of(topic.since, repair.partition)
+        is_of_before = repair.partition >= topic.partitions
+        end = self._draft.state.partition(topic.number, repair.partition).end
+        return is_of_before or end >= max(repair.end, start)
+
+
+def _is_of_before(topic: Topic, row: Row) -> bool:
+    """Whether an owner of before has written the row, in a partition that the present one did not know when its epoch
+    began: it is superseded, and no later row will say that there is such a partition."""
+    try:
+        epoch = payloads.decode_start(row.batch).epoch if row.kind == Kind.START else row.epoch
+    except CorruptBatch:
+        return False
+    return epoch < topic.epoch and row.partition >= len(topic.since)
 
 
 def _held_records(row: Row) -> bool:

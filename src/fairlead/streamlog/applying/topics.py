@@ -21,7 +21,15 @@ from fairlead.model.errors import CorruptBatch, InvalidName
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
-from fairlead.streamlog.applying.claims import Claim, changed, claim_of, cut_to_owner, delete_as_told, partings
+from fairlead.streamlog.applying.claims import (
+    Claim,
+    changed,
+    claim_of,
+    cut_to_owner,
+    delete_as_told,
+    partings,
+    tell_of_more,
+)
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
@@ -120,6 +128,7 @@ class TopicRows:
                 topic = self._change(known, payload, row)
                 undelete(self._draft, topic)
                 self._release(topic, row)
+                tell_of_more(self._draft, topic)
             case Claim.SAME if payload.epoch:
                 self._release(known, row)
             case Claim.CONFLICT:
