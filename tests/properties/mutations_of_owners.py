@@ -24,7 +24,7 @@ OF_OWNERS = [
         "cut-at-once",
         "the cut is in the commit of the row that it follows from",
         _TOPICS + "_known",
-        "self._release(topic)",
+        "self._release(topic, row)",
         "pass",
         2,
         MOVES,
