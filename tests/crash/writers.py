@@ -13,7 +13,7 @@ from tests.support.sites import Site
 from tests.support.waiting import wait_until
 
 BATCH = 10
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.2
 """Between two batches, so that the sites can keep up."""
 
 
