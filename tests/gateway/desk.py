@@ -12,6 +12,7 @@ import httpx
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
+from fairlead.gateway.claims import CLAIM, Claims
 from fairlead.gateway.guard import Guard
 from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.commands import LinkCommands
@@ -124,8 +125,9 @@ async def _open(
     links = LinkManager(cluster, http, clock, randomness)
     links.start()
     started.push_async_callback(links.close)
+    claims = Claims(cluster)
     takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
-    jobs = JobRunner(cluster, {TRANSFER: links.transfers, TAKEOVER: takeovers})
+    jobs = JobRunner(cluster, {TRANSFER: links.transfers, TAKEOVER: takeovers, CLAIM: claims})
     started.push_async_callback(jobs.close)
     context = RestContext(
         cluster,
@@ -133,6 +135,7 @@ async def _open(
         links.copies,
         links.transfers,
         takeovers,
+        claims,
         jobs,
         FakeListeners(),
         "tester",

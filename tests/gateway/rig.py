@@ -28,6 +28,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
+from fairlead.gateway.claims import CLAIM, Claims
 from fairlead.gateway.guard import Guard
 from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.manager import LinkManager
@@ -184,15 +185,19 @@ class Site:
 
     async def _listen(self) -> None:
         self.transfers = self.manager.transfers
+        self.claims = Claims(self.cluster)
         gateways = self.manager.new_gateways
         self.takeovers = Takeovers(self.cluster, self.manager.running, gateways, Pulls(self.cluster, gateways))
-        self.jobs = JobRunner(self.cluster, {TRANSFER: self.transfers, TAKEOVER: self.takeovers}, self._timing)
+        self.jobs = JobRunner(
+            self.cluster, {TRANSFER: self.transfers, TAKEOVER: self.takeovers, CLAIM: self.claims}, self._timing
+        )
         context = RestContext(
             self.cluster,
             self.links,
             self.copies,
             self.transfers,
             self.takeovers,
+            self.claims,
             self.jobs,
             cast(Any, NoListeners()),
             "tester",

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import typer
 
 from fairlead.cli.autosetup import autosetup
+from fairlead.cli.claim import claim
 from fairlead.cli.generate import add_noun
 from fairlead.cli.takeover import takeover
 from fairlead.cli.transfer import transfer
@@ -23,7 +24,7 @@ def _group(name: str, what: str, own: Mapping[str, Callable[..., None]] = Mappin
 
 
 add_noun(app, ("stream",), {"create": create})
-_group("topic", "Topics of a stream.", {"transfer": transfer, "takeover": takeover})
+_group("topic", "Topics of a stream.", {"transfer": transfer, "takeover": takeover, "claim": claim})
 _group("assign", "Which consumers have which partitions (not built yet).")
 _group("cursor", "Committed offsets of consumer groups.")
 _group("replica", "Replicas of a stream: where its records are sent.", {"autosetup": autosetup})

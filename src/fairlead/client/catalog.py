@@ -147,6 +147,8 @@ _TOPIC_COMMANDS = (
             "ownersince",
             "pendingrecords",
             "handover",
+            "divergedfrom",
+            "unclaimedrecords",
             "timestamptype",
         ),
     ),
@@ -199,6 +201,25 @@ _TOPIC_COMMANDS = (
         ),
         changes=True,
         goes_on="the takeover goes on, if the cluster was asked already; `fairlead job list` shows it",
+    ),
+    Command(
+        _TOPIC_NOUN,
+        "claim",
+        "Append what diverged topics keep to the topics that they were cut off, each record once (ours).",
+        (
+            _PATH,
+            Param(
+                "topic",
+                "text",
+                "a diverged topic, a regular expression, or names with line breaks between; @FILE reads them from a "
+                "file",
+                required=True,
+            ),
+            Param("into", "text", "another topic that is to have the records"),
+            Param("dryrun", "boolean", "only say how many records would come", default="false"),
+        ),
+        changes=True,
+        goes_on="the claim goes on, if the cluster was asked already; `fairlead job list` shows it",
     ),
     Command(
         _TOPIC_NOUN,

@@ -44,7 +44,7 @@ class BatchOutcome:
     changed: int
     refused: Sequence[Refusal] = ()
     brought: int = 0
-    """Records that came from neighbours for it."""
+    """Records that came for it: from neighbours, or from diverged topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class JobRecord:
 
     id: Id
     kind: str
-    """`transfer` or `takeover`."""
+    """`transfer`, `takeover` or `claim`."""
     stream: Id
     """Id of the stream whose topics these are."""
     path: str
@@ -69,7 +69,7 @@ class JobRecord:
     changed: int = 0
     refused: int = 0
     brought: int = 0
-    """Records that came from neighbours for it; that would come, if nothing is to be changed."""
+    """The same of all of them; what would come, if nothing is to be changed."""
     refusals: tuple[Refusal, ...] = field(default=())
     """The first of the refused."""
     state: str = RUNNING

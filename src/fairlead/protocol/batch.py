@@ -143,7 +143,8 @@ def check_produced(batch: bytes | memoryview) -> CheckedBatch:
     """Exactly one batch of a producer, once everything that can be checked without opening it has been checked.
 
     Checked: magic 2, length, CRC-32C, at least one record, as many records as offsets and no more than fit into its
-    bytes (or, compressed, into what is decompressed at most), a known codec, neither transactional nor control.
+    bytes (or, compressed, into what is decompressed at most), a known codec, neither transactional nor control, and
+    no negative producer id but -1.
 
     Raises:
         CorruptBatch: one of these does not hold; the message says which.
@@ -191,6 +192,8 @@ def _fault_of_producer(header: BatchHeader) -> str | None:
         return _count_and_offsets(header)
     if header.attributes & (TRANSACTIONAL | CONTROL):
         return "transactional and control batches are not served"
+    if header.producer_id < NO_PRODUCER:
+        return f"no producer has the id {header.producer_id}"
     room = _records.DECOMPRESSED_BYTES_MAX if header.codec else header.size_bytes - HEADER_BYTES
     if header.record_count * _records.RECORD_BYTES_MIN > room:
         return f"{header.record_count} records do not fit into it"

@@ -28,6 +28,7 @@ from fairlead.client.admin import new_http_client
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
+from fairlead.gateway.claims import CLAIM, Claims
 from fairlead.gateway.guard import Guard, names_of
 from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.manager import LinkManager
@@ -216,8 +217,9 @@ async def _start_http(
     started.callback(apply.close)
     links = LinkManager(cluster, http, cluster.clock, cluster.randomness, data_root=data_root)
     started.push_async_callback(links.close)
+    claims = Claims(cluster)
     takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
-    jobs = JobRunner(cluster, {TRANSFER: links.transfers, TAKEOVER: takeovers})
+    jobs = JobRunner(cluster, {TRANSFER: links.transfers, TAKEOVER: takeovers, CLAIM: claims})
     started.push_async_callback(jobs.close)
     context = RestContext(
         cluster=cluster,
@@ -225,6 +227,7 @@ async def _start_http(
         copies=links.copies,
         transfers=links.transfers,
         takeovers=takeovers,
+        claims=claims,
         jobs=jobs,
         listeners=listeners,
         user=getpass.getuser(),

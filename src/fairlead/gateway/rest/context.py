@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from fairlead.client.command import Given
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.claims import Claims
 from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.copystream import CopyCommands
@@ -63,6 +64,7 @@ class RestContext:
     copies: CopyCommands
     transfers: Transfers
     takeovers: Takeovers
+    claims: Claims
     jobs: JobRunner
     listeners: Listeners
     user: str

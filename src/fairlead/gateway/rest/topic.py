@@ -9,8 +9,10 @@ from operator import itemgetter
 from typing import Any
 
 from fairlead.client.command import Given
+from fairlead.cluster.claims import Claiming, parent
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import TIMESTAMP_TYPES
+from fairlead.gateway.claims import ClaimOptions
 from fairlead.gateway.links.chosen import is_at
 from fairlead.gateway.links.transfer import TransferOptions
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
@@ -56,6 +58,7 @@ async def info(context: RestContext, given: Given) -> Rows:
             **_partition(context, stream, shard, topic, number, committed.get(number, 0)),
             **_ownership(shard, topic, number),
             "handover": handed_over,
+            **_claimed(stream, topic, number),
         }
         for number in range(topic.partitions)
     ]
@@ -120,6 +123,13 @@ async def takeover(context: RestContext, given: Given) -> Rows:
     job, names, outlook = await context.takeovers.prepare(context.local(given["path"]), topics, lost, options)
     await context.jobs.add(job, names)
     return [{**context.jobs.row(job), "neighbours": outlook.neighbours, "owners": outlook.owners}]
+
+
+async def claim(context: RestContext, given: Given) -> Rows:
+    options = ClaimOptions(given["into"] or "", bool(given["dryrun"]))
+    job, names = await context.claims.prepare(context.local(given["path"]), given["topic"], options)
+    await context.jobs.add(job, names)
+    return [context.jobs.row(job)]
 
 
 async def resolve(context: RestContext, given: Given) -> Rows:
@@ -187,6 +197,14 @@ def _ownership(shard: Shard, topic: Topic, number: int) -> dict[str, Any]:
     return {"ownersince": since, "pendingrecords": missing}
 
 
+def _claimed(stream: Stream, topic: Topic, number: int) -> dict[str, Any]:
+    """Of a diverged topic: from which topic it was cut off, and how many of its records that does not have yet."""
+    into = parent(stream, topic)
+    if into is None:
+        return {"divergedfrom": "", "unclaimedrecords": 0}
+    return {"divergedfrom": into.name, "unclaimedrecords": Claiming(stream, topic, into).unclaimed(number)}
+
+
 def _with_what_is_stored(
     shard: Shard, topic: Topic, sizes: Mapping[tuple[int, int], Size], row: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -230,4 +248,5 @@ HANDLERS: dict[str, Handler] = {
     "/rest/stream/topic/resolve": resolve,
     "/rest/stream/topic/transfer": transfer,
     "/rest/stream/topic/takeover": takeover,
+    "/rest/stream/topic/claim": claim,
 }

@@ -67,6 +67,7 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
         draft.room_for_batches()
     for row in frame.rows:
         rows.apply(row)
+    rows.finish()
     if frame.repair is not None:
         rows.finish_repair(frame.repair, positions.get(slice_of_number(frame.repair.number), 0))
     else:

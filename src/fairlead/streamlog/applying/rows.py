@@ -36,6 +36,7 @@ from fairlead.streamlog.ownership.histories import (
 )
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
+from fairlead.streamlog.requests.claimed import is_claimed, note_claimed
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.rows import HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
@@ -56,6 +57,8 @@ class FrameRows:
         self._here: dict[int, Topic] = {}
         """Topics of the frame's data rows that are here and not deleted, by the source's numbers. What a row does to a
         topic empties it: a frame has some hundred topics, and thousands of rows of them."""
+        self._claimed: list[Row] = []
+        """Batches appended here that a claim has made."""
         self.appended = 0
         """Records."""
         self.duplicates = 0
@@ -183,8 +186,10 @@ class FrameRows:
 
     def _append(self, topic: Topic, row: Row) -> None:
         source = self._frame.source
-        self._draft.add_copy(row, topic.number, origin=row.origin or source, via=source, via_commit=row.commit)
+        copy = self._draft.add_copy(row, topic.number, origin=row.origin or source, via=source, via_commit=row.commit)
         self.appended += row.records
+        if is_claimed(copy.batch):
+            self._claimed.append(copy)
 
     def _already_here(self, named: FrameTopic, topic: Topic, row: Row, state: PartitionState) -> None:
         if self._same(topic, row, state):
@@ -297,6 +302,10 @@ class FrameRows:
             via=self._frame.source,
             via_commit=row.commit,
         )
+
+    def finish(self) -> None:
+        """Note what of tails has come, once all rows are applied."""
+        note_claimed(self._draft, self._claimed)
 
     def finish_repair(self, repair: Repair, recorded: int) -> None:
         """Clear the note of the repaired partition if all that its slice has passed is here now."""

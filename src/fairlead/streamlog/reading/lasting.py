@@ -158,7 +158,7 @@ def _stretches(columns: Columns) -> NDArray[np.int64]:
 
 def _of_producers(producer: NDArray[np.int64], partition: NDArray[np.int64]) -> NDArray[np.int64]:
     """Places of the last batches of each idempotent producer in each partition."""
-    known = np.flatnonzero(producer != NO_PRODUCER)
+    known = np.flatnonzero(producer > NO_PRODUCER)
     producer, partition = producer[known], partition[known]
     in_order = np.lexsort((producer, partition))
     ends = np.flatnonzero(last_of_groups(partition[in_order], producer[in_order]))

@@ -33,6 +33,11 @@ BEGINS: Final = "link"
 """Reason of the START row where the tail begins: nothing was lost there."""
 
 
+PARENT: Final = "parent"
+"""Field of the TOPIC row of a diverged topic: incarnation of the topic that was cut. Few topics have it, so it is kept
+with the fields that only some programs know."""
+
+
 class Tail(NamedTuple):
     """What a cut of a partition keeps."""
 
@@ -92,7 +97,16 @@ def topic_of(tail: Tail, state: ShardState, name: str, owner: bytes, owner_at: s
         home=name,
         owner_at=owner_at,
         since=since,
+        ext={PARENT: tail.topic.incarnation.hex()},
     )
+
+
+def parent_of(topic: Topic) -> bytes | None:
+    """Incarnation of the topic whose tail this one keeps; None of other topics."""
+    try:
+        return bytes.fromhex(str(topic.ext[PARENT]))
+    except (KeyError, ValueError):
+        return None
 
 
 def _beginning(tail: Tail, state: ShardState, partition: int) -> tuple[int, tuple[tuple[int, int], ...]]:

@@ -133,7 +133,7 @@ def _appended(state: PartitionState, row: Row) -> PartitionState:
 
 def _note_producer(target: Target, row: Row) -> None:
     producer_id, epoch, first = producer_of(row.batch)
-    if producer_id == NO_PRODUCER:
+    if producer_id <= NO_PRODUCER:
         return
     before = target.producer(row.topic, row.partition, producer_id) or NO_PRODUCER_STATE
     # As in Kafka, a batch takes as many numbers as offsets, also once compaction has left it fewer records.

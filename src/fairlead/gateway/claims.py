@@ -1,0 +1,141 @@
+"""`stream topic claim`: what diverged topics keep is appended to the topics that they were cut off.
+
+In: which diverged topics, and into which topic if not into the one that each came from. Out: a job; for each topic of
+it records at the end of another (`cluster/claims.py`). Always true: a topic is refused or claimed as far as it is here;
+the diverged topic itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.cluster.claims import Claiming, parent
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.links.chosen import chosen
+from fairlead.model.errors import (
+    Closed,
+    FairleadError,
+    InvalidValue,
+    NotAllowed,
+    NotOwner,
+    OwnerPending,
+    TryAgain,
+    UnknownStream,
+)
+from fairlead.streamlog.requests.diverged import parent_of
+from fairlead.streamlog.values import Topic
+
+CLAIM: Final = "claim"
+"""Kind of these jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimOptions:
+    """How diverged topics are claimed."""
+
+    into: str = ""
+    """Name of the topic that gets the records; empty: the one that each was cut off."""
+    dry_run: bool = False
+    """Say how much would come, and append nothing."""
+
+    def as_texts(self) -> dict[str, str]:
+        """For the job's record."""
+        return {"into": self.into, "dry_run": str(self.dry_run).lower()}
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> ClaimOptions:
+        """The inverse of `as_texts`."""
+        return cls(texts["into"], texts["dry_run"] == "true")
+
+
+class Claims:
+    """Of all streams of a cluster; it is the work of their jobs."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def prepare(self, path: str, topics: str, options: ClaimOptions) -> tuple[JobRecord, Sequence[str]]:
+        """The job that claims diverged topics, and their names. `topics`: a name, names with line breaks between, or a
+        regular expression, of whose topics only the diverged ones are meant.
+
+        Raises:
+            UnknownStream, UnknownTopic: nothing has such a name. InvalidValue: the expression is wrong, or matches no
+                diverged topic, or these are too many.
+            NotOwner: the topic that is to get the records is written elsewhere.
+        """
+        stream = self._cluster.stream(path)
+        if options.into:
+            owned_here(stream, stream.topic(options.into)[1])
+        loop = asyncio.get_running_loop()
+        names = await loop.run_in_executor(self._cluster.lookups, chosen, stream, topics)
+        if len(names) > 1:
+            names = [name for name in names if _is_diverged(stream, name)]
+            if not names:
+                raise InvalidValue(f"-topic {topics!r} names no diverged topic of {stream.path}")
+        clock = self._cluster.clock
+        id = self._cluster.randomness.id16()
+        job = JobRecord(id, CLAIM, stream.id, stream.path, options.as_texts(), len(names), clock.wall_ms())
+        return job, names
+
+    async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
+        """Claim a batch, as far as each topic is here. Raises: FairleadError."""
+        stream = self._cluster.stream_by_id(job.stream)
+        if stream is None:
+            raise UnknownStream(f"stream {job.path} was deleted")
+        options = ClaimOptions.of(job.options)
+        changed, brought, refused = 0, 0, list[Refusal]()
+        for name in topics:
+            if not self._cluster.jobs.get(job.id).running:
+                break
+            try:
+                records = await self._claim(stream, name, options, job.id)
+            except (Closed, UnknownStream):
+                raise
+            except FairleadError as error:
+                if isinstance(error, TryAgain) and not isinstance(error, OwnerPending):
+                    raise
+                refused.append(Refusal(name, str(error)))
+            else:
+                changed += records > 0
+                brought += records
+        return BatchOutcome(changed, refused, brought)
+
+    async def _claim(self, stream: Stream, name: str, options: ClaimOptions, job: bytes) -> int:
+        claiming = claiming_of(stream, stream.topic(name)[1], options.into)
+        owned_here(stream, claiming.into)
+        if options.dry_run:
+            return sum(claiming.unclaimed(partition) for partition in range(claiming.topic.partitions))
+        return await claiming.run(lambda: self._cluster.jobs.get(job).running)
+
+
+def claiming_of(stream: Stream, topic: Topic, into: str = "") -> Claiming:
+    """The claim of a diverged topic.
+
+    Raises:
+        NotAllowed: it is none, or the topic that it was cut off is not here.
+        UnknownTopic: there is no such topic to have the records.
+    """
+    if parent_of(topic) is None:
+        raise NotAllowed(f"{topic.name} is no diverged topic: nothing was cut off that it keeps")
+    found = stream.topic(into)[1] if into else parent(stream, topic)
+    if found is None:
+        raise NotAllowed(f"the topic that {topic.name} was cut off is not here; name one that is to have it (-into)")
+    if found.number == topic.number and found.name == topic.name:
+        raise InvalidValue(f"-into {into}: that is the diverged topic itself")
+    return Claiming(stream, topic, found)
+
+
+def owned_here(stream: Stream, topic: Topic) -> None:
+    """Check that the stream writes the topic. Raises: NotOwner."""
+    if topic.owner != stream.id:
+        raise NotOwner(topic.name, stream.owner_path(topic))
+
+
+def _is_diverged(stream: Stream, name: str) -> bool:
+    found = stream.find_topic(name)
+    return found is None or parent_of(found[1]) is not None

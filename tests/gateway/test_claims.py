@@ -1,0 +1,140 @@
+"""`stream topic claim` at a server: what is refused, what comes, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid5
+
+import httpx
+import pytest
+
+from fairlead.cluster import claims as module
+from fairlead.cluster.jobs import JobRecord
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.claims import ClaimOptions
+from fairlead.model.errors import InvalidValue, NotOwner, UnknownTopic
+from fairlead.protocol.batch import LOG_APPEND_TIME, read_header
+from fairlead.streamlog.requests.cuts import cut
+from fairlead.streamlog.requests.ownership import hand_over
+from fairlead.streamlog.values import Topic
+from tests.gateway.rig import SHIPS, Site
+from tests.streamlog.world import batch_of, values_at
+from tests.support.batches import produced_to
+from tests.support.waiting import until
+
+PLAIN, DRY = ClaimOptions(), ClaimOptions(dry_run=True)
+
+
+async def tailed(stream: Stream, name: str, *values: bytes, partitions: int = 1) -> Topic:
+    """A topic of which each partition was cut at 0: what it had is in a diverged topic. The topic."""
+    topic = await stream.create_topic(name, partitions)
+    shard = stream.shard_for(name)
+    keep = uuid5(UUID(bytes=topic.incarnation), "0 9").bytes
+    for partition in range(partitions):
+        for value in values:
+            await produced_to(shard, topic.number, partition, batch_of(b"%d " % partition + value))
+        await shard.submit(lambda draft, p=partition: cut(draft, topic.number, p, 0, "takeover", 9, keep))  # type: ignore[misc]
+    assert shard.copy_tails is not None
+    await shard.copy_tails()
+    return topic
+
+
+async def claimed(site: Site, topics: str, options: ClaimOptions = PLAIN) -> JobRecord:
+    """The job, once it has ended."""
+    job, names = await site.claims.prepare(SHIPS, topics, options)
+    await site.jobs.add(job, names)
+    await until(lambda: not site.cluster.jobs.get(job.id).running)
+    return site.cluster.jobs.get(job.id)
+
+
+def reason(job: JobRecord) -> str:
+    """Why the only topic was refused."""
+    (refusal,) = job.refusals
+    return refusal.reason
+
+
+async def info(site: Site, topic: str) -> list[dict[str, Any]]:
+    """What `stream topic info` says."""
+    async with httpx.AsyncClient() as http:
+        answer = await http.get(f"{site.url}/rest/stream/topic/info", params={"path": SHIPS, "topic": topic})
+    rows: list[dict[str, Any]] = answer.json()["data"]
+    return rows
+
+
+@pytest.fixture
+def ships(sf: Site) -> Stream:
+    """A stream without replicas."""
+    return sf.cluster.stream(SHIPS)
+
+
+async def test_every_partition_is_claimed_and_the_topic_says_so(
+    sf: Site, ships: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batch by batch. The diverged topic tells how many of its records are still to be claimed; the second claim brings
+    nothing."""
+    monkeypatch.setattr(module, "CLAIMED_BYTES", 1)
+    topic = await tailed(ships, "box", b"a", b"b", b"c", partitions=2)
+    name = "box.diverged.sf.0"
+    assert [(row["divergedfrom"], row["unclaimedrecords"]) for row in await info(sf, name)] == [("box", 3)] * 2
+    assert [(row["divergedfrom"], row["unclaimedrecords"]) for row in await info(sf, "box")] == [("", 0)] * 2
+    dry = await claimed(sf, name, DRY)
+    assert (dry.state, dry.changed, dry.brought) == ("done", 1, 6)
+    job = await claimed(sf, name)
+    assert (job.state, job.changed, job.refused, job.brought) == ("done", 1, 0, 6)
+    for partition in (0, 1):
+        wanted = {place: b"%d %c" % (partition, b"abc"[place]) for place in range(3)}
+        assert values_at(ships.shard_for("box"), topic.number, partition) == wanted
+    assert [row["unclaimedrecords"] for row in await info(sf, name)] == [0, 0]
+    again = await claimed(sf, name)
+    assert (again.changed, again.refused, again.brought) == (0, 0, 0)
+
+
+async def test_an_expression_means_the_diverged_topics_among_those_that_it_matches(sf: Site, ships: Stream) -> None:
+    """So `.*` claims all there is to claim."""
+    for name in ("one", "two"):
+        await tailed(ships, name, b"x")
+    await ships.create_topic("three")
+    job = await claimed(sf, ".*")
+    assert (job.total, job.changed, job.brought) == (2, 2, 2)
+    with pytest.raises(InvalidValue, match="names no diverged topic"):
+        await claimed(sf, "one|two")
+
+
+async def test_what_cannot_be_claimed_is_refused(sf: Site, ships: Stream) -> None:
+    """A topic that keeps nothing, one whose topic is gone or written elsewhere or has too few partitions."""
+    await ships.create_topic("plain")
+    assert "plain is no diverged topic" in reason(await claimed(sf, "plain"))
+    topic = await tailed(ships, "box", b"a", partitions=2)
+    name = "box.diverged.sf.0"
+    assert "-into box.diverged.sf.0: that is the diverged topic itself" in reason(
+        await claimed(sf, name, ClaimOptions(into=name))
+    )
+    assert "it has 2 partitions, plain has 1" in reason(await claimed(sf, name, ClaimOptions(into="plain")))
+    with pytest.raises(UnknownTopic):
+        await claimed(sf, name, ClaimOptions(into="nothing"))
+    shard = ships.shard_for("box")
+    place = "/mapr/ny/ships"
+    await shard.submit(
+        lambda draft: hand_over(draft, "box", to=b"n" * 16, owner_at=place, writer_epoch_id=shard.epoch.id)
+    )
+    assert f"box is owned by {place}" in reason(await claimed(sf, name))
+    with pytest.raises(NotOwner):
+        await claimed(sf, name, ClaimOptions(into="box"))
+    assert shard.state.partition(topic.number, 0).end == 0
+
+
+async def test_a_topic_that_is_gone_leaves_its_tail_to_another(sf: Site, ships: Stream) -> None:
+    """The person says which."""
+    await tailed(ships, "box", b"a", b"b")
+    await ships.delete_topic("box")
+    other = await ships.create_topic("box", configs={"message.timestamp.type": "LogAppendTime"})
+    assert "was cut off is not here; name one that is to have it (-into)" in reason(
+        await claimed(sf, "box.diverged.sf.0")
+    )
+    job = await claimed(sf, "box.diverged.sf.0", ClaimOptions(into="box"))
+    assert job.brought == 2
+    shard = ships.shard_for("box")
+    (first, _) = shard.reader.fetch(other.number, 0, 0, 1 << 20).batches
+    header = read_header(first)
+    assert header.attributes & LOG_APPEND_TIME
+    assert header.max_timestamp > 0
