@@ -24,6 +24,8 @@ ROWS = {
     "test_every_codec_is_carried_untouched": "compression: gzip, snappy, lz4, zstd",
     "test_every_codec_is_read": "compression: gzip, snappy, lz4, zstd",
     "test_an_answer_that_was_lost_doubles_nothing": "idempotence, lost answers",
+    "test_what_it_sends_at_a_copy_is_stored_at_the_owner": "produce at a copy",
+    "test_an_answer_that_the_owner_loses_doubles_nothing": "produce at a copy",
     "test_the_first_offset_of_a_time_is_found": "seek by time",
     "test_a_group_shares_partitions_and_goes_on_where_it_stopped": "groups with rebalance",
     "test_only_what_moves_is_given_up_in_an_incremental_rebalance": "incremental (cooperative) rebalances",
