@@ -132,7 +132,7 @@ OF_LINKS = [
         "forward-own",
         "with forward own, only what began here goes on",
         "streamlog.reading.slices:sendable",
-        "if route.own_only:",
+        "if route.own_of is not None:",
         "if False:",
         7,
     ),

@@ -166,10 +166,11 @@ def rows_in(storage: Storage, objects: Iterable[LogObject]) -> list[Row]:
     return sorted(found, key=lambda row: (row.commit, row.row))
 
 
-def sendable(row: Row, destination: bytes) -> bool:
-    """Whether a row goes over a link to that stream."""
+def sendable(row: Row, destination: bytes, own_of: bytes | None = None) -> bool:
+    """Whether a row goes over a link to that stream; with `own_of`, the source's id, over one with `-forward own`."""
     local = row.kind in LOCAL_KINDS or row.kind in NOT_YET_SENT_KINDS or row.topic == NO_TOPIC
-    return not local and row.origin != destination and row.via != destination
+    goes = own_of is None or row.via is None or row.origin == own_of
+    return not local and goes and row.origin != destination and row.via != destination
 
 
 class Names:
@@ -202,9 +203,12 @@ def frame(
     link: bytes = b"l" * 16,
     run: GrantRun = FIRST_RUN,
     created: int | None = None,
+    own_of: bytes | None = None,
 ) -> Frame:
     """The frame of one slice for commits [from, to), as it comes off the wire."""
-    return masked_frame(source, destination, 1 << slice, from_commit, to_commit, link=link, run=run, created=created)
+    return masked_frame(
+        source, destination, 1 << slice, from_commit, to_commit, link=link, run=run, created=created, own_of=own_of
+    )
 
 
 def masked_frame(
@@ -217,13 +221,14 @@ def masked_frame(
     link: bytes = b"l" * 16,
     run: GrantRun = FIRST_RUN,
     created: int | None = None,
+    own_of: bytes | None = None,
 ) -> Frame:
     """The frame of a mask of slices for commits [from, to), as it comes off the wire."""
     end = source.announced.end if to_commit is None else to_commit
     wanted = [
         row
         for row in rows_of(source, from_commit, end)
-        if slices >> slice_of_number(row.topic) & 1 and sendable(row, destination)
+        if slices >> slice_of_number(row.topic) & 1 and sendable(row, destination, own_of)
     ]
     names = Names(source).of(wanted)
     return decode_frame(

@@ -41,13 +41,16 @@ def path_of(stream: bytes) -> str:
     return f"/mapr/{stream[:1].decode()}/s"
 
 
-def sent(source: ShardLog, replica: ShardLog, admission: Admission = ANYBODY) -> list[FrameOutcome]:
-    """All that the link has not brought yet, slice by slice; what became of it."""
+def sent(
+    source: ShardLog, replica: ShardLog, admission: Admission = ANYBODY, *, own: bool = False
+) -> list[FrameOutcome]:
+    """All that the link, with `-forward own` if `own`, has not brought yet, slice by slice; what became of it."""
     link, outcomes = link_of(source, replica), []
     for slice in range(SLICES):
         position = replica.announced.state.position((link, 0, slice))
         start = 0 if position is None else position.commit
-        part = frame(source, id_of(replica), slice, start, link=link)
+        own_of = id_of(source) if own else None
+        part = frame(source, id_of(replica), slice, start, link=link, own_of=own_of)
         outcomes.append(answer_of(replica, partial(apply_frame, frame=part, admission=admission)))
     return outcomes
 

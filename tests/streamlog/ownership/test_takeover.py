@@ -43,7 +43,9 @@ from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import delete_topic, set_configs
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.state.effects import payload_of
+from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.writer import ShardLog
@@ -351,6 +353,46 @@ def test_a_later_deletion_fences_what_the_first_one_did_not() -> None:
     applied(c, replace(whole, rows=[row for row in whole.rows if row.kind == Kind.TOPIC_DELETED]))
     applied(c, replace(between, rows=[row for row in between.rows if row.kind == Kind.TOPIC]))
     assert c.announced.state.by_name(TOPIC) is None
+
+
+def test_forward_own_after_ownership_moved() -> None:
+    """B has A's topic and A's late records over a link that sends only A's own. A loses the topic to C, which hands it
+    to D: B hears of each, or it would go on with a history that is nobody's; and of its deletion. What was never A's it
+    does not get."""
+    a, c, b, d = fresh(A), fresh(C), fresh(B), fresh(D)
+    made(a)
+    wrote(a, b"0", b"1")
+    sent(a, c)
+    wrote(a, b"late2")
+    sent(a, b, own=True)
+    made(c, "theirs")
+    taken_over(c)
+    wrote(c, b"c2")
+    sent(c, a)
+    a = opened(a.announced.storage, A)
+    sent(a, b, own=True)
+    assert (topic_of(b).owner, topic_of(b).epoch, end_of(b)) == (C, topic_of(c).epoch, 2)
+    assert values_of(a) == {0: b"0", 1: b"1", 2: b"c2"}
+    assert values_of(b) == {0: b"0", 1: b"1"}
+    assert b.announced.state.by_name("theirs") is None
+    sent(c, d)
+    handed_over(c, d)
+    sent(c, d)
+    sent(c, a)
+    assert checkpoint_of(a).was_ours(topic_of(a).number)
+    sent(a, b, own=True)
+    assert topic_of(b).owner == D
+    answer_of(d, lambda draft: delete_topic(draft, TOPIC))
+    for source, replica in ((d, c), (c, a)):
+        sent(source, replica)
+    sent(a, b, own=True)
+    assert b.announced.state.by_name(TOPIC) is None
+    assert not checkpoint_of(a).handed_on
+
+
+def checkpoint_of(site: ShardLog) -> ShardState:
+    """Its state as a checkpoint says it."""
+    return snapshot.load(id_of(site), *snapshot.dump(site.announced.state))
 
 
 def test_one_way_source_is_fenced_by_the_answer() -> None:

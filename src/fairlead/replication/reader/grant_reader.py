@@ -217,4 +217,4 @@ class Misses:
 
 def route_of(grant: Grant) -> Route:
     """Which rows go over the link of this grant."""
-    return Route(grant.destination.stream, own_only=grant.forward == "own")
+    return Route(grant.destination.stream, grant.source.stream if grant.forward == "own" else None)

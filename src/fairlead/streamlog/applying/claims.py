@@ -97,6 +97,12 @@ def delete_as_told(draft: Draft, topic: Topic, origin: bytes, via: bytes, via_co
             )
 
 
+def origin_of_change(draft: Draft, number: int, origin: bytes) -> bytes:
+    """The origin of a row that says what has become of a topic. One that was ours we pass on as ours: over a link with
+    `-forward own` its records went from here, so whoever has them must hear that another owner's history goes on."""
+    return draft.stream_id if draft.state.was_ours(number) else origin
+
+
 def hear(draft: Draft, source: bytes, topics: Iterable[TopicPayload], admission: Admission) -> int:
     """Take the changes of owner that the stream `source`, to which we send, tells in its answer; gives how many. A site
     that only sends would never hear of them otherwise, and go on writing. Nothing but topics that are here is changed.
@@ -111,7 +117,7 @@ def hear(draft: Draft, source: bytes, topics: Iterable[TopicPayload], admission:
             continue
         if claim_of(known, payload, admission, draft.stream_id) is Claim.NEW_OWNER:
             taken = changed(known, payload)
-            put_topic(draft, taken, payload.owner, source)
+            put_topic(draft, taken, origin_of_change(draft, known.number, payload.owner), source)
             for _ in cut_to_owner(draft, taken):
                 """No link comes from there that could bring what is missing."""
             undelete(draft, taken)

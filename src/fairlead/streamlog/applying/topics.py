@@ -27,6 +27,7 @@ from fairlead.streamlog.applying.claims import (
     claim_of,
     cut_to_owner,
     delete_as_told,
+    origin_of_change,
     partings,
     tell_of_more,
 )
@@ -140,7 +141,8 @@ class TopicRows:
         """Make the topic what the row says."""
         topic = changed(known, payload)
         self._admission.check_topics(self._draft.state, 0, topic.partitions - known.partitions)
-        put_topic(self._draft, topic, self._origin(row), self._frame.source, row.commit)
+        origin = origin_of_change(self._draft, known.number, self._origin(row))
+        put_topic(self._draft, topic, origin, self._frame.source, row.commit)
         return topic
 
     def _release(self, topic: Topic, row: Row) -> None:
@@ -250,7 +252,8 @@ class TopicRows:
 
     def _bury(self, topic: Topic, payload: TopicDeletedPayload, row: Row) -> None:
         deleted = topic._replace(epoch=payload.epoch)
-        bury(self._draft, deleted, self._origin(row), self._frame.source, row.commit, ext=payload.ext)
+        origin = origin_of_change(self._draft, topic.number, self._origin(row))
+        bury(self._draft, deleted, origin, self._frame.source, row.commit, ext=payload.ext)
 
     def _deleted_payload(self, named: FrameTopic, row: Row) -> TopicDeletedPayload | None:
         try:

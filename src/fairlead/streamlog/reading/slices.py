@@ -47,8 +47,9 @@ class Route:
 
     destination: bytes
     """Id of the replica stream: rows that were first written there or came from there are not sent to it."""
-    own_only: bool = False
-    """`-forward own`: send only rows that no link brought here."""
+    own_of: bytes | None = None
+    """`-forward own`: id of the source, of which go only rows that no link brought there, and what has become of the
+    topics that were its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,8 @@ def sendable(columns: Columns, route: Route | None = None) -> NDArray[np.bool_]:
     wanted: NDArray[np.bool_] = _SENT[columns.kind] & (columns.topic != NO_TOPIC)
     if route is not None:
         wanted &= ~columns.has_id("origin", route.destination) & ~columns.has_id("via", route.destination)
-        if route.own_only:
-            wanted &= ~columns.via_set
+        if route.own_of is not None:
+            wanted &= ~columns.via_set | columns.has_id("origin", route.own_of)
     return wanted
 
 

@@ -45,6 +45,7 @@ class Overlay:
         self._kept_more = 0
         self._counters: dict[int, int] = {}
         self._partitions_more = 0
+        self._handed_on: set[int] = set()
         self._owned: dict[bytes, tuple[int, int]] = {}
         """How many topics and partitions more each stream owns."""
 
@@ -82,6 +83,10 @@ class Overlay:
             topic = self._topics[number]
             return None if topic is _GONE else topic.owner
         return self._state.owner(number)
+
+    def was_ours(self, number: int) -> bool:
+        """Whether this stream owns the topic, or did so once."""
+        return number in self._handed_on or self._state.was_ours(number) or self.owner(number) == self.stream_id
 
     def owned_by(self, stream: bytes) -> tuple[int, int]:
         """How many topics that stream owns, with how many partitions."""
@@ -222,6 +227,8 @@ class Overlay:
 
     def put_topic(self, topic: Topic) -> None:
         self._use_number(topic.number)
+        if topic.owner != self.stream_id and self.owner(topic.number) == self.stream_id:
+            self._handed_on.add(topic.number)
         self._partitions_more += topic.partitions - self.partition_count(topic.number)
         self._count_owned(self.topic(topic.number), -1)
         self._count_owned(topic, 1)

@@ -70,6 +70,8 @@ class ShardState:
         """Of the kinds of which nothing else is known."""
         self.yielded: dict[int, int] = {}
         """When each topic made room for another one of its name, by number; nobody uses the rows of these topics."""
+        self.handed_on: set[int] = set()
+        """Numbers of the topics that this stream owned once and owns no more."""
         self.entries: Mapping[str, Any] = MappingProxyType(self._entries)
         """Entries of `meta/`: JSON values by key; never change a value."""
         self.tombstones: Mapping[bytes, Tombstone] = MappingProxyType(self._tombstones)
@@ -93,6 +95,10 @@ class ShardState:
     def owner(self, number: int) -> bytes | None:
         """Id of the stream that owns the topic; None if there is no such topic."""
         return self.topic_table.owner(number)
+
+    def was_ours(self, number: int) -> bool:
+        """Whether this stream owns the topic, or did so once."""
+        return number in self.handed_on or self.owner(number) == self.stream_id
 
     def owned_by(self, stream: bytes) -> tuple[int, int]:
         """How many topics that stream owns here, with how many partitions."""
@@ -287,6 +293,8 @@ class ShardState:
         if not self.topic_table.has(topic.number):
             self.topic_count += 1
         self._use_number(topic.number)
+        if topic.owner != self.stream_id and self.owner(topic.number) == self.stream_id:
+            self.handed_on.add(topic.number)
         self.topic_table.put(topic)
         self._forget_tombstone(topic.incarnation)
         self._by_name[topic.name] = topic.number
@@ -317,6 +325,7 @@ class ShardState:
         if not self.topic_table.has(number):
             return
         self._forget_partitions(number)
+        self.handed_on.discard(number)
         self.topic_table.remove(number)
         self.topic_count -= 1
         self._by_incarnation.pop(incarnation, None)

@@ -55,6 +55,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
         "gaps": [[*key, [[g.topic, g.start, g.end, g.reason] for g in gaps]] for key, gaps in state.gap_items()],
         "deleted_to": [[*key, offset] for key, offset in sorted(state.deleted_to().items())],
         "cuts": [[*key, [_cut_row(cut) for cut in cuts]] for key, cuts in state.cut_items()],
+        "handed_on": sorted(state.handed_on),
         "yielded": sorted(state.yielded.items()),
         "entries": dict(state.entries),
         "transactions": [list(each) for each in state.partition_transactions.items()],
@@ -95,6 +96,7 @@ def load(stream_id: bytes, tables: Mapping[str, Any], meta: Mapping[str, Any]) -
     for number, partition, cuts in meta["cuts"]:
         for row in cuts:
             state.load_cut(number, partition, _cut(row))
+    state.handed_on.update(meta["handed_on"])
     state.yielded.update(dict(meta["yielded"]))
     for key, value in meta["entries"].items():
         state.put_entry(key, value)
