@@ -1,4 +1,4 @@
-"""Yesterday's directory restored under a live link."""
+"""Yesterday's directory restored under a live link to a partner; for one's own there is `stream recover`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from tests.cases.fleet import SHIPS, alike, held, link, path_at
 from tests.gateway.rig import Site
 from tests.gateway.tasks import task
 from tests.support.waiting import a_quiet_while, until
+
+
+async def partners(source: Site, replica: Site) -> None:
+    """Replicate to another company's cluster: what it has of ours is not brought back by `stream recover`."""
+    await link(source, replica)
+    for record in source.cluster.links.of(source.cluster.stream(SHIPS).id):
+        await source.cluster.links.edit(record.id, peer="partner")
 
 
 def state(site: Site) -> State:
@@ -51,7 +58,7 @@ async def test_a_topic_deleted_since_the_copy_is_a_conflict_until_it_is_taken_ag
         async with Site("sf", tmp_path) as sf:
             async with task(sf):
                 await sf.stream(SHIPS)
-                await link(sf, ny)
+                await partners(sf, ny)
                 for topic in ("gone", "again", "stays"):
                     await sf.write(SHIPS, topic, b"0", b"1")
                 await alike(sf, ny)
@@ -85,7 +92,7 @@ async def test_a_topic_deleted_once_more_at_a_restored_source_is_no_conflict(tmp
         async with Site("sf", tmp_path) as sf:
             async with task(sf):
                 await sf.stream(SHIPS)
-                await link(sf, ny)
+                await partners(sf, ny)
                 await sf.write(SHIPS, "gone", b"0")
                 await alike(sf, ny)
             await asyncio.to_thread(shutil.copytree, tmp_path / "sf", tmp_path / "yesterday" / "sf")
@@ -107,7 +114,7 @@ async def today_and_yesterday(folder: Path, ny: Site) -> object:
     async with Site("sf", folder) as sf:
         async with task(sf):
             await sf.stream(SHIPS)
-            await link(sf, ny)
+            await partners(sf, ny)
             for topic in ("rewritten", "untouched"):
                 await sf.write(SHIPS, topic, b"0")
             await alike(sf, ny)

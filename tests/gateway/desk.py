@@ -14,10 +14,11 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
 from fairlead.gateway.guard import Guard
-from fairlead.gateway.jobs import JobRunner
+from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.transfer import TRANSFER
+from fairlead.gateway.pulling.recover import RECOVER, Recoveries
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
@@ -126,8 +127,15 @@ async def _open(
     links.start()
     started.push_async_callback(links.close)
     claims = Claims(cluster)
+    recoveries = Recoveries(cluster, links.new_gateways, links.commands, links.running)
     takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
-    jobs = JobRunner(cluster, {TRANSFER: links.transfers, TAKEOVER: takeovers, CLAIM: claims})
+    work: dict[str, Work] = {
+        TRANSFER: links.transfers,
+        TAKEOVER: takeovers,
+        CLAIM: claims,
+        RECOVER: recoveries,
+    }
+    jobs = JobRunner(cluster, work)
     started.push_async_callback(jobs.close)
     context = RestContext(
         cluster,
@@ -137,6 +145,7 @@ async def _open(
         takeovers,
         claims,
         jobs,
+        recoveries,
         FakeListeners(),
         "tester",
         clock.monotonic_ms(),

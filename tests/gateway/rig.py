@@ -30,10 +30,11 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
 from fairlead.gateway.guard import Guard
-from fairlead.gateway.jobs import JobRunner
+from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.running.timing import Timing
 from fairlead.gateway.links.transfer import TRANSFER
+from fairlead.gateway.pulling.recover import RECOVER, Recoveries
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
@@ -188,9 +189,14 @@ class Site:
         self.claims = Claims(self.cluster)
         gateways = self.manager.new_gateways
         self.takeovers = Takeovers(self.cluster, self.manager.running, gateways, Pulls(self.cluster, gateways))
-        self.jobs = JobRunner(
-            self.cluster, {TRANSFER: self.transfers, TAKEOVER: self.takeovers, CLAIM: self.claims}, self._timing
-        )
+        self.recoveries = Recoveries(self.cluster, gateways, self.links, self.manager.running)
+        work: dict[str, Work] = {
+            TRANSFER: self.transfers,
+            TAKEOVER: self.takeovers,
+            CLAIM: self.claims,
+            RECOVER: self.recoveries,
+        }
+        self.jobs = JobRunner(self.cluster, work, self._timing)
         context = RestContext(
             self.cluster,
             self.links,
@@ -199,6 +205,7 @@ class Site:
             self.takeovers,
             self.claims,
             self.jobs,
+            self.recoveries,
             cast(Any, NoListeners()),
             "tester",
         )

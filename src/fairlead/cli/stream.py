@@ -10,6 +10,7 @@ import typer
 from fairlead.cli.autosetup import autosetup
 from fairlead.cli.claim import claim
 from fairlead.cli.generate import add_noun
+from fairlead.cli.recover import recover
 from fairlead.cli.takeover import takeover
 from fairlead.cli.transfer import transfer
 from fairlead.cli.two_clusters import create
@@ -23,7 +24,7 @@ def _group(name: str, what: str, own: Mapping[str, Callable[..., None]] = Mappin
     app.add_typer(group, name=name)
 
 
-add_noun(app, ("stream",), {"create": create})
+add_noun(app, ("stream",), {"create": create, "recover": recover})
 _group("topic", "Topics of a stream.", {"transfer": transfer, "takeover": takeover, "claim": claim})
 _group("assign", "Which consumers have which partitions (not built yet).")
 _group("cursor", "Committed offsets of consumer groups.")

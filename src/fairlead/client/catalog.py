@@ -107,6 +107,18 @@ _STREAM_COMMANDS = (
         ),
         changes=True,
     ),
+    Command(
+        _STREAM,
+        "recover",
+        "Bring back what a stream that was restored from a backup lacks, and let it be written again (ours).",
+        (
+            _PATH,
+            Param("force", "boolean", "also without neighbours that are away; leave refused topics", default="false"),
+            Param("dryrun", "boolean", "only show what would be cut and brought", default="false"),
+        ),
+        changes=True,
+        goes_on="the recovery goes on, if the cluster was asked already; `fairlead job list` shows it",
+    ),
 )
 
 _TOPIC_NOUN = ("stream", "topic")

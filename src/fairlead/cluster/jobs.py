@@ -53,7 +53,7 @@ class JobRecord:
 
     id: Id
     kind: str
-    """`transfer`, `takeover` or `claim`."""
+    """`transfer`, `takeover`, `claim` or `recover`."""
     stream: Id
     """Id of the stream whose topics these are."""
     path: str

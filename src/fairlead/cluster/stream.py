@@ -17,7 +17,7 @@ from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
 from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic, another
 from fairlead.model.names import StreamPath, shard_of
-from fairlead.streamlog.requests import cursors, topics
+from fairlead.streamlog.requests import cursors, rollback, topics
 from fairlead.streamlog.requests.topics import ConfigChange
 from fairlead.streamlog.values import Cursor, Topic
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
@@ -105,6 +105,14 @@ class Stream:
         if found is None:
             raise UnknownTopic(f"topic {name} does not exist in stream {self.path}")
         return found
+
+    def by_incarnation(self, incarnation: bytes) -> tuple[Shard, Topic] | None:
+        """The topic with that incarnation and its shard, None if there is none."""
+        for shard in self.shards:
+            topic = shard.state.by_incarnation(incarnation)
+            if topic is not None:
+                return shard, topic
+        return None
 
     def topics(self) -> Iterator[Topic]:
         """All topics, by shard, in no particular order."""
@@ -229,6 +237,20 @@ class Stream:
             }
             outcomes += (done[place] for place in range(len(together)))
         return outcomes
+
+    @property
+    def rolled_back(self) -> bool:
+        """The log of a shard was rolled back, and gives no offsets."""
+        return any(rollback.ENTRY in shard.state.entries for shard in self.shards)
+
+    async def note_rolled_back(self, replica: str) -> None:
+        """A replica, at that global path, has applied commits that this stream does not hold: nothing is written."""
+        note = partial(rollback.note_rolled_back, path=self.global_path, replica=replica)
+        await asyncio.gather(*(shard.submit(note) for shard in self.shards))
+
+    async def forget_rolled_back(self) -> None:
+        """The stream writes again."""
+        await asyncio.gather(*(shard.submit(rollback.forget_rolled_back) for shard in self.shards))
 
     async def delete_topic(self, name: str) -> Topic:
         """Delete a topic with its records and cursors; only at its owner.

@@ -20,7 +20,7 @@ from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.guard import Guard
 from fairlead.gateway.links import control_routes
 from fairlead.gateway.links.manager import LinkManager
-from fairlead.gateway.pulling import answering
+from fairlead.gateway.pulling import answering, compared, serving
 from fairlead.gateway.rest import routes
 from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.cluster import describe
@@ -53,7 +53,7 @@ def build_app(
     app.state.links = links
     app.state.apply = apply
     app.state.guard = guard
-    app.state.pull_room = answering.Room()
+    app.state.pull_room = serving.Room()
     app.state.forwards = forwards
     app.add_middleware(guard.wrap)
     app.include_router(routes.build(context))
@@ -63,6 +63,7 @@ def build_app(
         apply_routes,
         transfer_routes,
         answering,
+        compared,
         standing,
         forward_routes,
         records_routes,

@@ -30,10 +30,11 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
 from fairlead.gateway.guard import Guard, names_of
-from fairlead.gateway.jobs import JobRunner
+from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.links.transfer import TRANSFER
+from fairlead.gateway.pulling.recover import RECOVER, Recoveries
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.context import RestContext
@@ -218,8 +219,15 @@ async def _start_http(
     links = LinkManager(cluster, http, cluster.clock, cluster.randomness, data_root=data_root)
     started.push_async_callback(links.close)
     claims = Claims(cluster)
+    recoveries = Recoveries(cluster, links.new_gateways, links.commands, links.running)
     takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
-    jobs = JobRunner(cluster, {TRANSFER: links.transfers, TAKEOVER: takeovers, CLAIM: claims})
+    work: dict[str, Work] = {
+        TRANSFER: links.transfers,
+        TAKEOVER: takeovers,
+        CLAIM: claims,
+        RECOVER: recoveries,
+    }
+    jobs = JobRunner(cluster, work)
     started.push_async_callback(jobs.close)
     context = RestContext(
         cluster=cluster,
@@ -229,6 +237,7 @@ async def _start_http(
         takeovers=takeovers,
         claims=claims,
         jobs=jobs,
+        recoveries=recoveries,
         listeners=listeners,
         user=getpass.getuser(),
         started_ms=cluster.clock.monotonic_ms(),

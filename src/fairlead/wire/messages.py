@@ -9,6 +9,8 @@
     source server  →  gateway          POST /gateway/transfer          TransferRequest, TransferAnswer
     server         →  gateway          POST /gateway/pull              PullRequest, PullAnswer (and frames)
     server         →  gateway          POST /gateway/standing          StandingRequest, StandingAnswer
+    server         →  gateway          POST /gateway/compare           CompareRequest, CompareAnswer
+    server         →  gateway          POST /gateway/owned             OwnedRequest, OwnedAnswer
 
 `to_json(message)` and `from_json(text, READER_SAYS)` are each other's inverse. Text messages carry the name of their
 kind as `type`. Ids are bytes here and hex in JSON. Commits are half-open: a position `commit` means all below it.
@@ -20,11 +22,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeVar
 
+from annotated_types import MaxLen
+
 from fairlead.model.errors import InvalidValue
 from fairlead.model.strict_json import AS_ARRAY, FileName, JsonForm, NotAnObject, Unreadable, Words
 from fairlead.streamlog.frames.frame import FEATURES
 from fairlead.streamlog.payloads import History, TopicPayload
-from fairlead.streamlog.ranges import Offset, Partition, ShardNumber, SliceMask
+from fairlead.streamlog.ranges import Epoch, Offset, Partition, Partitions, ShardNumber, SliceMask
 from fairlead.streamlog.values import DeadFrom, EpochRange, GrantRun, LogObject
 
 PROTOCOL = 4
@@ -562,6 +566,95 @@ class PullAnswer:
     ext: Mapping[str, Any] = field(default_factory=dict)
 
 
+OffsetRange = tuple[Offset, Offset]
+"""[first, end)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPartition:
+    """A partition that a stream compares with a neighbour's, and of which ranges it wants the digests."""
+
+    incarnation: bytes
+    partition: Partition
+    ranges: Annotated[tuple[OffsetRange, ...], MaxLen(64)] = ()
+    without: Annotated[tuple[OffsetRange, ...], MaxLen(10_000)] = ()
+    """What begins in these does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """How do these partitions stand at a neighbour, and what are the digests of their batches? Changes nothing."""
+
+    asker: StreamPlace
+    path: str
+    """Path of the stream that is asked."""
+    compared: tuple[ComparedPartition, ...]
+    protocol: int = PROTOCOL
+    features: tuple[str, ...] = FEATURES
+    ext: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPartition:
+    """How a partition stands there."""
+
+    held: bool
+    """It is there, and for the asker."""
+    epoch: int = -1
+    """Of the topic."""
+    start: Offset = 0
+    end: Offset = 0
+    history: tuple[tuple[Epoch, Offset], ...] = ()
+    gaps: tuple[OffsetRange, ...] = ()
+    digests: tuple[int, ...] = ()
+    deleted: bool = False
+    """The topic is not there as it was deleted, in this epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareAnswer:
+    """Of the partitions that were asked for, in their order; the last ones may be missing, and are asked for again."""
+
+    cluster: str
+    stream: bytes
+    partitions: tuple[HeldPartition, ...]
+    ext: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedRequest:
+    """Which topics that the asker owns does a neighbour have? Changes nothing."""
+
+    asker: StreamPlace
+    path: str
+    shard: ShardNumber = 0
+    """Of the stream that is asked: topics from this one on, with numbers from the next on."""
+    number: int = 0
+    protocol: int = PROTOCOL
+    features: tuple[str, ...] = FEATURES
+    ext: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTopic:
+    """A topic of the asker's."""
+
+    incarnation: bytes
+    name: str
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedAnswer:
+    """Topics that the asker owns, in order of shard and number; where the next ones begin, None after the last."""
+
+    cluster: str
+    stream: bytes
+    topics: tuple[OwnedTopic, ...]
+    next: tuple[int, int] | None
+    ext: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class StandingRequest:
     """A stream asks a neighbour how topics stand there, before it takes them over. Changes nothing."""
@@ -649,6 +742,7 @@ APPLY_SAYS = _kinds({"hello": ApplyHello})
 APPLY_HEARS = _kinds({"ok": Ok, "error": Error, "applied": Applied, "refused": Refused})
 
 _ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, REPLICATOR_SAYS, APPLY_SAYS, APPLY_HEARS)
+_COMPARING: Final[tuple[type[Any], ...]] = (CompareRequest, CompareAnswer, OwnedRequest, OwnedAnswer)
 _BODIES: Final[tuple[JsonForm[Any], ...]] = tuple(
     JsonForm(kind, unknown="forbid")
     for kind in (
@@ -661,6 +755,7 @@ _BODIES: Final[tuple[JsonForm[Any], ...]] = tuple(
         PullAnswer,
         StandingRequest,
         StandingAnswer,
+        *_COMPARING,
     )
 )
 _FORMS: Final = {form.kind: form for form in (*_BODIES, *(form for kinds in _ALL for form in kinds.values()))}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fairlead.cli.argv import normalise
@@ -31,7 +33,14 @@ def test_an_error_names_commands_that_there_are(kind: type[FairleadError]) -> No
             command = command.commands[word]
         options = {name for param in command.params for name in param.opts}
         assert {word for word in normalise(words, tree()) if word.startswith("--")} <= options | {"--rescan=true"}
-        assert kind is Unreachable or "/mapr/ny/ships" in line
+        assert kind in {Unreachable, RolledBack} or "/mapr/ny/ships" in line
+
+
+def test_a_source_that_was_rolled_back_is_recovered_or_where_only_a_partner_says_so_rescanned() -> None:
+    """A partner's word brings nothing back."""
+    assert cure(RolledBack("x"), SOURCE, RECORD) == "fairlead stream recover -path /mapr/sf/ships"
+    partner = replace(RECORD, peer="partner")
+    assert cure(RolledBack("x"), SOURCE, partner).startswith("fairlead stream replica resume -path /mapr/sf/ships")
 
 
 @pytest.mark.parametrize("error", [ReplicatorDown("x"), StorageFull("x", 1, 2)])

@@ -245,10 +245,13 @@ async def test_a_changed_source_is_refused_by_the_replica(sf: Site, ny: Site) ->
 
 
 async def test_a_rolled_back_source_is_noticed_and_can_be_rescanned(sf: Site, ny: Site, tmp_path: Path) -> None:
-    """Yesterday's directory under a live link: it stops, says so, and sends the whole log again when told to."""
+    """Yesterday's directory under a live link to a partner: it stops, says so, and sends the whole log again when told
+    to."""
     import shutil
 
     await agree(sf, ny)
+    for link in sf.cluster.links.all():
+        await sf.cluster.links.edit(link.id, peer="partner")
     async with Worker(sf):
         await sf.write(SHIPS, "a", b"1")
         await same(sf, ny)

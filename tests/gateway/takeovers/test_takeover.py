@@ -18,7 +18,7 @@ from fairlead.cluster.jobs import JobRecord
 from fairlead.gateway.takeovers.work import TakeoverOptions
 from fairlead.model.errors import InvalidValue, NotOwner, UnknownTopic
 from fairlead.model.names import StreamPath
-from fairlead.streamlog.applying.claims import diverged_incarnation
+from fairlead.streamlog.requests.cuts import diverged_incarnation
 from fairlead.streamlog.requests.ownership import hand_over, take_over
 from fairlead.streamlog.values import Topic
 

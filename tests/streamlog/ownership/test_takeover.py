@@ -36,9 +36,10 @@ from fairlead.model.errors import NotOwner
 from fairlead.model.names import slice_of
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
-from fairlead.streamlog.applying.claims import Claim, claim_of, diverged_incarnation, hear
+from fairlead.streamlog.applying.claims import Claim, claim_of, hear
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload, TruncatePayload
+from fairlead.streamlog.requests.cuts import diverged_incarnation
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import delete_topic, set_configs

@@ -30,6 +30,7 @@ from fairlead.model.names import StreamPath
 from fairlead.streamlog.applying.admission import ANYBODY
 from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.numbers import slices_of_mask
+from fairlead.streamlog.requests.rollback import rolled_back_message
 from fairlead.wire.messages import LinkAnswer
 
 log = structlog.get_logger()
@@ -68,7 +69,7 @@ class Contacts:
         if link.state.still or link.record.rescan != record.rescan:
             link.on(Event.LOOK)
             return
-        self._check_history(link, stream, answer)
+        await self._check_history(link, stream, answer)
         self._check_positions(link, known, answer)
         self._learn(link, stream, answer)
         await self._hear(link, stream, answer)
@@ -90,18 +91,24 @@ class Contacts:
                 f"run: fairlead stream replica remove {names}, then: fairlead stream replica add {names}"
             )
 
-    def _check_history(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
+    async def _check_history(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
+        """The stream has all that the destination has applied of it; if not, it writes nothing more. A partner's word
+        stops the link alone."""
         for position in answer.positions:
             known = position.shard < len(stream.shards) and stream.shards[position.shard].announced.knows(
                 position.epoch_id, position.commit
             )
-            if not known:
-                raise RolledBack(
-                    f"source rolled back: {link.record.replica_path} has applied commits up to {position.commit} that "
-                    f"{self._source_path(link.record)} does not have (was it restored from a copy?); to send the whole "
-                    f"log again run: fairlead stream replica resume -path {self._source_path(link.record)} "
-                    f"-replica {link.record.replica_path} -rescan"
-                )
+            if known:
+                continue
+            path, replica = self._source_path(link.record), link.record.replica_path
+            if link.record.moves_owners:
+                await stream.note_rolled_back(str(replica))
+                raise RolledBack(rolled_back_message(str(path), str(replica)))
+            raise RolledBack(
+                f"source rolled back: {replica} has applied commits up to {position.commit} that {path} does not have "
+                f"(was it restored from a copy?); to send the whole log again run: fairlead stream replica resume "
+                f"-path {path} -replica {replica} -rescan"
+            )
 
     def _source_path(self, record: LinkRecord) -> StreamPath:
         return self._cluster.global_path(record.source_path)

@@ -17,8 +17,10 @@ def cure(error: FairleadError, source: StreamPath, record: LinkRecord) -> str:
             return f"fairlead stream upstream add -path {replica} -upstream {source}"
         case StreamChanged():
             return f"fairlead stream replica remove {pair} --yes && fairlead stream replica add {pair}"
-        case RolledBack():
+        case RolledBack() if not record.moves_owners:
             return f"fairlead stream replica resume {pair} -rescan"
+        case RolledBack():
+            return f"fairlead stream recover -path {source}"
         case UnknownStream():
             return f"fairlead stream create -path {replica} -copymetafrom {source}"
         case Unreachable():

@@ -10,20 +10,18 @@ the envelope of the admin interface.
 from __future__ import annotations
 
 import asyncio
-import json
 import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from starlette.types import Receive, Scope, Send
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.pulling.neighbours import may_have
+from fairlead.gateway.pulling.serving import READ_MS, WANTED_MAX, serve
 from fairlead.model.clock import Clock
-from fairlead.model.envelope import error_envelope, http_status
-from fairlead.model.errors import Busy, FairleadError, InvalidValue, Missing, StorageUnavailable
+from fairlead.model.errors import InvalidValue, Missing, StorageUnavailable
 from fairlead.streamlog.applying.pulled import NO_LINK, NO_RUN
 from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
@@ -32,77 +30,21 @@ from fairlead.streamlog.reading.rest import Rest, rest_of, topic_row
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.messages import PullAnswer, PullRequest, WantedPartition, body_from_json, check_protocol, to_json
-from fairlead.wire.waits import COMMAND_SECONDS
+from fairlead.wire.messages import PullAnswer, PullRequest, WantedPartition, to_json
 
 router = APIRouter()
 
 BYTES_MAX: Final = 4_000_000
 """Of the batches in one answer, unless a single one is larger."""
-WANTED_MAX: Final = 500
-"""Partitions in one request."""
-ANSWERS_MAX: Final = 4
-"""Under way at a time."""
-READ_MS: Final = 1000
-"""What is read by then is answered: the asker takes a gateway that says nothing for dead."""
 HEAD: Final = struct.Struct("<I")
 _TRIES: Final = 3
 """Objects may be merged while they are read."""
-_JSON: Final = "application/json"
-
-
-class Room:
-    """How many answers of a server are under way: each holds its bytes until the asker has taken them."""
-
-    def __init__(self) -> None:
-        self._taken = 0
-
-    def take(self) -> None:
-        """Raises: Busy."""
-        if self._taken >= ANSWERS_MAX:
-            raise Busy(f"{ANSWERS_MAX} answers to other clusters that lack records are under way; try again")
-        self._taken += 1
-
-    def leave(self) -> None:
-        """One is sent, or given up."""
-        self._taken -= 1
-
-
-class _Held(Response):
-    """Leaves the room once it is sent."""
-
-    def __init__(self, content: bytes | str, status: int, kind: str, room: Room) -> None:
-        super().__init__(content, status, media_type=kind)
-        self._room = room
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            async with asyncio.timeout(COMMAND_SECONDS):
-                await super().__call__(scope, receive, send)
-        finally:
-            self._room.leave()
 
 
 @router.post("/gateway/pull", include_in_schema=False)
 async def pull(request: Request) -> Response:
     """What follows of some partitions that a neighbour has in part?"""
-    cluster: Cluster = request.app.state.cluster
-    room: Room = request.app.state.pull_room
-    try:
-        body = await request.body()
-        check_protocol(body)
-        asked = body_from_json(body, PullRequest)
-        room.take()
-    except FairleadError as error:
-        text = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
-        return Response(text, http_status(error), media_type=_JSON)
-    try:
-        return _Held(await answer_pull(cluster, asked), 200, "application/octet-stream", room)
-    except FairleadError as error:
-        return _Held(json.dumps(error_envelope(error, cluster.clock.wall_ms())), http_status(error), _JSON, room)
-    except BaseException:
-        room.leave()
-        raise
+    return await serve(request, PullRequest, answer_pull, "application/octet-stream")
 
 
 async def answer_pull(cluster: Cluster, request: PullRequest) -> bytes:

@@ -26,6 +26,8 @@ class Neighbour:
     """Its gateways; empty: not known."""
     admission: Admission
     """What it may bring to each of our shards."""
+    own: bool
+    """It is one's own, not a partner's."""
 
 
 def neighbours(cluster: Cluster, stream: Stream) -> list[Neighbour]:
@@ -34,8 +36,10 @@ def neighbours(cluster: Cluster, stream: Stream) -> list[Neighbour]:
     found: dict[bytes, Neighbour] = {}
     for link in links:
         assert link.replica_stream is not None
-        held = _of_replica(cluster, stream, link)
-        found[link.replica_stream] = Neighbour(link.replica_path, link.replica_stream, urls_of(cluster, link), held)
+        held = _of_replica(stream, link)
+        found[link.replica_stream] = Neighbour(
+            link.replica_path, link.replica_stream, urls_of(cluster, link), held, link.peer == "own"
+        )
     for upstream in cluster.links.upstreams(stream.id):
         source = upstream.source_stream
         if source is None or upstream.once_link is not None:
@@ -45,11 +49,11 @@ def neighbours(cluster: Cluster, stream: Stream) -> list[Neighbour]:
         may = admission(upstream, source, cluster.settings, len(stream.shards))
         if source in found and may.origins is not None:
             may = replace(may, origins=may.origins | {stream.id})
-        found[source] = Neighbour(upstream.path, source, tuple(urls), may)
+        found[source] = Neighbour(upstream.path, source, tuple(urls), may, upstream.peer == "own")
     return sorted(found.values(), key=lambda each: str(each.path))
 
 
-def _of_replica(cluster: Cluster, stream: Stream, link: LinkRecord) -> Admission:
+def _of_replica(stream: Stream, link: LinkRecord) -> Admission:
     """A replica that is no upstream gives back what is ours; whether it may name other owners, the link says."""
     return Admission(frozenset({stream.id}), moves_owners=link.moves_owners)
 

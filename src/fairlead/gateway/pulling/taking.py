@@ -18,15 +18,15 @@ from typing import Final, NamedTuple
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.running.destination import Gateways
-from fairlead.gateway.pulling.answering import HEAD, WANTED_MAX
+from fairlead.gateway.pulling.answering import HEAD
 from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
+from fairlead.gateway.pulling.serving import WANTED_MAX
 from fairlead.model.errors import CorruptBatch, InvalidValue, NotAgreed, UnknownCluster, UnknownStream
 from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.streamlog.applying.pulled import apply_pulled
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.rows import Kind, Row
-from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.messages import PullAnswer, PullRequest, StreamPlace, WantedPartition, body_from_json
 
@@ -205,7 +205,7 @@ class _Step:
             raise self._broken(f"topic {named.name}, partition {repair.partition} was not asked for, or comes twice")
         if not all(_is_of(row, repair.number, repair.partition) for row in frame.rows):
             raise self._broken(f"topic {named.name}: rows of others, or of other kinds, come with it")
-        found = _find(self._stream, named.incarnation)
+        found = self._stream.by_incarnation(named.incarnation)
         return key, self._stream.shard_for(named.name) if found is None else found[0]
 
     def _broken(self, why: str) -> CorruptBatch:
@@ -223,20 +223,12 @@ class _Standing(NamedTuple):
 
 def _standing(stream: Stream, key: PartitionKey) -> _Standing:
     incarnation, partition = key
-    found = _find(stream, incarnation)
+    found = stream.by_incarnation(incarnation)
     if found is None:
         return _Standing(0, -1, -1)
     shard, topic = found
     end = shard.state.partition(topic.number, partition).end if partition < topic.partitions else 0
     return _Standing(end, topic.epoch, topic.version)
-
-
-def _find(stream: Stream, incarnation: bytes) -> tuple[Shard, Topic] | None:
-    for shard in stream.shards:
-        topic = shard.state.by_incarnation(incarnation)
-        if topic is not None:
-            return shard, topic
-    return None
 
 
 def _is_of(row: Row, number: int, partition: int) -> bool:

@@ -14,6 +14,7 @@ from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.copystream import CopyCommands
 from fairlead.gateway.links.transfer import Transfers
+from fairlead.gateway.pulling.recover import Recoveries
 from fairlead.gateway.takeovers.work import Takeovers
 from fairlead.model.errors import InvalidValue, UnknownCluster
 from fairlead.model.names import StreamPath
@@ -66,6 +67,7 @@ class RestContext:
     takeovers: Takeovers
     claims: Claims
     jobs: JobRunner
+    recoveries: Recoveries
     listeners: Listeners
     user: str
     """Who runs the server: the default of a stream's permissions."""

@@ -93,6 +93,15 @@ async def expose(context: RestContext, given: Given) -> Rows:
     return [{"path": stream.path, "kafka": address}]
 
 
+async def recover(context: RestContext, given: Given) -> Rows:
+    path, force = context.local(given["path"]), bool(given["force"])
+    if given["dryrun"]:
+        return await context.recoveries.plan(path, force=force)
+    job, names = await context.recoveries.prepare(path, force=force)
+    await context.jobs.add(job, names)
+    return [context.jobs.row(job)]
+
+
 def _port(port: int) -> int:
     if not 0 <= port <= PORT_MAX:
         raise InvalidValue(f"-port {port}: give a number from 0 to {PORT_MAX}")
@@ -136,6 +145,7 @@ def _info(context: RestContext, stream: Stream) -> dict[str, Any]:
         "numreplicas": len(links.of(stream.id)),
         "numupstreams": len(links.upstreams(stream.id)),
         "kafka": context.listeners.addresses().get(stream.path, ""),
+        "rolledback": stream.rolled_back,
         "stopped": "; ".join(str(shard.stopped) for shard in stream.shards if shard.stopped is not None),
     }
 
@@ -158,4 +168,5 @@ HANDLERS: dict[str, Handler] = {
     "/rest/stream/list": list_streams,
     "/rest/stream/delete": delete,
     "/rest/stream/expose": expose,
+    "/rest/stream/recover": recover,
 }

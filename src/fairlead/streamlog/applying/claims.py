@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
-from uuid import UUID, uuid5
 
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.ownership.histories import beginning_of, parting
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
-from fairlead.streamlog.requests.cuts import cut, undelete
+from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.rows import NO_COMMIT
@@ -139,9 +138,3 @@ def tell_of_more(draft: Draft, topic: Topic) -> None:
     must hear of them: we write them. The row may have got them on its way."""
     if topic.owner == draft.stream_id and topic.partitions > len(topic.since):
         put_topic(draft, topic._replace(version=topic.version + 1), draft.stream_id, None)
-
-
-def diverged_incarnation(incarnation: bytes, tail_epoch: int, by_epoch: int) -> bytes:
-    """Of the topic that keeps what a change of owner cut off: the same at every site that holds some of that tail.
-    `tail_epoch` is the last epoch of the tail, `by_epoch` that of the owner whose history it is not."""
-    return uuid5(UUID(bytes=incarnation), f"{tail_epoch} {by_epoch}").bytes

@@ -11,6 +11,8 @@ decided here.
 
 from __future__ import annotations
 
+from uuid import UUID, uuid5
+
 from fairlead.streamlog.payloads import FORGOTTEN_MAX, TruncatePayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic, topic_with
@@ -55,6 +57,12 @@ def end_keep(draft: Draft, number: int, partition: int, keep: bytes) -> None:
     """A request: what a cut of the partition kept for that topic was copied, and may go."""
     if any(found.keep == keep for found in draft.state.cuts_of(number, partition)):
         draft.add_control(Kind.TRUNCATE, TruncatePayload("copied", 0, keep), number=number, partition=partition)
+
+
+def diverged_incarnation(incarnation: bytes, tail_epoch: int, by_epoch: int) -> bytes:
+    """Of the topic that keeps what a change of owner cut off: the same at every site that holds some of that tail.
+    `tail_epoch` is the last epoch of the tail, `by_epoch` that of the owner whose history it is not."""
+    return uuid5(UUID(bytes=incarnation), f"{tail_epoch} {by_epoch}").bytes
 
 
 def _beginning(draft: Draft, number: int, partition: int, offset: int) -> int:

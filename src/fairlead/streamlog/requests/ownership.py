@@ -7,14 +7,22 @@ epoch, and each epoch has one beginning.
 
 from __future__ import annotations
 
-from fairlead.model.errors import InvalidValue, OwnerPending
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from fairlead.model.errors import InvalidValue, NotFound, OwnerPending
 from fairlead.streamlog.ownership.epochs import ChangeOfOwner, next_epoch
 from fairlead.streamlog.ownership.histories import Beginning, beginning_of
 from fairlead.streamlog.ownership.standing import is_active
-from fairlead.streamlog.requests.cuts import undelete
+from fairlead.streamlog.payloads import History
+from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
+from fairlead.streamlog.requests.rollback import check_not_rolled_back
 from fairlead.streamlog.requests.topics import named_or_numbered, owned, put_topic
 from fairlead.streamlog.values import PartitionState, Since, Topic
 from fairlead.streamlog.writing.draft import Draft
+
+ROLLED_BACK: Final = "rolled-back"
+"""Reason of the cuts that a recovery makes."""
 
 
 def hand_over(draft: Draft, topic: str | int, *, to: bytes, owner_at: str, writer_epoch_id: bytes) -> Topic:
@@ -25,12 +33,13 @@ def hand_over(draft: Draft, topic: str | int, *, to: bytes, owner_at: str, write
     Raises:
         UnknownTopic, NotOwner
         InvalidValue: the topic is this stream's and shall be.
-        NotAllowed: the topic has had all epochs that there are.
+        NotAllowed: the topic has had all epochs that there are, or the log was rolled back.
     """
     found = named_or_numbered(draft, topic)
     if found.owner == to and to != draft.stream_id:
         return found
     owned(draft, found)
+    check_not_rolled_back(draft)
     if to == draft.stream_id:
         raise InvalidValue(f"topic {found.name} is owned here already; name another cluster")
     since = tuple(_written(draft, found, partition) for partition in range(found.partitions))
@@ -55,14 +64,64 @@ def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id:
     return changed
 
 
+class Recovered(NamedTuple):
+    """What a partition is to become after its log was rolled back: another site has a longer history."""
+
+    common: int
+    """Below it both hold the same."""
+    end: int
+    """Where the other log ends, and its history."""
+    history: History
+
+
+def recover(
+    draft: Draft,
+    incarnation: bytes,
+    partitions: Mapping[int, Recovered],
+    *,
+    owner_at: str,
+    writer_epoch_id: bytes,
+    gives_up: bool,
+) -> Topic:
+    """Make another site's history that of a topic which is ours, in these partitions: what was written here since the
+    log was rolled back is cut off and kept in a topic of its own, and our next epoch begins where the other history
+    ends. So we write once all of that is here. With `gives_up` the other site has given the topic another owner; then
+    our log is only cut.
+
+    Raises:
+        NotFound: it was deleted. NotOwner: it is another's by now.
+        NotAllowed: the topic has had all epochs that there are.
+        NotLoaded: what stands where the histories part is only on disk.
+    """
+    found = draft.state.by_incarnation(incarnation)
+    if found is None:
+        raise NotFound("it was deleted meanwhile")
+    owned(draft, found)
+    states = [draft.state.partition(found.number, each) for each in range(found.partitions)]
+    cuts = [(each, to.common) for each, to in partitions.items() if to.common < states[each].end]
+    draft.require_stored((found.number, each, at) for each, at in cuts)
+    stand = [Recovered(0, state.end, state.history) for state in states]
+    since = tuple((to.end, to.history) for to in (partitions.get(each, own) for each, own in enumerate(stand)))
+    newest = max(found.epoch, *(history[-1][0] for _, history in since if history), 0)
+    epoch = next_epoch(newest, draft.stream_id, "takeover", writer_epoch_id)
+    for each, at in cuts:
+        keep = diverged_incarnation(found.incarnation, states[each].epoch, epoch)
+        cut(draft, found.number, each, at, ROLLED_BACK, epoch, keep)
+    if gives_up:
+        return found
+    return _change_owner(draft, found, draft.stream_id, owner_at, "takeover", writer_epoch_id, since)
+
+
 def check_may_write(draft: Draft, topic: Topic, partition: int, state: PartitionState) -> None:
     """Check that this stream gives the offsets of a partition, which stands so.
 
     Raises:
         NotOwner: another stream does.
+        NotAllowed: the log was rolled back.
         OwnerPending: it lacks what the owner before it wrote.
     """
     owned(draft, topic)
+    check_not_rolled_back(draft)
     if not is_active(topic, partition, state):
         raise OwnerPending(topic.name, partition, state.end, beginning_of(topic.since, partition)[0])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import httpx
 
@@ -25,6 +26,8 @@ from fairlead.wire.messages import (
 )
 from fairlead.wire.urls import MOVES_MAX, Attempts, UrlsInTurn, named
 from fairlead.wire.waits import COMMAND_SECONDS
+
+T = TypeVar("T")
 
 
 class Gateways:
@@ -63,6 +66,10 @@ class Gateways:
     async def ask_standing(self, urls: Sequence[str], request: StandingRequest) -> StandingAnswer:
         """How these topics stand there. Raises as `ask`."""
         return body_from_json((await self._post(urls, "/gateway/standing", to_json(request))).text, StandingAnswer)
+
+    async def ask_neighbour(self, urls: Sequence[str], route: str, request: object, kind: type[T]) -> T:
+        """Any other question. Raises as `ask`."""
+        return body_from_json((await self._post(urls, route, to_json(request))).text, kind)
 
     async def tell(self, urls: Sequence[str], request: LinkRequest, route: str) -> None:
         """The same, where no answer matters."""

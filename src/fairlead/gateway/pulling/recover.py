@@ -1,0 +1,349 @@
+"""`stream recover`: a stream that was restored from a backup gets back what its neighbours have, and writes again.
+
+In: a stream. Out: a job; for each batch of its topics, questions to its neighbours where their histories and ours part,
+a commit that cuts ours there and begins our next epoch behind theirs, and a pull of what is in between. Always true:
+what was written here since the backup is kept, in a topic of its own where it has no place any more; a topic whose
+records are on their way is not written until they are here; the stream gives no offsets until all topics had their
+turn. Whatever is interrupted is looked at again: what is done shows no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.links.commands import LinkCommands
+from fairlead.gateway.links.errors import RolledBack
+from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.running_links import RunningLinks
+from fairlead.gateway.pulling.comparing import Common, Comparing
+from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
+from fairlead.gateway.pulling.taking import PartitionKey, Pulls
+from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, TryAgain, UnknownStream
+from fairlead.streamlog.ownership.standing import pending_partitions
+from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.shard import Shard
+
+RECOVER: Final = "recover"
+"""Kind of these jobs."""
+SHOWN_MAX: Final = 1000
+"""Partitions that a plan shows."""
+PLANNED_AT_ONCE: Final = 500
+"""Topics."""
+FINISH: Final = "-"
+"""The last entry of a job's list: the stream writes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A neighbour, and what it has in common with a partition here."""
+
+    neighbour: Neighbour
+    common: Common
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """The longest history counts: topic epoch, last epoch, end."""
+        held = self.common.held
+        return held.epoch, held.history[-1][0] if held.history else -1, held.end
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to become of a topic."""
+
+    shard: Shard
+    topic: Topic
+    better: Mapping[int, Source] = field(default_factory=dict)
+    """By partition, whose history goes on where ours does not, or goes on otherwise."""
+    missing: Mapping[int, Source] = field(default_factory=dict)
+    """Partitions that were cut already and are still to be brought."""
+    deleted_at: Neighbour | None = None
+    """It was deleted since the backup, as this neighbour knows."""
+
+    @property
+    def given_up(self) -> bool:
+        """A neighbour knows of a later owner."""
+        return any(each.common.held.epoch > self.topic.epoch for each in self.better.values())
+
+
+class Recoveries:
+    """Of all streams of a cluster; it is the work of their jobs."""
+
+    def __init__(
+        self, cluster: Cluster, new_gateways: Callable[[], Gateways], links: LinkCommands, running: RunningLinks
+    ) -> None:
+        self._cluster = cluster
+        self._comparing = Comparing(cluster, new_gateways)
+        self._pulls = Pulls(cluster, new_gateways)
+        self._links = links
+        self._running = running
+
+    async def prepare(self, path: str, *, force: bool) -> tuple[JobRecord, Sequence[str]]:
+        """The job that recovers a stream, and its list.
+
+        Raises:
+            UnknownStream. NotAgreed: nobody has anything of it.
+            Unreachable: a neighbour is away; with `force` it is done without.
+        """
+        stream = self._cluster.stream(path)
+        found: dict[bytes, str] = {}
+        for topic in stream.topics():
+            if topic.owner == stream.id:
+                found[topic.incarnation] = _entry(topic.incarnation, topic.partitions, topic.name)
+        for neighbour in self._neighbours(stream):
+            try:
+                for each in await self._comparing.owned(stream, neighbour):
+                    if not _is_known(stream, each.incarnation):
+                        found.setdefault(each.incarnation, _entry(each.incarnation, each.partitions, each.name))
+            except TryAgain as error:
+                if not force:
+                    raise type(error)(f"{neighbour.path}: {error}; -force recovers without it") from error
+        known = sorted(text for incarnation, text in found.items() if stream.by_incarnation(incarnation) is not None)
+        # What is not here comes last: a name may have become free by then.
+        names = [*known, *sorted(set(found.values()).difference(known)), FINISH]
+        clock = self._cluster.clock
+        options = {"force": str(force).lower()}
+        job = JobRecord(
+            self._cluster.randomness.id16(), RECOVER, stream.id, stream.path, options, len(names), clock.wall_ms()
+        )
+        return job, names
+
+    async def plan(self, path: str, *, force: bool) -> list[dict[str, object]]:
+        """What a recovery would do now, a row for each partition that it would change. Raises as `prepare`."""
+        stream = self._cluster.stream(path)
+        _, names = await self.prepare(path, force=force)
+        rows: list[dict[str, object]] = []
+        entries = iter(names[:-1])
+        while len(rows) < SHOWN_MAX and (some := list(islice(entries, PLANNED_AT_ONCE))):
+            plans, unknown = await self._plans(stream, some, force=force)
+            rows += [row for plan in plans for row in _shown(plan)]
+            new = ((name, each) for _, count, name in unknown for each in range(count))
+            rows += [_row(name, each, 0, 0, 0, "topic is not here") for name, each in new]
+        return rows[:SHOWN_MAX]
+
+    async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
+        """Recover a batch. Raises: FairleadError."""
+        stream = self._cluster.stream_by_id(job.stream)
+        if stream is None:
+            raise UnknownStream(f"stream {job.path} was deleted")
+        force = job.options["force"] == "true"
+        plans, unknown = await self._plans(stream, [each for each in topics if each != FINISH], force=force)
+        refused = [Refusal(plan.topic.name, why) for plan in plans if (why := await self._cut(stream, plan))]
+        failures, brought = await self._pull(stream, plans, unknown, force=force)
+        refused += [Refusal(name, why) for name, why in failures.items()]
+        came = [(plan.topic.incarnation, plan.topic.name) for plan in plans if plan.given_up]
+        came += [(incarnation, name) for incarnation, _, name in unknown]
+        for incarnation, name in came:
+            if name not in failures:
+                await self._begin_epoch(stream, incarnation)
+        outcome = BatchOutcome(len(plans) + len(unknown) - len(refused), refused, brought)
+        if FINISH in topics:
+            await self._finish(stream, job.refused + len(refused), force=force)
+        return outcome
+
+    def _neighbours(self, stream: Stream) -> list[Neighbour]:
+        """Those of one's own: a partner's word for what we have written counts for nothing.
+
+        Raises:
+            NotAgreed: there is none.
+        """
+        found = [each for each in neighbours(self._cluster, stream) if each.own and each.urls]
+        if not found:
+            here = self._cluster.global_path(stream.path)
+            raise NotAgreed(f"{here} has no replica and no upstream of its own that could have its records")
+        return found
+
+    async def _plans(
+        self, stream: Stream, entries: Iterable[str], *, force: bool
+    ) -> tuple[list[Plan], list[tuple[bytes, int, str]]]:
+        """What is to become of topics that are here, and those that are not."""
+        parsed = [_parsed(entry) for entry in entries]
+        here = [each for each in parsed if (found := stream.by_incarnation(each[0])) and found[1].owner == stream.id]
+        unknown = [each for each in parsed if not _is_known(stream, each[0])]
+        keys = [(incarnation, each) for incarnation, count, _ in here for each in range(count)]
+        sources: dict[PartitionKey, list[Source]] = {}
+        for neighbour in self._neighbours(stream):
+            for key, common in (await self._common(stream, neighbour, keys, force=force)).items():
+                sources.setdefault(key, []).append(Source(neighbour, common))
+        plans = (_planned(stream, incarnation, sources) for incarnation, _, _ in here)
+        return [plan for plan in plans if plan is not None], unknown
+
+    async def _common(
+        self, stream: Stream, neighbour: Neighbour, keys: Sequence[PartitionKey], *, force: bool
+    ) -> Mapping[PartitionKey, Common]:
+        try:
+            return await self._comparing.common(stream, neighbour, keys)
+        except TryAgain:
+            if force:
+                return {}
+            raise
+
+    async def _cut(self, stream: Stream, plan: Plan) -> str:
+        """Make the longer history the topic's; why not, if it cannot be."""
+        if plan.deleted_at is not None:
+            await stream.delete_topic(plan.topic.name)
+        if not plan.better:
+            return ""
+        parts = {
+            each: Recovered(source.common.offset, source.common.held.end, source.common.held.history)
+            for each, source in plan.better.items()
+        }
+        request = partial(
+            recover,
+            incarnation=plan.topic.incarnation,
+            partitions=parts,
+            owner_at=str(self._cluster.global_path(stream.path)),
+            writer_epoch_id=plan.shard.epoch.id,
+            gives_up=plan.given_up,
+        )
+        try:
+            await plan.shard.submit(request)
+        except TryAgain:
+            raise
+        except FairleadError as error:
+            return str(error)
+        return ""
+
+    async def _pull(
+        self, stream: Stream, plans: Sequence[Plan], unknown: Sequence[tuple[bytes, int, str]], *, force: bool
+    ) -> tuple[dict[str, str], int]:
+        """Bring what is missing; by topic, why it did not come, and how many records came."""
+        failures: dict[str, str] = {}
+        brought = 0
+        wanted: dict[bytes, dict[bytes, list[int]]] = {}
+        names = {plan.topic.incarnation: plan.topic.name for plan in plans}
+        for plan in plans:
+            for partition, source in {**plan.missing, **plan.better}.items():
+                of_neighbour = wanted.setdefault(source.neighbour.stream, {})
+                of_neighbour.setdefault(plan.topic.incarnation, []).append(partition)
+        for neighbour, partitions in wanted.items():
+            pulled = await self._pulls.pull(stream, neighbour, partitions)
+            brought += pulled.records
+            failures |= {names[incarnation]: why for (incarnation, _), why in pulled.failures.items()}
+        for incarnation, count, name in unknown:
+            why, records = await self._bring(stream, incarnation, count, force=force)
+            brought += records
+            if why:
+                failures[name] = why
+        return failures, brought
+
+    async def _bring(self, stream: Stream, incarnation: bytes, partitions: int, *, force: bool) -> tuple[str, int]:
+        """Bring a topic that is not here from every neighbour that has some of it; why not, if none has all, and how
+        many records came."""
+        failures, brought = list[str](), 0
+        for neighbour in self._neighbours(stream):
+            try:
+                pulled = await self._pulls.pull(stream, neighbour.stream, {incarnation: range(partitions)})
+            except TryAgain:
+                if not force:
+                    raise
+                continue
+            brought += pulled.records
+            failures.append(next(iter(pulled.failures.values()), ""))
+        return "" if "" in failures else next(iter(failures), "no neighbour that has it answers"), brought
+
+    async def _begin_epoch(self, stream: Stream, incarnation: bytes) -> None:
+        """What came with an epoch of ours is written in a later one: some of it may be elsewhere, and not here."""
+        found = stream.by_incarnation(incarnation)
+        if found is not None and found[1].owner == stream.id:
+            shard, topic = found
+            at, epoch = str(self._cluster.global_path(stream.path)), shard.epoch.id
+            await shard.submit(partial(take_over, topic=topic.number, owner_at=at, writer_epoch_id=epoch))
+
+    async def _finish(self, stream: Stream, refused: int, *, force: bool) -> None:
+        """Let the links and the writers go on.
+
+        Raises:
+            NotAllowed: topics were refused.
+        """
+        if refused and not force:
+            raise NotAllowed(
+                f"{refused:,} topics could not be recovered, so nothing is written yet; "
+                f"`fairlead job show` names them; run it again, or with -force to leave them as they are"
+            )
+        for link in self._running.of_source(stream.id):
+            if isinstance(link.error, RolledBack):
+                await self._links.resume(stream.path, link.record.replica_path, rescan=True)
+        await stream.forget_rolled_back()
+
+
+def _planned(stream: Stream, incarnation: bytes, sources: Mapping[PartitionKey, Sequence[Source]]) -> Plan | None:
+    """None: it is as it should be."""
+    found = stream.by_incarnation(incarnation)
+    if found is None:
+        return None
+    shard, topic = found
+    every = [source for each in range(topic.partitions) for source in sources.get((incarnation, each), ())]
+    for source in every:
+        if source.common.held.deleted and source.common.held.epoch >= topic.epoch:
+            return Plan(shard, topic, deleted_at=source.neighbour)
+    better: dict[int, Source] = {}
+    missing: dict[int, Source] = {}
+    pending = {each.partition: each.start for each in pending_partitions(topic, shard.state)}
+    for partition in range(topic.partitions):
+        of = [each for each in sources.get((incarnation, partition), ()) if each.common.held.held]
+        if partition in pending:
+            whole = [each for each in of if each.common.held.end >= pending[partition]]
+            if whole:
+                missing[partition] = max(whole, key=lambda each: each.rank)
+                continue
+        longer = [each for each in of if _goes_on(topic, each)]
+        if longer:
+            better[partition] = max(longer, key=lambda each: each.rank)
+    return Plan(shard, topic, better, missing) if better or missing else None
+
+
+def _goes_on(topic: Topic, source: Source) -> bool:
+    """A neighbour that does not know our present epoch yet is brought to it by our link, not we to what it has."""
+    common = source.common
+    if common.held.epoch != topic.epoch:
+        return common.held.epoch > topic.epoch
+    return common.held.end > common.offset
+
+
+def _shown(plan: Plan) -> Iterator[dict[str, object]]:
+    if plan.deleted_at is not None:
+        for each in range(plan.topic.partitions):
+            end = plan.shard.state.partition(plan.topic.number, each).end
+            yield _row(plan.topic.name, each, end, end, 0, f"was deleted at {plan.deleted_at.path}")
+    for partition, source in sorted({**plan.missing, **plan.better}.items()):
+        end = plan.shard.state.partition(plan.topic.number, partition).end
+        common = source.common
+        yield _row(plan.topic.name, partition, end, common.offset, common.held.end, str(source.neighbour.path))
+
+
+def _row(topic: str, partition: int, end: int, common: int, there: int, source: str) -> dict[str, object]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "end": end,
+        "common": common,
+        "diverged": max(end - common, 0),
+        "brought": max(there - common, 0),
+        "from": source,
+    }
+
+
+def _is_known(stream: Stream, incarnation: bytes) -> bool:
+    """It is here, or was and is deleted."""
+    return stream.by_incarnation(incarnation) is not None or any(
+        shard.state.tombstone(incarnation) is not None for shard in stream.shards
+    )
+
+
+def _entry(incarnation: bytes, partitions: int, name: str) -> str:
+    """As a job's list has a topic: one that is not here is known by its incarnation alone."""
+    return f"{incarnation.hex()} {partitions} {name}"
+
+
+def _parsed(entry: str) -> tuple[bytes, int, str]:
+    incarnation, partitions, name = entry.split(" ", 2)
+    return bytes.fromhex(incarnation), int(partitions), name

@@ -1,0 +1,249 @@
+"""A site that was restored from a backup: it notices, writes nothing, and gets back what its replica still has."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.gateway.pulling.conftest import PATIENT
+from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
+from tests.streamlog.world import values_at
+from tests.support.waiting import until
+
+from fairlead.cluster.jobs import JobRecord
+from fairlead.gateway.links.running.lifecycle import State
+from fairlead.model.errors import NotAgreed, NotAllowed, NotOwner, OwnerPending, Unreachable
+from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
+
+TAIL = "box.diverged.sf.0"
+"""The topic that keeps what sf wrote to `box` after it was restored."""
+
+
+async def same(one: Site, other: Site) -> None:
+    """Wait until both ends hold as much."""
+    await until(lambda: one.ends(SHIPS) == other.ends(SHIPS))
+
+
+def held(site: Site, name: str) -> dict[int, bytes | None]:
+    """What can be fetched of a topic."""
+    shard, topic = site.cluster.stream(SHIPS).topic(name)
+    return values_at(shard, topic.number)
+
+
+def stopped(site: Site) -> bool:
+    """Its only link was told that it has less than the replica."""
+    (link,) = site.manager.running
+    return link.state is State.STOPPED
+
+
+async def backup(folder: Path) -> Path:
+    """A copy of sf's directory, in a place of its own."""
+    await asyncio.to_thread(shutil.copytree, folder / "sf", folder / "backup" / "sf")
+    return folder / "backup"
+
+
+async def recovered(site: Site, *, force: bool = False) -> JobRecord:
+    """The job, once it has ended."""
+    job, names = await site.recoveries.prepare(SHIPS, force=force)
+    await site.jobs.add(job, names)
+    await until(lambda: not site.cluster.jobs.get(job.id).running)
+    return site.cluster.jobs.get(job.id)
+
+
+@asynccontextmanager
+async def lost_and_restored(folder: Path, ny: Site) -> AsyncIterator[Site]:
+    """sf as it is restored from a backup: since then `box` and `new` were written, and ny has that. `even` is as it
+    was."""
+    async with Site("sf", folder, PATIENT) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        for name in ("box", "even"):
+            await sf.write(SHIPS, name, b"0", b"1")
+        await same(sf, ny)
+        old = await backup(folder)
+        for value in (b"2", b"3", b"4"):
+            await sf.write(SHIPS, "box", value)
+        await sf.write(SHIPS, "new", b"0", b"1")
+        await same(sf, ny)
+    async with Site("sf", old, PATIENT) as restored, Worker(restored):
+        yield restored
+
+
+async def test_rolled_back_owner_refuses_produce(tmp_path: Path, ny: Site) -> None:
+    """Else it would give offsets in the same epoch once more, and nobody could tell the two histories apart. A restart
+    does not lift it, nor does a rescan; the error names the command."""
+    async with lost_and_restored(tmp_path, ny) as sf:
+        await until(lambda: stopped(sf))
+        for _ in range(2):
+            with pytest.raises(NotAllowed, match=r"was rolled back.*run: fairlead stream recover -path /mapr/sf/ships"):
+                await sf.write(SHIPS, "even", b"x")
+            assert sf.cluster.stream(SHIPS).rolled_back
+            await sf.links.resume(SHIPS, REPLICA, rescan=True)
+    async with Site("sf", tmp_path / "backup", PATIENT) as again:
+        with pytest.raises(NotAllowed, match="was rolled back"):
+            await again.write(SHIPS, "even", b"x")
+
+
+async def test_a_partners_word_does_not_stop_a_stream(tmp_path: Path, ny: Site) -> None:
+    """It stops the link alone, as ever: a stranger could keep us from writing otherwise."""
+    async with Site("sf", tmp_path, PATIENT) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await ny.stream(SHIPS)
+        await ny.links.add_upstream(SHIPS, SOURCE)
+        await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls, peer="partner")
+        await sf.write(SHIPS, "box", b"0")
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        await sf.write(SHIPS, "box", b"1")
+        await same(sf, ny)
+    async with Site("sf", old, PATIENT) as restored:
+        await until(lambda: stopped(restored))
+        await restored.write(SHIPS, "box", b"x")
+        with pytest.raises(NotAgreed, match="no replica and no upstream of its own"):
+            await restored.recoveries.prepare(SHIPS, force=True)
+
+
+async def test_a_recovered_stream_has_all_that_was_acknowledged_and_goes_on(tmp_path: Path, ny: Site) -> None:
+    """Also a topic that is younger than the backup. The plan says so before, the topics that changed have an epoch of
+    their own after, and the link carries again."""
+    async with lost_and_restored(tmp_path, ny) as sf:
+        await until(lambda: stopped(sf))
+        plan = await sf.recoveries.plan(SHIPS, force=False)
+        box = {"topic": "box", "partition": 0, "end": 2, "common": 2, "diverged": 0, "brought": 3}
+        assert plan[0] == {**box, "from": "/mapr/ny/ships"}
+        assert [row["topic"] for row in plan] == ["box", "new"]
+        assert sf.ends(SHIPS) == {"box": 2, "even": 2}
+        job = await recovered(sf)
+        assert (job.state, job.changed, job.refused, job.brought) == ("done", 2, 0, 5)
+        assert held(sf, "box") == {at: b"%d" % at for at in range(5)}
+        assert held(sf, "new") == {0: b"0", 1: b"1"}
+        epochs = {topic.name: topic.epoch > 0 for topic in sf.cluster.stream(SHIPS).topics()}
+        assert epochs == {"box": True, "new": True, "even": False}
+        for name in ("box", "even", "new"):
+            await sf.write(SHIPS, name, b"on")
+        await same(sf, ny)
+        assert held(ny, "box") == {**{at: b"%d" % at for at in range(5)}, 5: b"on"}
+        again = await recovered(sf)
+        assert (again.state, again.changed) == ("done", 0)
+
+
+async def test_what_was_written_since_the_backup_is_kept_in_a_topic_of_its_own(tmp_path: Path, ny: Site) -> None:
+    """It was acknowledged too, before anybody noticed, at offsets and in an epoch that others had been given before:
+    only the records' hashes tell."""
+    async with Site("sf", tmp_path, PATIENT) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        for number in range(40):
+            await sf.write(SHIPS, "box", b"%d" % number)
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        for number in range(40, 60):
+            await sf.write(SHIPS, "box", b"%d" % number)
+        await same(sf, ny)
+    await ny.links.remove_upstream(SHIPS, SOURCE)
+    async with Site("sf", old, PATIENT, merge_interval_seconds=0.05) as sf, Worker(sf):
+        for number in range(40, 45):
+            await sf.write(SHIPS, "box", b"new %d" % number)
+        await ny.links.add_upstream(SHIPS, SOURCE)
+        await until(lambda: stopped(sf))
+        (row,) = await sf.recoveries.plan(SHIPS, force=False)
+        assert (row["end"], row["common"], row["diverged"], row["brought"]) == (45, 40, 5, 20)
+        job = await recovered(sf)
+        assert (job.state, job.changed) == ("done", 1)
+        assert held(sf, "box") == {at: b"%d" % at for at in range(60)}
+        await until(lambda: sf.ends(SHIPS).get(TAIL) == 45)
+        assert held(sf, TAIL) == {at: b"new %d" % at for at in range(40, 45)}
+        await sf.write(SHIPS, "box", b"60")
+        await same(sf, ny)
+        assert held(ny, "box") == {at: b"%d" % at for at in range(61)}
+        assert held(ny, TAIL) == held(sf, TAIL)
+
+
+async def test_a_topic_that_a_replica_took_over_meanwhile_is_its_own_then(tmp_path: Path, ny: Site) -> None:
+    """The restored site cuts what it wrote of its own, takes the new owner's history, and leaves it the topic."""
+    async with lost_and_restored(tmp_path, ny) as sf:
+        await until(lambda: stopped(sf))
+        await sf.links.add_upstream(SHIPS, REPLICA)
+        await ny.links.add_replica(SHIPS, SOURCE, urls=sf.urls)
+        await until(lambda: all(each.source_stream for each in sf.links.list_upstreams(SHIPS)))
+        stream = ny.cluster.stream(SHIPS)
+        shard, topic = stream.topic("box")
+        at, epoch = str(REPLICA), shard.epoch.id
+        await shard.submit(lambda draft: take_over(draft, topic.number, owner_at=at, writer_epoch_id=epoch))
+        await ny.write(SHIPS, "box", b"ny")
+        job = await recovered(sf)
+        assert (job.state, job.refused) == ("done", 0)
+        assert held(sf, "box") == {**{at: b"%d" % at for at in range(5)}, 5: b"ny"}
+        with pytest.raises(NotOwner, match="/mapr/ny/ships"):
+            await sf.write(SHIPS, "box", b"x")
+        await sf.write(SHIPS, "even", b"2")
+
+
+async def test_a_recovery_that_was_killed_goes_on(tmp_path: Path, ny: Site) -> None:
+    """After the cut, before the records came: until they are here nobody writes, and the job brings them."""
+    async with lost_and_restored(tmp_path, ny) as sf:
+        await until(lambda: stopped(sf))
+        job, names = await sf.recoveries.prepare(SHIPS, force=False)
+        (plan,) = [row for row in await sf.recoveries.plan(SHIPS, force=False) if row["topic"] == "box"]
+        assert plan["brought"] == 3
+        stream = sf.cluster.stream(SHIPS)
+        shard, topic = stream.topic("box")
+        there = ny.cluster.stream(SHIPS).topic("box")
+        state = there[0].state.partition(there[1].number, 0)
+        part = Recovered(2, state.end, state.history)
+        cut = partial(recover, incarnation=topic.incarnation, partitions={0: part}, owner_at=str(SOURCE))
+        await shard.submit(partial(cut, writer_epoch_id=shard.epoch.id, gives_up=False))
+        await stream.forget_rolled_back()
+        with pytest.raises(OwnerPending):
+            await sf.write(SHIPS, "box", b"x")
+        pending = stream.topic("box")[1].epoch
+        await sf.jobs.add(job, names)
+        await until(lambda: not sf.cluster.jobs.get(job.id).running)
+        assert held(sf, "box") == {at: b"%d" % at for at in range(5)}
+        assert stream.topic("box")[1].epoch == pending, "it has its epoch already"
+
+
+async def test_a_recovery_waits_for_a_neighbour_that_is_away_unless_it_is_forced(tmp_path: Path, ny: Site) -> None:
+    """What only that one has would be cut off there later, into a topic of its own: nothing is lost, but it is no part
+    of the topic any more."""
+    async with lost_and_restored(tmp_path, ny) as sf:
+        await until(lambda: stopped(sf))
+        (link,) = sf.cluster.links.of(sf.cluster.stream(SHIPS).id)
+        await sf.cluster.links.edit(link.id, replica_urls=("http://127.0.0.1:9",))
+        with pytest.raises(Unreachable, match=r"/mapr/ny/ships: .*-force recovers without it"):
+            await sf.recoveries.prepare(SHIPS, force=False)
+        job = await recovered(sf, force=True)
+        assert job.state == "done"
+        await sf.write(SHIPS, "box", b"x")
+
+
+async def test_a_topic_that_was_deleted_since_the_backup_is_deleted_again(tmp_path: Path, ny: Site) -> None:
+    """It would come to life elsewhere otherwise, or be a conflict for ever; one that was made again with its name is
+    brought in its place."""
+    async with Site("sf", tmp_path, PATIENT) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        for name in ("gone", "again", "stays"):
+            await sf.write(SHIPS, name, b"old")
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        for name in ("gone", "again"):
+            await sf.cluster.stream(SHIPS).delete_topic(name)
+        await sf.write(SHIPS, "again", b"new", b"er")
+        await same(sf, ny)
+    async with Site("sf", old, PATIENT) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+        shown = {row["topic"]: row["from"] for row in await sf.recoveries.plan(SHIPS, force=False)}
+        assert shown["gone"] == "was deleted at /mapr/ny/ships"
+        job = await recovered(sf)
+        assert (job.state, job.refused) == ("done", 0)
+        assert sf.ends(SHIPS) == {"again": 2, "stays": 1}
+        assert held(sf, "again") == {0: b"new", 1: b"er"}
+        await sf.write(SHIPS, "again", b"est")
+        await same(sf, ny)
+        await until(lambda: not sf.links.list(SHIPS)[0].row()["conflicts"])
