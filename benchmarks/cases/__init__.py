@@ -20,6 +20,7 @@ from benchmarks.cases import (
     soak,
     spark_read,
     steady,
+    takeover,
     topics,
     transfer,
 )
@@ -37,6 +38,7 @@ ALL: tuple[Case, ...] = (
     steady.CASE,
     topics.CASE,
     transfer.CASE,
+    takeover.CASE,
     soak.CASE,
     connections.CASE,
     hostile.CASE,

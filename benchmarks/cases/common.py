@@ -92,8 +92,11 @@ def producers(bootstrap: str, names: Sequence[str], settings: Settings) -> list[
     return [start("producer", {**load, "records": settings["records"] // count, "producer": n}) for n in range(count)]
 
 
-def check(system: System, names: Sequence[str], settings: Settings, records: int | None = None) -> None:
-    """Read everything back, untimed: content, and that each sequence of each producer is there once and in order.
+def check(
+    system: System, names: Sequence[str] | Mapping[str, Any], settings: Settings, records: int | None = None
+) -> None:
+    """Read everything back, untimed: content, and that each sequence of each producer is there once and in order. Many
+    names are said as the load programs are told them, by a format and a count.
 
     Raises:
         CheckFailed: it is not.
