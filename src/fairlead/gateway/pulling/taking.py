@@ -34,6 +34,10 @@ ANSWER_BYTES_MAX: Final = FRAME_BYTES_MAX + 8_000_000
 """A batch is never cut, and there are the heads of frames."""
 PIECE_ROWS: Final = 1000
 """Rows that are applied at once: the loop serves others between two commits."""
+TOGETHER: Final = 50
+"""Frames that are applied at once, and share a commit."""
+TOGETHER_BYTES: Final = 4_000_000
+"""Of their batches, unless a single frame has more."""
 _KINDS: Final = frozenset({Kind.TOPIC, Kind.BATCH, Kind.START})
 
 PartitionKey = tuple[bytes, int]
@@ -138,10 +142,14 @@ class _Step:
         for incarnation in head.lacking:
             for key in [key for key in self.again if key[0] == incarnation]:
                 self._fail(key, f"{self._source.path} does not have it, or not for this stream")
-        came = False
-        for data in frames:
-            came = True
-            await self._frame(await _decoded(data))
+        came = set[PartitionKey]()
+        while some := await asyncio.to_thread(_some, frames):
+            places = [self._checked(frame, came) for frame in some]
+            # They share commits: 10,000 topics are not as many of them.
+            applying = (self._frame(frame, *place) for frame, place in zip(some, places, strict=True))
+            outcomes = await asyncio.gather(*applying, return_exceptions=True)
+            for failed in filter(None, outcomes):
+                raise failed
         if not came and len(self.again) == turns:
             raise self._broken("it says nothing of what was asked for")
 
@@ -160,8 +168,7 @@ class _Step:
             raise self._broken("the lengths of its frames do not fit")
         return head, (view[low:high] for low, high in pairwise(ends))
 
-    async def _frame(self, frame: Frame) -> None:
-        key, shard = self._checked(frame)
+    async def _frame(self, frame: Frame, key: PartitionKey, shard: Shard) -> None:
         refused: dict[PartitionKey, str] = {}
         size_bytes = sum(len(row.batch) for row in frame.rows)
         for first in range(0, len(frame.rows), PIECE_ROWS):
@@ -194,15 +201,20 @@ class _Step:
         self.failures[key] = why
         self.again.remove(key)
 
-    def _checked(self, frame: Frame) -> tuple[PartitionKey, Shard]:
-        """Which partition a frame is of, and where that lives. Raises: CorruptBatch."""
+    def _checked(self, frame: Frame, came: set[PartitionKey]) -> tuple[PartitionKey, Shard]:
+        """Which partition a frame is of, one that is not among those that `came`, and where that lives.
+
+        Raises:
+            CorruptBatch
+        """
         repair = frame.repair
         named = None if repair is None else frame.topics.get(repair.number)
         if repair is None or named is None or frame.source != self._source.stream:
             raise self._broken("a frame is no repair of its own")
         key = (named.incarnation, repair.partition)
-        if key not in self.again:
+        if key in came or key not in self.again:
             raise self._broken(f"topic {named.name}, partition {repair.partition} was not asked for, or comes twice")
+        came.add(key)
         if not all(_is_of(row, repair.number, repair.partition) for row in frame.rows):
             raise self._broken(f"topic {named.name}: rows of others, or of other kinds, come with it")
         found = self._stream.by_incarnation(named.incarnation)
@@ -235,5 +247,13 @@ def _is_of(row: Row, number: int, partition: int) -> bool:
     return row.topic == number and row.kind in _KINDS and (row.kind == Kind.TOPIC or row.partition == partition)
 
 
-async def _decoded(data: memoryview) -> Frame:
-    return await asyncio.to_thread(decode_frame, data)
+def _some(answer: Iterator[memoryview]) -> list[Frame]:
+    """The next frames of an answer, decoded; none at its end. A frame may be far smaller than what is in it."""
+    found, size_bytes = list[Frame](), 0
+    for data in answer:
+        frame = decode_frame(data)
+        found.append(frame)
+        size_bytes += sum(len(row.batch) for row in frame.rows)
+        if len(found) >= TOGETHER or size_bytes >= TOGETHER_BYTES:
+            break
+    return found
