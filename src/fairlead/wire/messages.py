@@ -606,6 +606,8 @@ class HeldPartition:
     end: Offset = 0
     history: tuple[tuple[Epoch, Offset], ...] = ()
     gaps: tuple[OffsetRange, ...] = ()
+    deleted_to: Offset = 0
+    """The owner had deleted all records below this offset, as far as is known there."""
     digests: tuple[int, ...] = ()
     deleted: bool = False
     """The topic is not there as it was deleted, in this epoch."""

@@ -18,6 +18,7 @@ from tests.support.waiting import until
 from fairlead.cluster.jobs import JobRecord
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.model.errors import NotAgreed, NotAllowed, NotOwner, OwnerPending, Unreachable
+from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
 
 TAIL = "box.diverged.sf.0"
@@ -247,3 +248,31 @@ async def test_a_topic_that_was_deleted_since_the_backup_is_deleted_again(tmp_pa
         await sf.write(SHIPS, "again", b"est")
         await same(sf, ny)
         await until(lambda: not sf.links.list(SHIPS)[0].row()["conflicts"])
+
+
+async def test_records_that_were_deleted_since_the_backup_are_deleted_again(tmp_path: Path, ny: Site) -> None:
+    """Also where nothing else is missing. What a client asked for and thereby made, while nothing could be written,
+    makes room for the topic of that name that is younger than the backup."""
+    async with Site("sf", tmp_path, PATIENT) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        for name in ("box", "even"):
+            await sf.write(SHIPS, name, b"0")
+            await sf.write(SHIPS, name, b"1")
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        await sf.write(SHIPS, "box", b"2")
+        await sf.write(SHIPS, "new", b"0")
+        for name in ("box", "even"):
+            shard, topic = sf.cluster.stream(SHIPS).topic(name)
+            await shard.submit(partial(delete_records, number=topic.number, partition=0, offset=1))
+        await until(lambda: held(ny, "box").keys() == {1, 2} and held(ny, "even").keys() == {1})
+        await same(sf, ny)
+    async with Site("sf", old, PATIENT) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+        await sf.cluster.stream(SHIPS).create_topic("new")
+        job = await recovered(sf)
+        assert (job.state, job.refused) == ("done", 0)
+        assert [held(sf, name) for name in ("box", "even", "new")] == [{1: b"1", 2: b"2"}, {1: b"1"}, {0: b"0"}]
+        again = await recovered(sf)
+        assert again.changed == 0

@@ -100,7 +100,8 @@ def _held(stream: Stream, wanted: ComparedPartition, owners: frozenset[bytes] | 
             sums = digests(shard.reader, topic.number, wanted.partition, wanted.ranges, wanted.without)
         except Missing:
             continue
-        return HeldPartition(True, topic.epoch, state.start, state.end, state.history, gaps, tuple(sums))
+        ends = (state.start, state.end, state.history, gaps, state.deleted_to)
+        return HeldPartition(True, topic.epoch, *ends, tuple(sums))
     raise StorageUnavailable(f"topic {topic.name}: its objects are merged again and again; try again")
 
 

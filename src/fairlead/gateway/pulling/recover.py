@@ -27,8 +27,10 @@ from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
 from fairlead.gateway.pulling.taking import PartitionKey, Pulls
 from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, TryAgain, UnknownStream
 from fairlead.streamlog.ownership.standing import pending_partitions
+from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
 from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
 
 RECOVER: Final = "recover"
@@ -65,6 +67,8 @@ class Plan:
     """By partition, whose history goes on where ours does not, or goes on otherwise."""
     missing: Mapping[int, Source] = field(default_factory=dict)
     """Partitions that were cut already and are still to be brought."""
+    deletions: Mapping[int, int] = field(default_factory=dict)
+    """By partition, the offset below which records were deleted since the backup."""
     deleted_at: Neighbour | None = None
     """It was deleted since the backup, as this neighbour knows."""
 
@@ -139,6 +143,9 @@ class Recoveries:
         refused = [Refusal(plan.topic.name, why) for plan in plans if (why := await self._cut(stream, plan))]
         failures, brought = await self._pull(stream, plans, unknown, force=force)
         refused += [Refusal(name, why) for name, why in failures.items()]
+        for plan in plans:
+            if plan.topic.name not in failures:
+                await self._delete_records(stream, plan)
         came = [(plan.topic.incarnation, plan.topic.name) for plan in plans if plan.given_up]
         came += [(incarnation, name) for incarnation, _, name in unknown]
         for incarnation, name in came:
@@ -229,11 +236,20 @@ class Recoveries:
             brought += pulled.records
             failures |= {names[incarnation]: why for (incarnation, _), why in pulled.failures.items()}
         for incarnation, count, name in unknown:
+            await self._make_room(stream, name)
             why, records = await self._bring(stream, incarnation, count, force=force)
             brought += records
             if why:
                 failures[name] = why
         return failures, brought
+
+    async def _make_room(self, stream: Stream, name: str) -> None:
+        """A client that asked for a topic which is not here has made an empty one; it yields to what comes."""
+        found = stream.find_topic(name)
+        if found is not None and found[1].owner == stream.id:
+            shard, topic = found
+            if all(shard.state.partition(topic.number, each).end == 0 for each in range(topic.partitions)):
+                await stream.delete_topic(name)
 
     async def _bring(self, stream: Stream, incarnation: bytes, partitions: int, *, force: bool) -> tuple[str, int]:
         """Bring a topic that is not here from every neighbour that has some of it; why not, if none has all, and how
@@ -249,6 +265,21 @@ class Recoveries:
             brought += pulled.records
             failures.append(next(iter(pulled.failures.values()), ""))
         return "" if "" in failures else next(iter(failures), "no neighbour that has it answers"), brought
+
+    async def _delete_records(self, stream: Stream, plan: Plan) -> None:
+        """Delete once more what was deleted here since the backup; where the topic is still ours."""
+        found = stream.by_incarnation(plan.topic.incarnation)
+        if not plan.deletions or found is None or found[1].owner != stream.id:
+            return
+        shard, topic = found
+
+        def request(draft: Draft) -> None:
+            for partition, offset in plan.deletions.items():
+                if offset > draft.state.partition(topic.number, partition).deleted_to:
+                    number, epoch = topic.number, topic.epoch
+                    put_deletion(draft, number, partition, offset, origin=stream.id, via=None, epoch=epoch)
+
+        await shard.submit(request)
 
     async def _begin_epoch(self, stream: Stream, incarnation: bytes) -> None:
         """What came with an epoch of ours is written in a later one: some of it may be elsewhere, and not here."""
@@ -287,9 +318,13 @@ def _planned(stream: Stream, incarnation: bytes, sources: Mapping[PartitionKey, 
             return Plan(shard, topic, deleted_at=source.neighbour)
     better: dict[int, Source] = {}
     missing: dict[int, Source] = {}
+    deletions: dict[int, int] = {}
     pending = {each.partition: each.start for each in pending_partitions(topic, shard.state)}
     for partition in range(topic.partitions):
         of = [each for each in sources.get((incarnation, partition), ()) if each.common.held.held]
+        deleted_to = max((each.common.held.deleted_to for each in of), default=0)
+        if deleted_to > shard.state.partition(topic.number, partition).deleted_to:
+            deletions[partition] = deleted_to
         if partition in pending:
             whole = [each for each in of if each.common.held.end >= pending[partition]]
             if whole:
@@ -298,7 +333,7 @@ def _planned(stream: Stream, incarnation: bytes, sources: Mapping[PartitionKey, 
         longer = [each for each in of if _goes_on(topic, each)]
         if longer:
             better[partition] = max(longer, key=lambda each: each.rank)
-    return Plan(shard, topic, better, missing) if better or missing else None
+    return Plan(shard, topic, better, missing, deletions) if better or missing or deletions else None
 
 
 def _goes_on(topic: Topic, source: Source) -> bool:
