@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
-	format simulate crash interop bench bench-quick clean
+	format simulate crash format-fixture interop bench bench-quick clean
 
 help: ## every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ simulate: SEEDS ?= 0:1000
 simulate: setup ## runs of several sites in memory; SEEDS=first:count chooses, MUTATION=name switches a rule off
 	FAIRLEAD_TEST_SEEDS=$(SEEDS) FAIRLEAD_TEST_MUTATION=$(MUTATION) $(BIN)/python -m pytest -x \
 		tests/properties/test_simulation.py -k 'silently_missing' $(PYTEST_ARGS)
+
+format-fixture: setup ## the data directory by which later programs prove that they read this format, made anew
+	$(BIN)/python -m tests.formats.making
 
 crash: ROUNDS ?= 20
 crash: setup java ## the kill tests, longer with ROUNDS=100
