@@ -34,6 +34,8 @@ class _Producer:
 class Order:
     """Of what one client has passed on."""
 
+    __slots__ = ("_producers",)
+
     def __init__(self) -> None:
         self._producers: dict[Key, _Producer] = {}
 

@@ -99,6 +99,8 @@ class Forwarder:
 class ClientForwards:
     """Of one client's connection."""
 
+    __slots__ = ("_connections", "_forwarder", "_order")
+
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
         self._connections: dict[tuple[bytes, bytes], OwnerConnection] = {}
