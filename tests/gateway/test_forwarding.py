@@ -295,6 +295,29 @@ async def test_a_client_is_read_no_further_than_its_requests_may_hold(sf: Site, 
         assert [taken(await client.receive()) for _ in range(150)] == list(range(1, 151))
 
 
+async def test_many_clients_share_connections(
+    sf: Site, ny: Site, way: Proxy, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner has others left. Whoever goes leaves it to the rest, and a new one is opened where one has broken."""
+    monkeypatch.setattr("fairlead.broker.forwarding.passing_on.CONNECTIONS_MAX", 2)
+    before = way.connections
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client_of(ny)) for _ in range(6)]
+        for at, each in enumerate(clients):
+            assert taken(await each.produce(BOX, plain(b"x"))) == at
+        assert way.connections == before + 2
+        for each in clients[:4]:
+            each.close()
+        for each in clients[4:]:
+            await each.produce(BOX, plain(b"y"))
+        assert way.connections == before + 2
+        way.cut()
+        for each in clients[4:]:
+            while said(await each.produce(BOX, plain(b"z")))[0] != DONE:
+                pass
+    assert sf.end(SHIPS, "box") == 10
+
+
 async def test_an_answer_that_is_none_is_a_lost_one(sf: Site, ny: Site, client: Client) -> None:
     """What is at the owner's address is another program, or a gateway that speaks of something else."""
 

@@ -34,6 +34,8 @@ from fairlead.wire.waits import CONNECT_SECONDS, FORWARD_SECONDS
 
 log = structlog.get_logger(__name__)
 
+CONNECTIONS_MAX: Final = 64
+"""To one owner; more clients share them, so that an owner has connections left for links and people."""
 _SKIP_DEAD_SECONDS: Final = 10.0
 _FINISHING_MAX: Final = 100
 _FINISHING_BYTES_MAX: Final = 256 * 1024
@@ -59,7 +61,30 @@ class Forwarder:
         self.traffic = traffic
         self.answer_seconds = answer_seconds
         self._turns = UrlsInTurn(cluster.clock, _SKIP_DEAD_SECONDS)
+        self._clients: dict[tuple[bytes, bytes], dict[OwnerConnection, int]] = {}
+        """How many clients share each connection, by the ids of the stream here and of its owner."""
         self._finishing: set[OwnerConnection] = set()
+
+    def connection(self, stream: bytes, owner: bytes) -> OwnerConnection:
+        """A connection for one more client; `leave` gives it back."""
+        open_now = self._clients.setdefault((stream, owner), {})
+        alive = [each for each in open_now if not each.ended]
+        if len(alive) < CONNECTIONS_MAX:
+            chosen = OwnerConnection(partial(self.open, stream, owner), self.answer_seconds)
+        else:
+            chosen = min(alive, key=open_now.__getitem__)
+        open_now[chosen] = open_now.get(chosen, 0) + 1
+        return chosen
+
+    def leave(self, stream: bytes, owner: bytes, connection: OwnerConnection) -> None:
+        """A client has done with a connection; the last one ends it."""
+        open_now = self._clients[stream, owner]
+        open_now[connection] -= 1
+        if not open_now[connection]:
+            del open_now[connection]
+            if not open_now:
+                del self._clients[stream, owner]
+            self._finish(connection)
 
     async def open(self, stream: bytes, owner: bytes, take_over: TakeOver[None]) -> None:
         """Connect to the gateway of an owner.
@@ -82,8 +107,10 @@ class Forwarder:
                 return
         raise Unreachable("no gateway of the owner takes the connection; the log of this server says more")
 
-    def finish(self, connection: OwnerConnection) -> None:
-        """Let a connection whose client has gone end by itself, if it holds little."""
+    def _finish(self, connection: OwnerConnection) -> None:
+        """Let a connection whose clients have gone end by itself, if it holds little."""
+        if connection.ended:
+            return
         if len(self._finishing) >= _FINISHING_MAX or connection.unsent_bytes > _FINISHING_BYTES_MAX:
             connection.close()
             return
@@ -128,10 +155,10 @@ class ClientForwards:
 
     def _connection(self, stream: bytes, owner: bytes) -> OwnerConnection:
         known = self._connections.get((stream, owner))
+        if known is not None and known.ended:
+            self._forwarder.leave(stream, owner, known)
         if known is None or known.ended:
-            open = partial(self._forwarder.open, stream, owner)
-            known = OwnerConnection(open, self._forwarder.answer_seconds)
-            self._connections[stream, owner] = known
+            known = self._connections[stream, owner] = self._forwarder.connection(stream, owner)
         return known
 
     def _answered(
@@ -155,9 +182,8 @@ class ClientForwards:
 
     def close(self) -> None:
         """The client has gone."""
-        for connection in self._connections.values():
-            if not connection.ended:
-                self._forwarder.finish(connection)
+        for (stream, owner), connection in self._connections.items():
+            self._forwarder.leave(stream, owner, connection)
         self._connections.clear()
 
 
