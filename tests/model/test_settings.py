@@ -39,6 +39,7 @@ def test_a_variable_stands_above_the_file(tmp_path: Path) -> None:
         ({"FAIRLEAD_LINGER_MS": "-1"}, "linger_ms"),
         ({"FAIRLEAD_ROUND_SECONDS": "nan"}, "round_seconds"),
         ({"FAIRLEAD_LOG_LEVEL": "loud"}, "log_level"),
+        ({"FAIRLEAD_SPARK_MEMORY_MB": "470"}, "spark_memory_mb = 470: between 471 and"),
     ],
 )
 def test_a_wrong_variable_is_refused_by_name(variables: dict[str, str], named: str) -> None:

@@ -256,10 +256,10 @@ async def test_a_replicator_ends_with_the_process_that_started_it() -> None:
 
 def test_settings_reach_the_tasks() -> None:
     """What a site sets is what the options say."""
-    settings = Settings(replicator_workers=5, round_seconds=7.0, frame_bytes=5000, spark_memory_mb=300)
+    settings = Settings(replicator_workers=5, round_seconds=7.0, frame_bytes=5000, spark_memory_mb=600)
     options = options_from("http://one", settings)
     assert (options.link.workers, options.link.round_seconds, options.link.frame_bytes) == (5, 7.0, 5000)
-    assert options.memory_mb == 300
+    assert options.memory_mb == 600
 
 
 def test_spark_gets_every_setting_that_long_rounds_need(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ class Settings:
     frame_bytes: int = _setting(4 * MB, "a frame is cut near this size", 1000, 32 * MB)
     window_bytes: int = _setting(32 * MB, "bytes in flight to one destination", 1000)
     position_bytes: int = _setting(64 * MB, "an empty frame moves a position after so much that is not sent", 1000)
-    spark_memory_mb: int = _setting(512, "memory of the replicator's JVM", 256)
+    spark_memory_mb: int = _setting(512, "memory of the replicator's JVM; Spark needs 471 to start", 471)
 
 
 def load(file: Path | None, variables: Mapping[str, str]) -> Settings:
