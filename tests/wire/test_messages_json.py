@@ -195,7 +195,7 @@ BODIES: list[tuple[object, str]] = [
             f'"superseded":[{{"name":"o","incarnation":{TEXT_TOPIC},"partitions":1,"owner":{TEXT_REPLICA},"epoch":7,'
             '"version":2,"configs":{},"home":"o","owner_at":"/mapr/newyork/ships","since":[[5,[[0,0]]]],'
             '"deleted_to":[],"ext":{}}],'
-            f'"urls":{{"1":["http://c:1"]}},{TEXT_MORE}}}'
+            f'"urls":{{"1":["http://c:1"]}},{TEXT_MORE},"superseded_records":0}}'
         ),
     ),
     (

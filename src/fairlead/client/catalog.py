@@ -159,6 +159,7 @@ _TOPIC_COMMANDS = (
             "ownersince",
             "pendingrecords",
             "handover",
+            "diverged",
             "divergedfrom",
             "unclaimedrecords",
             "timestamptype",

@@ -52,6 +52,7 @@ class Stream:
         self.heard = HeardSources()
         self._outdated: dict[bytes, dict[tuple[int, int], None]] = {}
         """By link, shard and number of the topics whose present owner its source seems not to know."""
+        self._superseded: dict[bytes, int] = {}
         self._by_topic_id: tuple[dict[bytes, int], ...] = tuple({} for _ in range(256))
         """Topic number and shard as one number: a million tuples here would keep the garbage collector busy. Parted by
         the first byte of the id: one dict that grows beyond 700,000 entries holds the loop for 25 ms."""
@@ -158,6 +159,14 @@ class Stream:
         """Rows of an owner of before have come for these topics: the link's source may not know the present one."""
         known = self._outdated.setdefault(link, {})
         known.update(dict.fromkeys((shard, number) for number in numbers))
+
+    def note_superseded(self, link: bytes, records: int) -> None:
+        """So many records of owners before came by a link, and were dropped."""
+        self._superseded[link] = self._superseded.get(link, 0) + records
+
+    def superseded_of(self, link: bytes) -> int:
+        """How many since this server started."""
+        return self._superseded.get(link, 0)
 
     def outdated_at(self, link: bytes, most: int) -> list[Topic]:
         """Topics whose present owner the link's source is to be told now. They are told once: if that does not help,

@@ -90,7 +90,7 @@ def _add_pages(app: FastAPI, context: RestContext, apply: ApplyGateway) -> None:
 
     @app.get("/metrics", tags=["server"], summary="Numbers for Prometheus")
     async def numbers() -> Response:
-        return Response(metrics.render(context, apply.counts), media_type=metrics.CONTENT_TYPE)
+        return Response(await metrics.render(context, apply.counts), media_type=metrics.CONTENT_TYPE)
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -5,6 +5,7 @@ Counters of what passed (records, bytes, commits) are kept by the parts that see
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fairlead.cluster.owner_changes import OwnerChanges, owner_changes
 from fairlead.gateway.apply.session import ApplyCounts
 from fairlead.gateway.rest.clock import hold_of
 from fairlead.gateway.rest.context import RestContext
@@ -24,17 +26,26 @@ _STREAM = ("stream",)
 _LINK = ("stream", "replica")
 
 
-def render(context: RestContext, applied: ApplyCounts) -> bytes:
+async def render(context: RestContext, applied: ApplyCounts) -> bytes:
     """The page of this moment; `applied` is what links have brought. No destination is asked for it."""
+    loop, lookups = asyncio.get_running_loop(), context.cluster.lookups
+    changes = {
+        each.path: await loop.run_in_executor(lookups, owner_changes, each) for each in context.cluster.streams()
+    }
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_ClusterCollector(context, applied, context.links.rows()))
+    registry.register(_ClusterCollector(context, applied, context.links.rows(), changes))
     return generate_latest(registry)
 
 
 class _ClusterCollector(Collector):
     def __init__(
-        self, context: RestContext, applied: ApplyCounts, links: Sequence[tuple[str, Mapping[str, Any]]]
+        self,
+        context: RestContext,
+        applied: ApplyCounts,
+        links: Sequence[tuple[str, Mapping[str, Any]]],
+        changes: Mapping[str, OwnerChanges],
     ) -> None:
+        self._changes = changes
         self._context = context
         self._applied = applied
         self._link_rows = links
@@ -43,6 +54,7 @@ class _ClusterCollector(Collector):
         yield from self._server()
         yield from self._replicator()
         yield from self._streams()
+        yield from self._owner_changes()
         yield from self._links()
 
     def _server(self) -> Iterator[Metric]:
@@ -121,6 +133,26 @@ class _ClusterCollector(Collector):
             held.add_metric(label, 0 if hold is None else hold.left_ms / 1000)
         yield from (topics, owned, commits, backlog, stopped, failing, failures, jump, held)
 
+    def _owner_changes(self) -> Iterator[Metric]:
+        pending = GaugeMetricFamily(
+            "fairlead_pending_topics", "Topics that the stream owns and cannot write yet", labels=_STREAM
+        )
+        cut = GaugeMetricFamily(
+            "fairlead_cut_partitions", "Partitions with a tail that was not in the owner's history", labels=_STREAM
+        )
+        uncopied = GaugeMetricFamily(
+            "fairlead_uncopied_partitions", "Those whose tail is not in a diverged topic yet", labels=_STREAM
+        )
+        diverged = GaugeMetricFamily(
+            "fairlead_diverged_topics", "Topics that keep tails which were cut off", labels=_STREAM
+        )
+        for path, found in self._changes.items():
+            diverged.add_metric((path,), found.diverged_topics)
+            pending.add_metric((path,), found.pending_topics)
+            cut.add_metric((path,), found.cut_partitions)
+            uncopied.add_metric((path,), found.uncopied_partitions)
+        yield from (pending, cut, uncopied, diverged)
+
     def _links(self) -> Iterator[Metric]:
         gauges = {name: GaugeMetricFamily(name, what, labels=_LINK) for name, what in _LINK_GAUGES.items()}
         for path, row in self._link_rows:
@@ -158,6 +190,8 @@ _LINK_GAUGES = {
     "fairlead_link_oldest_pending_seconds": "How long the oldest of them has waited",
     "fairlead_link_position_commits": "Commits below this are at the replica (sum of the stream's logs)",
     "fairlead_link_partitions_behind": "Partitions that are being repaired or are in conflict",
+    "fairlead_link_unconfirmed_topics": "Topics that the replica was made the owner of and has not heard of yet",
+    "fairlead_link_superseded_records": "Records of an owner before that the replica dropped since its start",
     "fairlead_link_errors": "1 while the link has an error",
     "fairlead_link_error_seconds": "How long it has had it",
 }
@@ -172,6 +206,8 @@ def _link_values(row: Mapping[str, Any]) -> dict[str, float]:
         "fairlead_link_oldest_pending_seconds": float(row["oldestPendingSeconds"]),
         "fairlead_link_position_commits": float(sum(position["lowest"] for position in row["positions"])),
         "fairlead_link_partitions_behind": float(row["partitionsBehind"]),
+        "fairlead_link_unconfirmed_topics": float(row["unconfirmedOwner"]),
+        "fairlead_link_superseded_records": float(row["superseded"]),
         "fairlead_link_errors": float(bool(row["errors"])),
         "fairlead_link_error_seconds": float(row["errors"].get("Seconds", 0)),
     }

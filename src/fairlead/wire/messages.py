@@ -488,6 +488,8 @@ class LinkAnswer:
     """By shard of the source, gateways that are to get its frames; the usual ones where a shard is not named."""
     features: tuple[str, ...] = FEATURES
     ext: Mapping[str, Any] = field(default_factory=dict)
+    superseded_records: int = 0
+    """Of the link, dropped since the destination's server started, as they are of an owner before the present one."""
 
 
 @dataclass(frozen=True, slots=True)

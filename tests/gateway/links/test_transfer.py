@@ -141,10 +141,12 @@ async def test_a_topic_that_the_replica_lacks_stays_unless_it_is_forced(sf: Site
     assert ny.end(SHIPS, "box") == -1
     stream = sf.cluster.stream(SHIPS)
     assert await sf.transfers.standing(stream, stream.topic("box")[1]) == "not confirmed"
+    assert sf.links.list(SHIPS)[0]["unconfirmedOwner"] == 1
     await sf.links.resume(SHIPS, REPLICA)
     await until(lambda: ny.end(SHIPS, "box") == 2)
     await ny.write(SHIPS, "box", b"3")
     await until(lambda: sf.end(SHIPS, "box") == 3)
+    await until(lambda: sf.links.list(SHIPS)[0]["unconfirmedOwner"] == 0)
 
 
 async def test_a_topic_that_the_replica_is_far_behind_with_stays(tmp_path: Path, ny: Site) -> None:
@@ -233,6 +235,7 @@ async def test_one_way_source_is_fenced_by_the_answer(sf: Site, ny: Site) -> Non
         assert sf.end(SHIPS, "box") == 1
         assert ny.end(SHIPS, "box") == 2
         assert ny.apply.counts.superseded == 1
+        assert sf.links.list(SHIPS)[0]["superseded"] == 1
         assert sf.links.list(SHIPS)[0]["conflicts"] == 0
 
 

@@ -181,6 +181,13 @@ async def test_third_replica_ahead_and_unreachable_keeps_its_tail(three: Owner, 
     kept = diverged_incarnation(known(la).incarnation, 0, known(ny).epoch)
     await until(lambda: any(topic.incarnation == kept for topic in la.cluster.stream(SHIPS).topics()))
     assert values(la, "box.diverged.sf.0") == {1: b"1", 2: b"2"}
+    async with httpx.AsyncClient(trust_env=False) as http:
+        params = {"path": SHIPS, "topic": "box"}
+        (info,) = (await http.get(f"{la.url}/rest/stream/topic/info", params=params)).json()["data"]
+        assert (info["supersededfrom"], info["diverged"]) == (1, ["box.diverged.sf.0"])
+        metrics = (await http.get(f"{la.url}/metrics")).text
+    for name, count in (("pending_topics", 0), ("cut_partitions", 1), ("diverged_topics", 1)):
+        assert f'fairlead_{name}{{stream="/ships"}} {count}.0' in metrics
 
 
 async def test_a_topic_whose_owner_answers_stays_unless_it_is_forced(three: Owner, ny: Site, la: Site) -> None:

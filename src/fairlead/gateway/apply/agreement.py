@@ -123,6 +123,7 @@ def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:
         gaps_total=len(gaps),
         deleted=tuple(islice(deleted, LISTED_MAX)),
         superseded=tuple(map(_superseded, stream.outdated_at(link, LISTED_MAX))),
+        superseded_records=stream.superseded_of(link),
     )
 
 

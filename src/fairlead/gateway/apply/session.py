@@ -171,6 +171,8 @@ class ApplySession:
             superseded=sum(outcome.superseded for outcome in outcomes),
         )
         for (shard, _), outcome in zip(parts, outcomes, strict=True):
+            if outcome.superseded:
+                self.stream.note_superseded(self.hello.link, outcome.superseded)
             if outcome.outdated:
                 self.stream.note_outdated(self.hello.link, shard, outcome.outdated)
                 # The source asks where the replica stands when something is behind, and is told of these topics then.

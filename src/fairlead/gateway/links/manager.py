@@ -74,7 +74,7 @@ class LinkManager:
         self.commands = LinkCommands(
             cluster, new_gateways, naming, self.running, self.table, self.runner, self.replicator, ailments
         )
-        self.transfers = Transfers(cluster, new_gateways)
+        self.transfers = Transfers(cluster, new_gateways, self.running)
         self.copies = CopyCommands(cluster, naming, self.running, ended, ailments, new_gateways)
 
     def start(self) -> None:

@@ -142,6 +142,8 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "positions": _positions(link, stream),
         "partitionsBehind": _behind_total(link, stream),
         "conflicts": link.conflicts + len(deleted),
+        "unconfirmedOwner": link.unconfirmed(stream),
+        "superseded": 0 if answer is None else answer.superseded_records,
         "behind": [] if answer is None else [*_deleted(link, deleted), *map(_behind, answer.behind)][:SHOWN_MAX],
         "gapsTotal": 0 if answer is None else answer.gaps_total,
         "gaps": [] if answer is None else [_gap(each) for each in answer.gaps[:SHOWN_MAX]],

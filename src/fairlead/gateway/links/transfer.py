@@ -22,8 +22,9 @@ from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.chosen import chosen
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import urls_of, wire_id
+from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.model.errors import FairleadError, NotFound, UnknownCluster, UnknownStream
-from fairlead.model.names import StreamPath, parse_stream_path
+from fairlead.model.names import parse_stream_path
 from fairlead.streamlog.requests.ownership import hand_over
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
@@ -60,8 +61,9 @@ class TransferOptions:
 class Transfers:
     """Of all streams of a cluster; it is the work of their jobs."""
 
-    def __init__(self, cluster: Cluster, new_gateways: Callable[[], Gateways]) -> None:
+    def __init__(self, cluster: Cluster, new_gateways: Callable[[], Gateways], running: RunningLinks) -> None:
         self._cluster = cluster
+        self._running = running
         self._gateways = new_gateways()
 
     async def prepare(
@@ -110,13 +112,15 @@ class Transfers:
                 going.append(topic)
         if options.dry_run:
             return BatchOutcome(len(going), refused)
-        return await self._hand_over(stream, going, answer.stream, link.replica_path, refused)
+        return await self._hand_over(stream, going, answer.stream, link, refused)
 
     async def _hand_over(
-        self, stream: Stream, topics: Sequence[Topic], to: bytes, owner_at: StreamPath, refused: list[Refusal]
+        self, stream: Stream, topics: Sequence[Topic], to: bytes, link: LinkRecord, refused: list[Refusal]
     ) -> BatchOutcome:
-        changes = [(topic.name, partial(_hand_over, stream, topic, to=to, owner_at=str(owner_at))) for topic in topics]
+        owner_at = str(link.replica_path)
+        changes = [(topic.name, partial(_hand_over, stream, topic, to=to, owner_at=owner_at)) for topic in topics]
         outcomes = await stream.change_topics(changes)
+        running = self._running.get(link.id)
         changed = 0
         for topic, outcome in zip(topics, outcomes, strict=True):
             if isinstance(outcome, FairleadError):
@@ -125,6 +129,9 @@ class Transfers:
                 raise outcome
             else:
                 changed += 1
+                if running is not None:
+                    shard = stream.shard_for(topic.name)
+                    running.handed_over[stream.shards.index(shard), shard.announced.end] += 1
         return BatchOutcome(changed, refused)
 
     def _obstacle(

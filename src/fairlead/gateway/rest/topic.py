@@ -10,6 +10,7 @@ from typing import Any
 
 from fairlead.client.command import Given
 from fairlead.cluster.claims import Claiming, parent
+from fairlead.cluster.owner_changes import diverged_of
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import TIMESTAMP_TYPES
 from fairlead.gateway.claims import ClaimOptions
@@ -53,11 +54,14 @@ async def info(context: RestContext, given: Given) -> Rows:
     shard, topic = stream.topic(given["topic"])
     committed = _lowest_committed(stream, topic)
     handed_over = await context.transfers.standing(stream, topic)
+    diverged = diverged_of(stream, topic)
     rows = [
         {
             **_partition(context, stream, shard, topic, number, committed.get(number, 0)),
             **_ownership(shard, topic, number),
             "handover": handed_over,
+            "supersededfrom": _superseded_from(shard, topic, number),
+            "diverged": diverged,
             **_claimed(stream, topic, number),
         }
         for number in range(topic.partitions)
@@ -195,6 +199,13 @@ def _ownership(shard: Shard, topic: Topic, number: int) -> dict[str, Any]:
     state, since = shard.state.partition(topic.number, number), beginning_of(topic.since, number)[0]
     missing = 0 if is_active(topic, number, state) else max(since - state.end, 0)
     return {"ownersince": since, "pendingrecords": missing}
+
+
+def _superseded_from(shard: Shard, topic: Topic, number: int) -> int:
+    """The offset from which on this site held records that are not in the owner's history, when it last heard of
+    another owner; -1 if it never did. The topics in `diverged` keep them."""
+    cuts = shard.state.cuts_of(topic.number, number)
+    return cuts[-1].offset if cuts else -1
 
 
 def _claimed(stream: Stream, topic: Topic, number: int) -> dict[str, Any]:

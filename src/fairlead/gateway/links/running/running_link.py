@@ -6,9 +6,11 @@ Owns that knowledge. It never acts on it: others ask, grant and show.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.owner_changes import changed_to
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.running.attention import Attention
@@ -89,6 +91,9 @@ class RunningLink:
     """Ends of the source's shards when the link began in this process."""
     passed: tuple[int, ...] = ()
     """By shard of the source, the commit below which every slice is done; deletions are remembered until then."""
+    handed_over: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """Topics that the replica was made the owner of since this server started, and has not heard of yet; by shard, and
+    the end of its log then."""
     shares: bytes | None = None
     """A copy to a replica that has a standing link moves that link's positions, so that nothing is sent twice."""
 
@@ -165,6 +170,18 @@ class RunningLink:
         """Bring `passed` up to date; whether it changed."""
         before, self.passed = self.passed, self.positions.passed(shards)
         return before != self.passed
+
+    def unconfirmed(self, stream: Stream) -> int:
+        """Topics that the replica was made the owner of, and may not have heard of: their rows are not there yet. Of
+        those of before this server started, all until what was in the log then has passed."""
+        if self.record.replica_stream is None or self.record.once is not None:
+            return 0
+        if not self.copy_ends or not self.positions.reached(self.copy_ends):
+            return changed_to(stream, self.record.replica_stream)
+        passed = self.positions.passed(len(stream.shards))
+        for shard, end in [key for key in self.handed_over if passed[key[0]] >= key[1]]:
+            del self.handed_over[shard, end]
+        return self.handed_over.total()
 
     def forget(self) -> None:
         """A rescan: nothing is known of where the destination stands."""

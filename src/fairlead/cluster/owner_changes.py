@@ -1,0 +1,62 @@
+"""What changes of owner have left behind in a stream, counted for people and for monitoring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fairlead.cluster.stream import Stream
+from fairlead.streamlog.ownership.standing import pending_partitions
+from fairlead.streamlog.requests.diverged import parent_of
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.shard import Shard
+
+
+class OwnerChanges(NamedTuple):
+    """Of a stream."""
+
+    pending_topics: int
+    """That it owns and cannot write yet, as it lacks records of the owner before."""
+    cut_partitions: int
+    """Whose log was cut here, since its end was not in the owner's history."""
+    uncopied_partitions: int
+    """Those of them whose tail is not whole in a diverged topic yet."""
+    diverged_topics: int
+    """That keep such tails, of this site or of others."""
+
+
+def owner_changes(stream: Stream) -> OwnerChanges:
+    """Blocking: every topic whose owner has changed is looked at."""
+    pending = sum(_pending(shard, stream.id) for shard in stream.shards)
+    cuts = [found for shard in stream.shards for _, found in shard.state.cut_items()]
+    uncopied = sum(any(cut.keep is not None for cut in found) for found in cuts)
+    return OwnerChanges(pending, len(cuts), uncopied, sum(1 for _ in _diverged(stream)))
+
+
+def diverged_of(stream: Stream, topic: Topic) -> list[str]:
+    """The names of the topics here that keep what was cut off a topic."""
+    return sorted(each.name for each, of in _diverged(stream) if of == topic.incarnation)
+
+
+def _diverged(stream: Stream) -> Iterator[tuple[Topic, bytes]]:
+    """With the incarnation of the topic from which each was cut off."""
+    for shard in stream.shards:
+        table = shard.state.topic_table
+        for topic in map(table.get, list(table.ext)):
+            parent = None if topic is None else parent_of(topic)
+            if topic is not None and parent is not None:
+                yield topic, parent
+
+
+def changed_to(stream: Stream, owner: bytes) -> int:
+    """Topics that another stream owned before that owner."""
+    tables = [shard.state.topic_table for shard in stream.shards]
+    return sum(table.owner(number) == owner for table in tables for number in list(table.since))
+
+
+def _pending(shard: Shard, owner: bytes) -> int:
+    table, found = shard.state.topic_table, 0
+    for number in list(table.since):
+        topic = table.get(number) if table.owner(number) == owner else None
+        found += topic is not None and any(pending_partitions(topic, shard.state))
+    return found
