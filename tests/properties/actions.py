@@ -268,6 +268,7 @@ MOVES = Kind(
         Action("take from another", 8, take_from_another),
         Action("exchange", 8, to_a_link(Links.exchange)),
         Action("hear", 2, to_a_link(Links.hear)),
+        Action("copy", 2, to_a_site(World.copy_kept)),
     ],
     {
         "create": 0.5,

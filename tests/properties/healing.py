@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tests.properties import invariants
 from tests.properties.links import Links
 from tests.properties.model import Site
-from tests.properties.shape import SLICES_USED, Link
+from tests.properties.shape import Link
 from tests.properties.sites import World
 
 from fairlead.streamlog.frames.codec import decode_frame
@@ -34,7 +34,7 @@ def check_all(world: World, links: Links) -> None:
     _check_sites(world, world.sites.values())
     for link, wire_id in links.wire_ids.items():
         if links.knows_history(link):
-            invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, SLICES_USED)
+            invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, world.slices)
             invariants.a_position_is_not_ahead(world.model, link, wire_id)
             invariants.a_conflict_has_a_cause(world.model, link, wire_id)
 
@@ -58,6 +58,10 @@ def heal(world: World, links: Links) -> None:
         links.heal(link)
         if not links.knows_history(link):
             links.rescan(link)
+    _flow_until_nothing_moves(world, links)
+    check_all(world, links)
+    for site in world.sites.values():
+        world.copy_kept(site.name)
     _flow_until_nothing_moves(world, links)
     check_all(world, links)
     invariants.all_sites_agree(world.model, world.shape, links.wire_ids)
@@ -85,7 +89,7 @@ def _idle(world: World, links: Links) -> None:
     same as the first."""
     ends = {link: _ends(world, link) for link in world.shape.links}
     for link in world.shape.links:
-        links.send(link, SLICES_USED, 0, None, new_run=True)
+        links.send(link, world.slices, 0, None, new_run=True)
         for data in links.frames_in_flight(link):
             assert not decode_frame(data).rows, f"{link}: rows go over an idle link"
         links.deliver(link, 0, len(links.frames_in_flight(link)), keep=False, damage=False)

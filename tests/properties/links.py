@@ -12,7 +12,7 @@ from zlib import crc32
 
 from tests.properties.model import Site
 from tests.properties.readers import Conversation, ReadFrames, apply
-from tests.properties.shape import IDS, SLICES_USED, Link
+from tests.properties.shape import IDS, Link
 from tests.properties.sites import World
 from tests.support.stepped import Stalled
 
@@ -223,7 +223,7 @@ class Links:
         if line.cut or not self.knows_history(link):
             return
         line.run += 1
-        starts = {each: self._start(link, each, 0) for each in SLICES_USED}
+        starts = {each: self._start(link, each, 0) for each in self._world.slices}
         grant, found = self._grant(link, starts, None), ReadFrames(UNANSWERED_FRAMES)
         talk = self._conversation(link)
         task = self._world.loop.create_task(talk.read(grant, source.storage, self._limits(), found))
@@ -417,7 +417,7 @@ class Links:
 
     def _bring_all(self, link: Link) -> None:
         self.lose(link)
-        self.send(link, SLICES_USED, 0, None, new_run=True)
+        self.send(link, self._world.slices, 0, None, new_run=True)
         self.deliver(link, 0, len(self._lines[link].frames), keep=False, damage=False)
         self.repair(link)
 

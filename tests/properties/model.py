@@ -95,6 +95,11 @@ class Site:
     def stream_id(self) -> bytes:
         return IDS[self.name]
 
+    @property
+    def path(self) -> str:
+        """Where its stream is."""
+        return f"/mapr/{self.name}/s"
+
 
 @dataclass
 class Epoch:
@@ -151,6 +156,8 @@ class Model:
         """Incarnations whose owner was rolled back and had shown more of them: there may be two histories now."""
         self.names: dict[str, dict[bytes, bytes]] = {}
         """By name, the incarnations that ever had it, and their first owners."""
+        self.tails: dict[bytes, bytes] = {}
+        """Incarnations of diverged topics, and those of the topics whose logs were cut."""
         self.torn: set[str] = set()
         """Sites that were rolled back and had shown more."""
 
@@ -163,6 +170,11 @@ class Model:
             self._topic(site, row)
         elif row.kind == Kind.TRUNCATE and row.topic in shown.topics:
             place = (shown.topics[row.topic].incarnation, row.partition)
+            keep = payloads.decode_truncate(row.batch).keep
+            if row.base_offset < 0:
+                return
+            if keep is not None:
+                self.tails[keep] = place[0]
             shown.log_starts[place] = min(shown.log_starts.get(place, 0), row.base_offset)
             gaps = shown.gaps.get(place, ())
             shown.gaps[place] = [(first, min(end, row.base_offset), via) for first, end, via in gaps]
@@ -174,7 +186,7 @@ class Model:
             self._position(shown, payloads.decode_position(row.batch))
         elif row.kind == Kind.START and row.via is not None and row.topic in shown.topics:
             start = payloads.decode_start(row.batch)
-            if start.gap_from is not None:
+            if start.gap_from is not None and shown.topics[row.topic].incarnation not in self.tails:
                 place = (shown.topics[row.topic].incarnation, row.partition)
                 shown.gaps.setdefault(place, []).append((start.gap_from, row.base_offset, row.via))
         elif row.kind == Kind.BEHIND:
@@ -200,12 +212,23 @@ class Model:
         topic = payloads.decode_topic(row.batch)
         site.shown.topics[row.topic] = topic
         self.names.setdefault(topic.name, {}).setdefault(topic.incarnation, topic.owner)
-        if row.via is None:
+        if topic.incarnation in self.tails:
+            self._diverged(topic)
+        elif row.via is None:
             if topic.epoch >= self.epoch_of(topic.incarnation):
                 self.deleted.discard(topic.incarnation)
             change = class_of_change(topic.owner, site.stream_id, site.log.epoch.id)
             for partition in range(topic.partitions):
                 self._announce_epoch((topic.incarnation, partition), topic, change)
+
+    def _diverged(self, topic: TopicPayload) -> None:
+        """A topic that has the history of another one, up to an epoch."""
+        for partition in range(topic.partitions):
+            tree = self.trees.get((self.tails[topic.incarnation], partition), {})
+            last = tree.get(topic.epoch)
+            path = () if last is None else last.path
+            known = self.trees.setdefault((topic.incarnation, partition), {})
+            known.update({number: tree[number] for number, _ in path if number in tree})
 
     def _announce_epoch(self, place: Place, topic: TopicPayload, change: int) -> None:
         tree = self.trees.setdefault(place, {})
@@ -240,7 +263,7 @@ class Model:
         records = [(record.offset, record.value) for record in records_of(row.batch)]
         epoch = self.trees[place].get(row.epoch)
         assert epoch is not None, f"{site.name}: a batch of epoch {row.epoch}, which nobody has begun"
-        if row.via is None:
+        if row.via is None and topic.incarnation not in self.tails:
             self._written(site, topic, place, epoch, records)
         else:
             assert epoch.has(dict(records)), f"{site.name}: other records came to {place}: {records}"
@@ -328,7 +351,7 @@ class Model:
 
     def owners_of(self, incarnation: bytes) -> set[bytes]:
         """All that it ever had."""
-        return {epoch.owner for epoch in self.trees[incarnation, 0].values()}
+        return {epoch.owner for epoch in self.trees.get((incarnation, 0), {}).values()}
 
     def epoch_of(self, incarnation: bytes) -> int:
         """The highest that anybody has begun; -1 if there is none."""
@@ -357,5 +380,7 @@ class Model:
         """Two owners have used the name, or one that was rolled back, or the topic has another owner and the one before
         has given its name to the next: who holds it is for people to say."""
         incarnations = self.names.get(name, {})
-        moved = len(incarnations) > 1 and any(len(self.owners_of(each)) > 1 for each in incarnations)
+        moved = len(incarnations) > 1 and any(
+            each in self.tails or len(self.owners_of(each)) > 1 for each in incarnations
+        )
         return moved or len(set(incarnations.values())) > 1 or not self.rolled_back.isdisjoint(incarnations)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.properties.model import Place, Site
-from tests.properties.shape import IDS
+from tests.properties.shape import DIVERGED, IDS
 from tests.properties.sites import World
 from tests.support.batches import produce
 
@@ -36,17 +36,13 @@ class Producer:
 
 
 def topics_of(site: Site, *, owned: bool) -> list[Topic]:
-    """Those that the site owns, or holds for others."""
-    return [topic for topic in site.log.announced.state.topics() if (topic.owner == site.stream_id) is owned]
+    """Those that the site owns, or holds for others; no diverged ones, which nobody writes."""
+    topics = site.log.announced.state.topics()
+    return [topic for topic in topics if (topic.owner == site.stream_id) is owned and DIVERGED not in topic.name]
 
 
 def _life(choose: Random) -> dict[str, str | None]:
     return {key: choose.choice(values) for key, values in LIVES.items()}
-
-
-def at(site: str) -> str:
-    """Where a site's stream is."""
-    return f"/mapr/{site}/s"
 
 
 class Owners:
@@ -131,14 +127,16 @@ class Owners:
             self._world.note("hand over", site.name, topic.name, to)
             self._world.run(
                 site,
-                lambda d: hand_over(d, topic.number, to=IDS[to], owner_at=at(to), writer_epoch_id=site.log.epoch.id),
+                lambda d: hand_over(
+                    d, topic.number, to=IDS[to], owner_at=self._world.sites[to].path, writer_epoch_id=site.log.epoch.id
+                ),
             )
 
     def take_over(self, site: Site, topic: Topic, _: Random) -> None:
         """A site takes a topic, whose owner it believes to be lost."""
         self._world.note("take over", site.name, topic.name)
         self._world.run(
-            site, lambda d: take_over(d, topic.number, owner_at=at(site.name), writer_epoch_id=site.log.epoch.id)
+            site, lambda d: take_over(d, topic.number, owner_at=site.path, writer_epoch_id=site.log.epoch.id)
         )
 
     def try_elsewhere(self, site: Site, topic: Topic) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.diverged import copy_tails
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
@@ -21,6 +22,7 @@ from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.messages import (
     Announce,
@@ -51,6 +53,9 @@ class HasShard(Protocol):
     @property
     def stream_id(self) -> bytes: ...
 
+    @property
+    def path(self) -> str: ...
+
 
 @dataclass(frozen=True, slots=True)
 class OneStream:
@@ -58,8 +63,25 @@ class OneStream:
 
     site: HasShard
 
+    @property
+    def id(self) -> bytes:
+        return self.site.stream_id
+
+    @property
+    def global_path(self) -> str:
+        return self.site.path
+
     def stream_by_id(self, stream: bytes) -> OneStream | None:
         return self if stream == self.site.stream_id else None
+
+    def topics(self) -> Iterable[Topic]:
+        return self.site.shard.state.topics()
+
+    def find_topic(self, name: str) -> Topic | None:
+        return self.site.shard.state.by_name(name)
+
+    def shard_for(self, name: str) -> Shard:
+        return self.site.shard
 
     @property
     def shards(self) -> Sequence[Shard]:
@@ -166,6 +188,15 @@ class Conversation:
                     self._view.topics(message)
                 elif isinstance(message, Located):
                     self._view.located(message)
+
+
+async def copy_kept(site: HasShard) -> None:
+    """What cuts of a site's log keep goes into the diverged topics.
+
+    Raises:
+        FairleadError: the storage failed.
+    """
+    await copy_tails(cast(Stream, OneStream(site)), site.shard)
 
 
 async def apply(

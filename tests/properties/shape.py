@@ -12,6 +12,8 @@ SITES = "abcdefgh"
 IDS = {name: name.encode() * 16 for name in SITES}
 SHARED = "ships"
 """A name that several sites may give a topic."""
+DIVERGED = ".diverged."
+"""In the names of topics that keep what was cut off."""
 SLICES_USED = sorted({slice_of(SHARED), (slice_of(SHARED) + 1) % 16, (slice_of(SHARED) + 2) % 16})
 """All names lie in few slices: each costs every link a frame."""
 

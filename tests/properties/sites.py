@@ -11,20 +11,24 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any, TypeVar
+from unittest.mock import patch
 from zlib import crc32
 
 from tests.properties.model import FaultyStorage, Model, Site
-from tests.properties.shape import IDS, SHARED, Shape, names_of
+from tests.properties.readers import copy_kept
+from tests.properties.shape import DIVERGED, IDS, SHARED, SLICES_USED, Shape, names_of
 from tests.streamlog.world import START_MS, FakeClock, SeededRandomness, installed, rows_of
 from tests.support.batches import produce
 from tests.support.stepped import Stalled, SteppedLoop
 
 from fairlead.model.errors import Damaged, FairleadError, Fenced
+from fairlead.model.names import slice_of
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Call, Crashed, Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.requests import diverged
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topic_expiry import expire
@@ -42,6 +46,7 @@ SETTINGS = Settings(
     commit_bytes_max=200,
     topic_expiry_interval_seconds=0.01,
 )
+COPIED_BYTES = (1, 150, 4_000_000)
 FULL_FOR = 6
 """Puts that a full disk refuses before somebody makes room."""
 T = TypeVar("T")
@@ -83,6 +88,11 @@ class World:
     def names(self, site: str) -> list[str]:
         """What a site may call its topics."""
         return [*names_of(site), SHARED]
+
+    @property
+    def slices(self) -> list[int]:
+        """Those in which topics lie."""
+        return sorted({*SLICES_USED, *(slice_of(name) for name in self.model.names if DIVERGED in name)})
 
     def new_values(self, count: int) -> list[bytes]:
         """Of records; none is ever used twice."""
@@ -280,6 +290,12 @@ class World:
                 _no_damage(log)
                 self.reopen(name, power_fails=False)
         self.model.note_starts(site)
+
+    def copy_kept(self, name: str) -> None:
+        """What was cut off goes into topics of its own, in commits of any size."""
+        self.note("copy", name)
+        with patch.object(diverged, "COPIED_BYTES", self.random.choice(COPIED_BYTES)):
+            self.lived(self.sites[name], copy_kept(self.sites[name]))
 
     def sweep(self, name: str) -> None:
         """Delete what manifests have replaced."""

@@ -46,6 +46,10 @@ async def _copy(stream: Stream, shard: Shard, tail: Tail, places: Places) -> Non
         size_bytes = sum(len(row.batch) for row in rows)
         end = await target.submit(partial(diverged.append, made=made, tail=tail, rows=rows), size_bytes)
     number, partition = tail.topic.number, tail.partition
+    others = [other for other in diverged.tails(shard.state) if other.incarnation == tail.incarnation]
+    for each in stream.shards if {other.partition for other in others} == {partition} else ():
+        if each.state.by_incarnation(tail.incarnation) is not None:
+            await each.submit(partial(diverged.finish, tail=tail))
     await shard.submit(partial(end_keep, number=number, partition=partition, keep=tail.incarnation))
 
 

@@ -23,9 +23,13 @@ from tests.streamlog.world import (
 
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.names import TOPIC_NAME_LENGTH_MAX, check_topic_name
+from fairlead.streamlog.applying.claims import diverged_incarnation
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.ownership.standing import pending_partitions
+from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.requests import diverged
 from fairlead.streamlog.requests.cuts import cut, end_keep
+from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import create_topic, delete_topic
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic
@@ -180,6 +184,54 @@ def test_a_diverged_topic_of_two_partitions_grows_as_they_are_copied() -> None:
     assert copy.partitions == 2
     for partition in (0, 1):
         assert values_at(log, copy.number, partition) == {0: b"x", 1: b"y"}
+
+
+def test_what_is_gone_of_a_tail_is_missing_in_its_copy_too() -> None:
+    """The first of it had expired before it was cut, and in its middle was a gap: the copy begins behind the one, and
+    says of the other that it is one. It would have holes of which nobody is told."""
+    log = fresh(A)
+    topic = made(log)
+    put_start(log, topic, 2, None)
+    produced(log, topic.number, b"2")
+    put_start(log, topic, 5, 3)
+    produced(log, topic.number, b"5")
+    with_tail(log, topic, 0)
+    while step(log):
+        """All of it."""
+    copy = copy_of(log, topic)
+    state = log.announced.state.partition(copy.number, 0)
+    assert (state.start, state.end) == (2, 6)
+    assert values_at(log, copy.number) == {2: b"2", 5: b"5"}
+    assert [(gap.start, gap.end) for gap in log.announced.state.gaps_of(copy.number, 0)] == [(3, 5)]
+
+
+def put_start(log: ShardLog, topic: Topic, offset: int, gap_from: int | None) -> None:
+    """Below the offset all is gone, or from `gap_from` to it."""
+    payload = StartPayload("ttl", offset, ((0, 0),), gap_from)
+    committed(log, lambda d: d.add_control(Kind.START, payload, number=topic.number, partition=0, base_offset=offset))
+
+
+def test_a_partition_of_which_nothing_was_cut_begins_where_the_tails_epoch_did() -> None:
+    """Replicas of the copy would wait for what is below, which is in the topic that was cut."""
+    log = fresh(A)
+    topic = made(log, partitions=2)
+    for partition in (0, 1):
+        produced(log, topic.number, b"0", b"1", partition=partition)
+    committed(log, lambda d: take_over(d, topic.number, owner_at=PLACE, writer_epoch_id=b"w" * 16))
+    for partition in (0, 1):
+        produced(log, topic.number, b"2", partition=partition)
+    keep = diverged_incarnation(topic.incarnation, log.announced.state.partition(topic.number, 0).epoch, 2**20)
+    committed(log, lambda d: cut(d, topic.number, 1, 2, "takeover", 2**20, keep))
+    (tail,) = diverged.tails(log.announced.state)
+    rows = diverged.read(log.announced, tail, 0)
+    copy = diverged.topic_of(tail, log.announced.state, "kept", A, PLACE)
+    committed(log, lambda d: diverged.append(d, copy, tail, rows))
+    committed(log, lambda d: diverged.finish(d, tail))
+    known = log.announced.state.by_incarnation(keep)
+    assert known is not None
+    states = [log.announced.state.partition(known.number, partition) for partition in (0, 1)]
+    assert [(state.start, state.end) for state in states] == [(2, 2), (2, 3)]
+    assert list(pending_partitions(known, log.announced.state)) == []
 
 
 def test_a_deleted_diverged_topic_is_not_made_again() -> None:

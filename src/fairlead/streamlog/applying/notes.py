@@ -46,7 +46,10 @@ class LinkNotes:
 
     def note_missing(self, topic: TopicPayload, partition: int, end: int) -> None:
         """Have a partition brought from `end` on, whatever was noted of it: its owner's history is not all here. No row
-        was refused."""
+        was refused. What says so already stands."""
+        note = self.of(topic.incarnation, partition)
+        if note is not None and (note.behind.end, note.behind.reason, note.create) == (end, OWNERSHIP, None):
+            return
         behind = Behind(topic.name, topic.incarnation, partition, end, OWNERSHIP, self._draft.now_ms)
         self._put(behind, None, None)
 

@@ -2,6 +2,7 @@
 
     read      the next batches of a tail that the diverged topic lacks; blocking
     append    a request to the log of the diverged topic: makes it if need be, and adds them
+    finish    a request to it: no other partition was cut
     end_keep  a request to the log that was cut, once nothing is lacking (`cuts`)
 
 Always true: every holder of some of the tail makes the same topic, by its incarnation, so copies that meet are one; a
@@ -18,7 +19,7 @@ from typing import Final, NamedTuple
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.names import TOPIC_NAME_LENGTH_MAX
 from fairlead.streamlog.objects.dead import DeadRows
-from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.payloads import History, StartPayload
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.slices import read_kept
 from fairlead.streamlog.requests.topics import put_topic
@@ -30,7 +31,7 @@ from fairlead.streamlog.writing.draft import Draft
 COPIED_BYTES: Final = 4_000_000
 """About so much of a tail is copied in one commit."""
 BEGINS: Final = "link"
-"""Reason of the START row where the tail begins: nothing was lost there."""
+"""Reason of the START row where the tail begins, and of gaps in it."""
 
 
 PARENT: Final = "parent"
@@ -133,10 +134,12 @@ def append(draft: Draft, made: Topic, tail: Tail, rows: Sequence[Row]) -> int:
         topic = topic._replace(partitions=made.partitions, version=made.version, since=made.since)
         put_topic(draft, topic, made.owner, rows[0].via, rows[0].via_commit)
     number, partition = topic.number, tail.partition
-    if not draft.state.partition(number, partition).end and tail.cut.offset:
-        _begin(draft, topic, tail, rows[0])
     for row in rows:
-        if row.base_offset >= draft.state.partition(number, partition).end:
+        end = draft.state.partition(number, partition).end
+        begins = max(tail.cut.offset, row.previous_end)
+        if row.base_offset >= end:
+            if begins > end:
+                _begin(draft, topic, partition, begins, tail.cut.history, end or None, row)
             draft.add_copy(row, number, origin=row.origin, via=row.via, via_commit=row.via_commit)
     return draft.state.partition(number, partition).end
 
@@ -149,19 +152,36 @@ def _made(draft: Draft, made: Topic, row: Row) -> Topic:
     return topic
 
 
-def _begin(draft: Draft, topic: Topic, tail: Tail, row: Row) -> None:
-    """The START row where the cut was: what is below is in the topic that was cut."""
-    offset = tail.cut.offset
-    below = PartitionState(0, offset, -1, tail.cut.history).cut_at(offset)
+def finish(draft: Draft, tail: Tail) -> None:
+    """A request, once no tail of the diverged topic is left to be copied: a partition of which nothing was cut off
+    begins, and ends, where the tail's epoch began there. Whoever gets the topic would wait for what is below."""
+    topic = draft.state.by_incarnation(tail.incarnation)
+    for partition, (start, history) in enumerate(topic.since if topic is not None else ()):
+        if topic is not None and draft.state.partition(topic.number, partition).end < start:
+            _begin(draft, topic, partition, start, history, None)
+
+
+def _begin(
+    draft: Draft,
+    topic: Topic,
+    partition: int,
+    offset: int,
+    history: History,
+    gap_from: int | None,
+    row: Row | None = None,
+) -> None:
+    """The START row where a partition begins, or goes on behind a gap. What is below the cut is in the topic that was
+    cut; of the tail too some may have expired, or have never been here. It comes from where the tail's `row` did."""
+    below = PartitionState(0, offset, -1, history).cut_at(offset)
     draft.add_control(
         Kind.START,
-        StartPayload(BEGINS, offset, below.history, epoch=tail.epoch),
+        StartPayload(BEGINS, offset, below.history, gap_from, epoch=topic.epoch),
         number=topic.number,
-        partition=tail.partition,
+        partition=partition,
         base_offset=offset,
-        origin=row.origin,
-        via=row.via,
-        via_commit=row.via_commit,
+        origin=topic.owner if row is None else row.origin,
+        via=None if row is None else row.via,
+        via_commit=-1 if row is None else row.via_commit,
     )
 
 
