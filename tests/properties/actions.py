@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from random import Random
 from typing import NamedTuple
@@ -13,8 +13,10 @@ from tests.properties.model import Site
 from tests.properties.owners import Owners, topics_of
 from tests.properties.shape import SHARED, SLICES_USED, Link, Shape, close_shape, random_shape
 from tests.properties.sites import HOUR_MS, TTL_MS, MakeStorage, World
+from tests.properties.takeovers import Takeovers
 
 from fairlead.storage.memory import Call, Fault, MemoryStorage
+from fairlead.streamlog.rows import Kind as RowKind
 from fairlead.streamlog.values import Topic
 
 CALLS: list[Call] = ["put", "put", "put", "size", "list", "get", "get_range", "delete"]
@@ -41,6 +43,8 @@ class Kind(NamedTuple):
     actions: Sequence[Action]
     weights: Mapping[str, float]
     """Of actions that happen more or less often than in others."""
+    harmed: Collection[int] = (RowKind.BATCH,)
+    """Kinds of rows that a bad disk harms."""
 
 
 class Play:
@@ -53,7 +57,9 @@ class Play:
         self.kind = kind = kind or ANYTHING
         self.world: World = World(seed, shape or kind.shape(self.choose), make_storage)
         self.links: Links = Links(self.world)
+        self.links.harmed = kind.harmed
         self.owners = Owners(self.world)
+        self.takeovers = Takeovers(self.world, self.links, self.owners)
         self.shares_names = self.choose.random() < 0.2
         self.table = [
             action._replace(weight=kind.weights.get(action.name, action.weight) * self.choose.choice(MOODS))
@@ -134,6 +140,13 @@ def take_from_another(play: Play) -> None:
     topics = topics_of(site, owned=False)
     if topics:
         play.owners.take_over(site, play.choose.choice(topics), play.choose)
+
+
+def ask_and_take(play: Play) -> None:
+    site = play.site()
+    topics = topics_of(site, owned=play.choose.random() < 0.2)
+    if topics:
+        play.takeovers.take(site, play.choose.choice(topics), play.choose)
 
 
 def try_elsewhere(play: Play) -> None:
@@ -265,7 +278,8 @@ MOVES = Kind(
     70,
     [
         *ACTIONS,
-        Action("take from another", 8, take_from_another),
+        Action("take from another", 6, take_from_another),
+        Action("ask and take", 5, ask_and_take),
         Action("exchange", 8, to_a_link(Links.exchange)),
         Action("hear", 2, to_a_link(Links.hear)),
         Action("copy", 2, to_a_site(World.copy_kept)),
@@ -292,5 +306,6 @@ MOVES = Kind(
         "rescan": 0.3,
         "remake": 0.3,
     },
+    (RowKind.BATCH, RowKind.START),
 )
 """Topics are few, and change their owners often, at sites that are cut off from each other too."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tests.properties import invariants
 from tests.properties.links import Links
 from tests.properties.model import Site
+from tests.properties.recovered import a_log_says_the_same_again
 from tests.properties.shape import Link
 from tests.properties.sites import World
 
@@ -31,6 +32,7 @@ def check_all(world: World, links: Links) -> None:
     """Everything that must hold at any moment. No call fails from now on."""
     for site in world.sites.values():
         site.storage.faults.clear()
+        a_log_says_the_same_again(site)
     _check_sites(world, world.sites.values())
     for link, wire_id in links.wire_ids.items():
         if links.knows_history(link):

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
 from zlib import crc32
 
+from tests.properties.lines import InFlight, Line, Standing
 from tests.properties.model import Site
 from tests.properties.readers import Conversation, ReadFrames, apply
 from tests.properties.shape import IDS, Link
@@ -46,37 +47,6 @@ READ_SECONDS = 10
 """Of the stepped loop: a grant that was told of commits has read them by then."""
 
 
-class InFlight(NamedTuple):
-    """A frame on its way, and where the frames of its grant ended then, by slice."""
-
-    frame: LinkFrame
-    ends: Mapping[int, int]
-
-
-class Standing(NamedTuple):
-    """A grant without an end, and the task that reads it."""
-
-    talk: Conversation
-    task: asyncio.Task[None]
-    found: ReadFrames
-
-
-@dataclass
-class Line:
-    """What there is of one link at the moment."""
-
-    life: int = 0
-    """How often it was removed and made again."""
-    rescan: int = 0
-    created: int = 0
-    """Commit of the source that was the next one when the link was made."""
-    run: int = 1
-    cut: bool = False
-    frames: list[InFlight] = field(default_factory=list)
-    conversation: tuple[Conversation, asyncio.Task[None]] | None = None
-    standing: Standing | None = None
-
-
 class Links:
     """All links of a world. Every public method is one action."""
 
@@ -85,6 +55,8 @@ class Links:
         self._sites = world.sites
         self._lines = {link: Line(created=self._sites[link.source].log.announced.end) for link in world.shape.links}
         self._grants = 0
+        self.harmed: Collection[int] = (Kind.BATCH,)
+        """Kinds of rows of which one may be damaged."""
         self.calm = False
         """Frames are cut as in production, no more at random."""
         world.on_opened = lambda site: self._lose_connections(site, both_ways=False)
@@ -99,6 +71,11 @@ class Links:
     def busy(self) -> list[Link]:
         """Those with frames in flight."""
         return [link for link, line in self._lines.items() if line.frames and not line.cut]
+
+    @property
+    def whole(self) -> list[Link]:
+        """Those whose ends reach each other."""
+        return [link for link, line in self._lines.items() if not line.cut]
 
     @property
     def wire_ids(self) -> dict[Link, bytes]:
@@ -349,12 +326,13 @@ class Links:
         """A frame whose checksum is right, with a row that was harmed before it was made."""
         frame = decode_frame(data)
         rows = list(frame.rows)
-        batches = [place for place, row in enumerate(rows) if row.kind == Kind.BATCH]
-        if batches:
-            place = self._world.random.choice(batches)
+        found = [place for place, row in enumerate(rows) if row.kind in self.harmed]
+        if found:
+            place = self._world.random.choice(found)
             batch = bytearray(rows[place].batch)
             batch[-1] ^= 1
-            batch[CRC_AT] ^= 1
+            if rows[place].kind == Kind.BATCH:
+                batch[CRC_AT] ^= 1
             rows[place] = rows[place]._replace(batch=bytes(batch))
         return encode_frame(replace(frame, rows=rows))
 

@@ -376,6 +376,10 @@ class Model:
             for (number, first), end in zip(path, ends, strict=True)
         )
 
+    def has_contested_name(self, incarnation: bytes) -> bool:
+        """Any of the names that it ever had."""
+        return any(incarnation in found and self.contested(name) for name, found in self.names.items())
+
     def contested(self, name: str) -> bool:
         """Two owners have used the name, or one that was rolled back, or the topic has another owner and the one before
         has given its name to the next: who holds it is for people to say."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.properties.actions import MOVES
-from tests.properties.switching import Mutation
+from tests.properties.switching import Mutation, Off
 
 _CLAIMS = "streamlog.applying.claims:"
 _HISTORIES = "streamlog.ownership.histories:"
@@ -17,7 +17,7 @@ OF_OWNERS = [
         _CLAIMS + "cut_to_owner",
         "found = list(partings(draft, topic))",
         "found = []",
-        2,
+        9,
         MOVES,
     ),
     Mutation(
@@ -26,7 +26,7 @@ OF_OWNERS = [
         _TOPICS + "_known",
         "self._release(topic, row)",
         "pass",
-        2,
+        9,
         MOVES,
     ),
     Mutation(
@@ -35,7 +35,7 @@ OF_OWNERS = [
         _HISTORIES + "parting",
         "return min(end, ends[epoch])",
         "return end",
-        2,
+        9,
         MOVES,
     ),
     Mutation(
@@ -44,7 +44,7 @@ OF_OWNERS = [
         _HISTORIES + "parting",
         "return min(first, next((at for epoch, at in earlier if epoch > newest), end))",
         "return end",
-        4,
+        9,
         MOVES,
     ),
     Mutation(
@@ -53,7 +53,7 @@ OF_OWNERS = [
         _ROWS + "_batch",
         "row.epoch < topic.epoch and self._is_superseded(topic, row)",
         "False",
-        10,
+        39,
         MOVES,
     ),
     Mutation(
@@ -62,7 +62,16 @@ OF_OWNERS = [
         _ROWS + "_is_superseded",
         "beginning_of(topic.since, row.partition)",
         "(0, ())",
-        0,
+        3,
+        MOVES,
+    ),
+    Mutation(
+        "superseded-whole",
+        "an epoch that the owner's history lacks is superseded whole",
+        _HISTORIES + "start_of_next_epoch",
+        "return following\n    return 0",
+        "return following\n    return following",
+        42,
         MOVES,
     ),
     Mutation(
@@ -71,7 +80,7 @@ OF_OWNERS = [
         _ROWS + "_start",
         "if payload.epoch < topic.epoch:",
         "if False:",
-        3,
+        12,
         MOVES,
     ),
     Mutation(
@@ -89,7 +98,7 @@ OF_OWNERS = [
         _CLAIMS + "hear",
         "claim_of(known, payload, admission, draft.stream_id) is Claim.NEW_OWNER",
         "False",
-        5,
+        110,
         MOVES,
     ),
     Mutation(
@@ -98,7 +107,80 @@ OF_OWNERS = [
         _OWNERSHIP + "check_may_write",
         "if not is_active(topic, partition, state):",
         "if False:",
-        11,
+        42,
+        MOVES,
+    ),
+    Mutation(
+        "unique-epochs",
+        "no two changes of owner have one epoch",
+        _OWNERSHIP + "_change_owner",
+        "epoch=next_epoch(newest, owner, kind, writer_epoch_id)",
+        "epoch=newest + 1",
+        1,
+        MOVES,
+    ),
+    Mutation(
+        "epoch-of-writer",
+        "the writer of the change is in the epoch",
+        "streamlog.ownership.epochs:next_epoch",
+        "(owner.hex().encode(), kind.encode(), writer_epoch_id.hex().encode())",
+        "(owner.hex().encode(), kind.encode())",
+        9,
+        MOVES,
+    ),
+    Mutation(
+        "epoch-order",
+        "an earlier owner's row changes nothing, whatever its version",
+        _TOPICS + "topic",
+        "if known is not None and payload.epoch < known.epoch:",
+        "if False:",
+        1,
+        MOVES,
+        (Off(_CLAIMS + "claim_of", "if row.epoch < known.epoch:", "if False:"),),
+    ),
+    Mutation(
+        "epoch-before-version",
+        "a row of a later owner counts, whatever its version",
+        _CLAIMS + "claim_of",
+        "if row.epoch > known.epoch:",
+        "if row.epoch > known.epoch and row.version > known.version:",
+        1,
+        MOVES,
+    ),
+    Mutation(
+        "same-epoch-is-a-conflict",
+        "another owner or beginning of an epoch is no version of it",
+        _CLAIMS + "claim_of",
+        "if (row.owner, row.since) != (known.owner, known.since):",
+        "if False:",
+        19,
+        MOVES,
+    ),
+    Mutation(
+        "most-partitions",
+        "partitions never become fewer",
+        _CLAIMS + "changed",
+        "partitions = max(known.partitions, payload.partitions)",
+        "partitions = payload.partitions",
+        19,
+        MOVES,
+    ),
+    Mutation(
+        "stale-deletion",
+        "an owner of before deletes nothing",
+        _TOPICS + "topic_deleted",
+        "if known is not None and payload.epoch < known.epoch:",
+        "if False:",
+        31,
+        MOVES,
+    ),
+    Mutation(
+        "revival",
+        "a topic that an owner of before has deleted comes back with the present one",
+        _TOPICS + "topic",
+        "if tombstone is not None and payload.epoch <= tombstone.epoch:",
+        "if tombstone is not None:",
+        39,
         MOVES,
     ),
 ]

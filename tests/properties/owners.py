@@ -132,12 +132,11 @@ class Owners:
                 ),
             )
 
-    def take_over(self, site: Site, topic: Topic, _: Random) -> None:
-        """A site takes a topic, whose owner it believes to be lost."""
+    def take_over(self, site: Site, topic: Topic, _: Random, above: int = 0) -> None:
+        """A site takes a topic, whose owner it believes to be lost. `above`: an epoch that it has elsewhere."""
         self._world.note("take over", site.name, topic.name)
-        self._world.run(
-            site, lambda d: take_over(d, topic.number, owner_at=site.path, writer_epoch_id=site.log.epoch.id)
-        )
+        at, writer = site.path, site.log.epoch.id
+        self._world.run(site, lambda d: take_over(d, topic.number, owner_at=at, writer_epoch_id=writer, above=above))
 
     def try_elsewhere(self, site: Site, topic: Topic) -> None:
         """A site that does not own a topic refuses to change it."""
