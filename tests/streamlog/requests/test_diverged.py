@@ -23,12 +23,11 @@ from tests.streamlog.world import (
 
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.names import TOPIC_NAME_LENGTH_MAX, check_topic_name
-from fairlead.streamlog.applying.claims import diverged_incarnation
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.requests import diverged
-from fairlead.streamlog.requests.cuts import cut, end_keep
+from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, end_keep
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import create_topic, delete_topic
 from fairlead.streamlog.rows import Kind
