@@ -15,7 +15,6 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BATCH
-from fairlead.cluster.stream import Stream
 from fairlead.gateway.pulling.neighbours import may_have
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, InvalidValue
@@ -65,7 +64,7 @@ def answer_standing(cluster: Cluster, request: StandingRequest) -> StandingAnswe
     owners = may_have(cluster, stream, request.asker)
     topics, asked, partitions = list[StandingTopic](), 0, 0
     for incarnation in request.incarnations:
-        found = find(stream, incarnation)
+        found = stream.by_incarnation(incarnation)
         if found is not None and (owners is None or found[1].owner in owners):
             partitions += found[1].partitions
             if topics and partitions > PARTITIONS_MAX:
@@ -73,15 +72,6 @@ def answer_standing(cluster: Cluster, request: StandingRequest) -> StandingAnswe
             topics.append(_standing(*found))
         asked += 1
     return StandingAnswer(cluster.name, stream.id, asked, tuple(topics))
-
-
-def find(stream: Stream, incarnation: bytes) -> tuple[Shard, Topic] | None:
-    """The topic of an incarnation and its shard, None if there is none."""
-    for shard in stream.shards:
-        topic = shard.state.by_incarnation(incarnation)
-        if topic is not None:
-            return shard, topic
-    return None
 
 
 def _standing(shard: Shard, topic: Topic) -> StandingTopic:

@@ -18,7 +18,6 @@ from fairlead.gateway.links.chosen import chosen, owned_at
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.taking import Pulls
-from fairlead.gateway.takeovers.answering import find
 from fairlead.gateway.takeovers.asking import Answers, Asking
 from fairlead.gateway.takeovers.plan import Plan, plan
 from fairlead.model.errors import FairleadError, NotAllowed, NotFound, TryAgain, UnknownStream
@@ -172,7 +171,7 @@ class Takeovers:
     ) -> int:
         changes = []
         for incarnation, made in plans.items():
-            found = find(stream, incarnation)
+            found = stream.by_incarnation(incarnation)
             if found is None:
                 continue
             shard, topic = found
