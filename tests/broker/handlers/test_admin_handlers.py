@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.handlers.asking import Asker, asking, topic_id, versions
+from tests.broker.handlers.asking import Asker, a_copy, asking, topic_id, versions
 
 from fairlead.broker.authorized import CLUSTER, GROUP, Operation, of_topic
 from fairlead.broker.handlers import list_config_resources
@@ -175,6 +175,16 @@ async def test_the_only_feature_is_the_version_of_the_metadata() -> None:
         assert (supported.name, final.name) == ("metadata.version", "metadata.version")
         assert supported.min_version < final.max_version_level == supported.max_version
         assert answer.finalized_features_epoch >= 0
+
+
+async def test_a_copy_that_passes_writes_on_may_be_written() -> None:
+    """Tools show what a client may do; what changes a topic is done at its owner all the same."""
+    async with asking() as asker:
+        await a_copy(asker, "/default", "copied", "/ships")
+        copied = asker.listener.find("copied")
+        assert "WRITE" not in operations(of_topic(copied))
+        await asker.cluster.edit_stream("/default", forward_writes=True)
+        assert operations(of_topic(copied)) & {"READ", "WRITE", "DELETE"} == {"READ", "WRITE"}
 
 
 async def test_authorized_operations_are_named_when_they_are_asked_for() -> None:

@@ -200,6 +200,8 @@ async def test_writes_are_taken_from_a_replica_of_ones_own_that_was_marked(desk:
     assert [row["acceptWrites"] for row in await desk.get("stream/replica/list", path="/s")] == [True, False]
     await desk.post("stream/replica/edit", path="/s", replica="/r", acceptwrites=False)
     assert [row["acceptWrites"] for row in await desk.get("stream/replica/list", path="/s")] == [False, False]
+    await desk.post("stream/replica/autosetup", path="/r", replica="/made", acceptwrites=True)
+    assert [row["acceptWrites"] for row in await desk.get("stream/replica/list", path="/r")] == [True]
     with pytest.raises(errors.InvalidValue, match=r"/q is a partner, and writes are taken from replicas of your own"):
         await desk.post("stream/replica/edit", path="/s", replica="/q", acceptwrites=True)
 
