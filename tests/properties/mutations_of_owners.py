@@ -157,6 +157,15 @@ OF_OWNERS = [
         MOVES,
     ),
     Mutation(
+        "partner-names-no-owner",
+        "a partner gives its topics only to those for whom it speaks",
+        _TOPICS + "topic",
+        "if not self._admission.speaks_for(payload.owner):\n        self._notes.refuse",
+        "if known is None and not self._admission.speaks_for(payload.owner):\n        self._notes.refuse",
+        116,
+        MOVES,
+    ),
+    Mutation(
         "most-partitions",
         "partitions never become fewer",
         _CLAIMS + "changed",
@@ -180,7 +189,7 @@ OF_OWNERS = [
         _TOPICS + "topic",
         "if tombstone is not None and payload.epoch <= tombstone.epoch:",
         "if tombstone is not None:",
-        39,
+        115,
         MOVES,
     ),
 ]

@@ -90,6 +90,9 @@ class OneStream:
     def note_outdated(self, link: bytes, shard: int, numbers: Iterable[int]) -> None:
         """A source is told of later owners when it asks (`Links.hear`)."""
 
+    def note_superseded(self, link: bytes, records: int) -> None:
+        """Nobody asks how many."""
+
 
 class ReadFrames:
     """What the reader of one grant hands on, and what its destination has answered of it."""
