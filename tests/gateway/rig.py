@@ -96,14 +96,14 @@ SECRET = "5e" * 32
 FAST = Timing(
     backoff_first_s=0.02,
     backoff_max_s=0.1,
-    answer_s=0.5,
+    answer_s=20,
     skip_dead_s=0.2,
     repair_s=0.05,
     report_s=3600,
     replicator_s=3600,
     stalled_s=3600,
 )
-"""Workers carry without a replicator, and a busy machine may let a link stand still for a while."""
+"""Workers carry without a replicator, and a busy machine may let a link stand still, and an answer come late."""
 
 
 class NoListeners:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
-from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
+from tests.gateway.rig import FAST, REPLICA, SHIPS, SOURCE, Site, Worker, set_up
 from tests.support.waiting import a_quiet_while, until
 
 from fairlead.gateway.links.running.lifecycle import State
@@ -147,11 +148,12 @@ async def test_pause_is_felt_in_the_middle_and_resume_goes_on(sf: Site, ny: Site
         await same(sf, ny)
 
 
-async def test_a_black_hole_delays_no_other_link(sf: Site, ny: Site) -> None:
+async def test_a_black_hole_delays_no_other_link(tmp_path: Path, ny: Site) -> None:
     """A destination that takes the connection and never answers keeps only its own link waiting."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        async with Worker(sf):
+        async with Site("sf", tmp_path, replace(FAST, answer_s=0.5)) as sf, Worker(sf):
+            await sf.stream(SHIPS)
             await sf.links.add_replica(SHIPS, StreamPath("/ships", "hole"), urls=(url,))
             await agree(sf, ny)
             for _ in range(5):

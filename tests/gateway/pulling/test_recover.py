@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.gateway.pulling.conftest import PATIENT
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
 from tests.streamlog.world import values_at
 from tests.support.waiting import until
@@ -60,7 +59,7 @@ async def recovered(site: Site, *, force: bool = False) -> JobRecord:
 async def lost_and_restored(folder: Path, ny: Site) -> AsyncIterator[Site]:
     """sf as it is restored from a backup: since then `box` and `new` were written, and ny has that. `even` is as it
     was."""
-    async with Site("sf", folder, PATIENT) as sf, Worker(sf):
+    async with Site("sf", folder) as sf, Worker(sf):
         await sf.stream(SHIPS)
         await set_up(sf, ny)
         for name in ("box", "even"):
@@ -71,7 +70,7 @@ async def lost_and_restored(folder: Path, ny: Site) -> AsyncIterator[Site]:
             await sf.write(SHIPS, "box", value)
         await sf.write(SHIPS, "new", b"0", b"1")
         await same(sf, ny)
-    async with Site("sf", old, PATIENT) as restored, Worker(restored):
+    async with Site("sf", old) as restored, Worker(restored):
         yield restored
 
 
@@ -85,14 +84,14 @@ async def test_rolled_back_owner_refuses_produce(tmp_path: Path, ny: Site) -> No
                 await sf.write(SHIPS, "even", b"x")
             assert sf.cluster.stream(SHIPS).rolled_back
             await sf.links.resume(SHIPS, REPLICA, rescan=True)
-    async with Site("sf", tmp_path / "backup", PATIENT) as again:
+    async with Site("sf", tmp_path / "backup") as again:
         with pytest.raises(NotAllowed, match="was rolled back"):
             await again.write(SHIPS, "even", b"x")
 
 
 async def test_a_partners_word_does_not_stop_a_stream(tmp_path: Path, ny: Site) -> None:
     """It stops the link alone, as ever: a stranger could keep us from writing otherwise."""
-    async with Site("sf", tmp_path, PATIENT) as sf, Worker(sf):
+    async with Site("sf", tmp_path) as sf, Worker(sf):
         await sf.stream(SHIPS)
         await ny.stream(SHIPS)
         await ny.links.add_upstream(SHIPS, SOURCE)
@@ -102,7 +101,7 @@ async def test_a_partners_word_does_not_stop_a_stream(tmp_path: Path, ny: Site) 
         old = await backup(tmp_path)
         await sf.write(SHIPS, "box", b"1")
         await same(sf, ny)
-    async with Site("sf", old, PATIENT) as restored:
+    async with Site("sf", old) as restored:
         await until(lambda: stopped(restored))
         await restored.write(SHIPS, "box", b"x")
         with pytest.raises(NotAgreed, match="no replica and no upstream of its own"):
@@ -136,7 +135,7 @@ async def test_a_recovered_stream_has_all_that_was_acknowledged_and_goes_on(tmp_
 async def test_what_was_written_since_the_backup_is_kept_in_a_topic_of_its_own(tmp_path: Path, ny: Site) -> None:
     """It was acknowledged too, before anybody noticed, at offsets and in an epoch that others had been given before:
     only the records' hashes tell."""
-    async with Site("sf", tmp_path, PATIENT) as sf, Worker(sf):
+    async with Site("sf", tmp_path) as sf, Worker(sf):
         await sf.stream(SHIPS)
         await set_up(sf, ny)
         for number in range(40):
@@ -147,7 +146,7 @@ async def test_what_was_written_since_the_backup_is_kept_in_a_topic_of_its_own(t
             await sf.write(SHIPS, "box", b"%d" % number)
         await same(sf, ny)
     await ny.links.remove_upstream(SHIPS, SOURCE)
-    async with Site("sf", old, PATIENT, merge_interval_seconds=0.05) as sf, Worker(sf):
+    async with Site("sf", old, merge_interval_seconds=0.05) as sf, Worker(sf):
         for number in range(40, 45):
             await sf.write(SHIPS, "box", b"new %d" % number)
         await ny.links.add_upstream(SHIPS, SOURCE)
@@ -226,7 +225,7 @@ async def test_a_recovery_waits_for_a_neighbour_that_is_away_unless_it_is_forced
 async def test_a_topic_that_was_deleted_since_the_backup_is_deleted_again(tmp_path: Path, ny: Site) -> None:
     """It would come to life elsewhere otherwise, or be a conflict for ever; one that was made again with its name is
     brought in its place."""
-    async with Site("sf", tmp_path, PATIENT) as sf, Worker(sf):
+    async with Site("sf", tmp_path) as sf, Worker(sf):
         await sf.stream(SHIPS)
         await set_up(sf, ny)
         for name in ("gone", "again", "stays"):
@@ -237,7 +236,7 @@ async def test_a_topic_that_was_deleted_since_the_backup_is_deleted_again(tmp_pa
             await sf.cluster.stream(SHIPS).delete_topic(name)
         await sf.write(SHIPS, "again", b"new", b"er")
         await same(sf, ny)
-    async with Site("sf", old, PATIENT) as sf, Worker(sf):
+    async with Site("sf", old) as sf, Worker(sf):
         await until(lambda: stopped(sf))
         shown = {row["topic"]: row["from"] for row in await sf.recoveries.plan(SHIPS, force=False)}
         assert shown["gone"] == "was deleted at /mapr/ny/ships"
@@ -253,7 +252,7 @@ async def test_a_topic_that_was_deleted_since_the_backup_is_deleted_again(tmp_pa
 async def test_records_that_were_deleted_since_the_backup_are_deleted_again(tmp_path: Path, ny: Site) -> None:
     """Also where nothing else is missing. What a client asked for and thereby made, while nothing could be written,
     makes room for the topic of that name that is younger than the backup."""
-    async with Site("sf", tmp_path, PATIENT) as sf, Worker(sf):
+    async with Site("sf", tmp_path) as sf, Worker(sf):
         await sf.stream(SHIPS)
         await set_up(sf, ny)
         for name in ("box", "even"):
@@ -268,7 +267,7 @@ async def test_records_that_were_deleted_since_the_backup_are_deleted_again(tmp_
             await shard.submit(partial(delete_records, number=topic.number, partition=0, offset=1))
         await until(lambda: held(ny, "box").keys() == {1, 2} and held(ny, "even").keys() == {1})
         await same(sf, ny)
-    async with Site("sf", old, PATIENT) as sf, Worker(sf):
+    async with Site("sf", old) as sf, Worker(sf):
         await until(lambda: stopped(sf))
         await sf.cluster.stream(SHIPS).create_topic("new")
         job = await recovered(sf)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.gateway.rig import FAST, SHIPS, SOURCE, Site, Worker
+from tests.gateway.rig import SHIPS, SOURCE, Site, Worker
 from tests.streamlog.world import values_at
 from tests.support.waiting import until
 
@@ -26,21 +25,10 @@ from fairlead.streamlog.values import Topic
 PLAIN, FORCED, DRY = TakeoverOptions(), TakeoverOptions(force=True), TakeoverOptions(dry_run=True)
 
 
-PATIENT = replace(FAST, answer_s=20)
-"""On a busy machine a neighbour answers late, and would be one that is away."""
-
-
-@pytest.fixture
-async def ny(tmp_path: Path) -> AsyncIterator[Site]:
-    """The cluster that takes over."""
-    async with Site("ny", tmp_path, PATIENT) as site:
-        yield site
-
-
 @pytest.fixture
 async def la(tmp_path: Path) -> AsyncIterator[Site]:
     """A third cluster."""
-    async with Site("la", tmp_path, PATIENT) as site:
+    async with Site("la", tmp_path) as site:
         yield site
 
 
@@ -61,7 +49,7 @@ async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
     """sf, which works until it is lost."""
     works = AsyncExitStack()
     async with works:
-        site = await works.enter_async_context(Site("sf", tmp_path, PATIENT))
+        site = await works.enter_async_context(Site("sf", tmp_path))
         await site.stream(SHIPS)
         await works.enter_async_context(Worker(site))
         yield Owner(site, works)
