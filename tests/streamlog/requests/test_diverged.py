@@ -7,10 +7,13 @@ from uuid import UUID, uuid5
 
 import pytest
 from tests.streamlog.merging.test_survivors import replayed, tables
+from tests.streamlog.ownership.sites import TOPIC, id_of, link_of, noted, sent, taken_over, topic_of, wrote
 from tests.streamlog.world import (
     SETTINGS,
     SeededRandomness,
+    applied,
     committed,
+    frame,
     fresh,
     installed,
     made,
@@ -22,7 +25,7 @@ from tests.streamlog.world import (
 )
 
 from fairlead.model.errors import AlreadyExists
-from fairlead.model.names import TOPIC_NAME_LENGTH_MAX, check_topic_name
+from fairlead.model.names import TOPIC_NAME_LENGTH_MAX, check_topic_name, slice_of
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.payloads import StartPayload
@@ -154,6 +157,78 @@ def test_two_holders_make_one_diverged_topic() -> None:
     replicated(owner, replica, link=b"m" * 16)
     assert values_at(replica, here.number) == {1: b"1", 2: b"2"}
     assert replica.announced.state.behind(b"m" * 16) == []
+
+
+def with_part_of_a_tail(site: ShardLog, a: ShardLog, b: ShardLog, partition: int) -> None:
+    """The site holds what B has written in one of the topic's partitions, not in the other."""
+    sent(a, site)
+    part = frame(b, id_of(site), slice_of(TOPIC), 0, link=link_of(b, site))
+    rows = [row for row in part.rows if row.kind != Kind.BATCH or row.partition == partition or row.origin == A]
+    applied(site, replace(part, rows=rows))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_holders_of_other_partitions_make_one_diverged_topic(first: int) -> None:
+    """X holds B's tail of one partition and Y that of the other, so each knows of one only where B's epoch began. What
+    they make is one topic all the same, also at Z, which hears of both, whoever comes first."""
+    a, b, c, x, y, z = (fresh(letter * 16) for letter in (b"a", b"b", b"c", b"x", b"y", b"z"))
+    made(a, partitions=2)
+    for partition in (0, 1):
+        wrote(a, b"0", partition=partition)
+    sent(a, b)
+    sent(a, c)
+    taken_over(b)
+    for partition in (0, 1):
+        wrote(b, b"late", partition=partition)
+    with_part_of_a_tail(x, a, b, 0)
+    with_part_of_a_tail(y, a, b, 1)
+    while taken_over(c).epoch <= topic_of(b).epoch:
+        """The higher one wins."""
+    holders = [x, y]
+    for site in holders:
+        sent(c, site)
+        while step(site):
+            pass
+    for source in holders[first:] + holders[:first]:
+        sent(source, z)
+    sent(x, y)
+    sent(y, x)
+    for site in (*holders, opened(z.announced.storage, b"z" * 16)):
+        copies = [topic for topic in site.announced.state.topics() if ".diverged." in topic.name]
+        assert len(copies) == 1
+        assert [start for start, _ in copies[0].since] == [1, 1]
+        assert [values_at(site, copies[0].number, each) for each in (0, 1)] == [{1: b"late"}] * 2
+    assert [note for site in (x, y) for note in noted(site, z)] == noted(x, y) == noted(y, x) == []
+
+
+def test_a_holder_adds_where_its_part_began_to_a_copy_that_came_before() -> None:
+    """Y's copy comes to X before X has copied its own part: then one topic's row says both."""
+    a, b, c, x, y = (fresh(letter * 16) for letter in (b"a", b"b", b"c", b"x", b"y"))
+    made(a, partitions=2)
+    for partition in (0, 1):
+        wrote(a, b"0", partition=partition)
+    sent(a, b)
+    sent(a, c)
+    taken_over(b)
+    for partition in (0, 1):
+        wrote(b, b"late", partition=partition)
+    with_part_of_a_tail(x, a, b, 0)
+    with_part_of_a_tail(y, a, b, 1)
+    while taken_over(c).epoch <= topic_of(b).epoch:
+        """The higher one wins."""
+    sent(c, x)
+    sent(c, y)
+    while step(y):
+        pass
+    sent(y, x)
+    while step(x):
+        pass
+    sent(x, y)
+    for site in (x, y):
+        (copy,) = [topic for topic in site.announced.state.topics() if ".diverged." in topic.name]
+        assert [start for start, _ in copy.since] == [1, 1]
+        assert [values_at(site, copy.number, each) for each in (0, 1)] == [{1: b"late"}] * 2
+    assert noted(x, y) == noted(y, x) == []
 
 
 def test_a_cut_of_a_cut_copies_each_row_once() -> None:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 from fairlead.streamlog.applying.admission import Admission
-from fairlead.streamlog.ownership.histories import beginning_of, parting
+from fairlead.streamlog.ownership.histories import beginning_of, joined_since, parting
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
 from fairlead.streamlog.requests.deletion import put_deletion
+from fairlead.streamlog.requests.diverged import parent_of
 from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.rows import NO_COMMIT
 from fairlead.streamlog.state.effects import topic_of
@@ -33,7 +34,7 @@ class Claim(Enum):
     SAME = auto()
     """The topic is so already."""
     NEWER = auto()
-    """A later version of the same owner's."""
+    """A later version of the same owner's; or, of a diverged topic, where it begins in more partitions."""
     NEW_OWNER = auto()
     """A higher epoch: the topic has another owner from the offsets on that the row names, or the same one again."""
     CONFLICT = auto()
@@ -50,7 +51,7 @@ def claim_of(known: Topic, row: TopicPayload, admission: Admission, here: bytes)
         is_the_sources = known.owner != here and admission.speaks_for(known.owner)
         return Claim.NEW_OWNER if is_the_sources or admission.moves_owners else Claim.NOT_ALLOWED
     if (row.owner, row.since) != (known.owner, known.since):
-        return Claim.CONFLICT
+        return _of_another_holder(known, row)
     if row.version > known.version:
         return Claim.NEWER
     return Claim.SAME if row.version == known.version else Claim.OLDER
@@ -130,7 +131,22 @@ def changed(known: Topic, payload: TopicPayload) -> Topic:
     """The topic as the row says, under the number and the name that it has here: another topic may have the name that
     the row says. Its partitions never become fewer."""
     partitions = max(known.partitions, payload.partitions)
-    return topic_of(known.number, payload)._replace(name=known.name, partitions=partitions)
+    topic = topic_of(known.number, payload)
+    if parent_of(known) is not None and payload.epoch == known.epoch:
+        topic = topic._replace(
+            version=max(known.version, topic.version), since=joined_since(known.since, payload.since) or ()
+        )
+    return topic._replace(name=known.name, partitions=partitions)
+
+
+def _of_another_holder(known: Topic, row: TopicPayload) -> Claim:
+    """What a row of the same epoch is that says otherwise of whom it is or where it begins: a conflict, unless it is of
+    a diverged topic. Each holder of the tail says of that where it began in the partitions of which it held a part."""
+    is_one_tail = row.owner == known.owner and parent_of(known) is not None
+    since = joined_since(known.since, row.since) if is_one_tail else None
+    if since is None:
+        return Claim.CONFLICT
+    return Claim.NEWER if since != known.since or row.version > known.version else Claim.OLDER
 
 
 def tell_of_more(draft: Draft, topic: Topic) -> None:

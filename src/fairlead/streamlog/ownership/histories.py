@@ -8,7 +8,7 @@ matching). A history may begin with a later epoch than the log did; what is befo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from fairlead.streamlog.payloads import History
 
@@ -49,6 +49,17 @@ def history_below(history: History, offset: int) -> History:
 def beginning_of(since: Sequence[Beginning], partition: int) -> Beginning:
     """Where the owner's epoch begins in a partition, by what the topic's row says of each."""
     return since[partition] if partition < len(since) else FROM_NOTHING
+
+
+def joined_since(one: Sequence[Beginning], other: Sequence[Beginning]) -> tuple[Beginning, ...] | None:
+    """Where the epoch of a diverged topic begins, by two holders of its tail: each says it of the partitions of which
+    it had a part. None if they contradict each other."""
+    found: list[Beginning] = []
+    for here, there in zip_longest(one, other, fillvalue=FROM_NOTHING):
+        if here != there and FROM_NOTHING not in (here, there):
+            return None
+        found.append(there if here == FROM_NOTHING else here)
+    return tuple(found)
 
 
 def start_of_next_epoch(epoch: int, topic_epoch: int, since: Beginning) -> int | None:

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.names import TOPIC_NAME_LENGTH_MAX
 from fairlead.streamlog.objects.dead import DeadRows
+from fairlead.streamlog.ownership.histories import joined_since
 from fairlead.streamlog.payloads import History, StartPayload
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.slices import read_kept
@@ -130,8 +131,13 @@ def append(draft: Draft, made: Topic, tail: Tail, rows: Sequence[Row]) -> int:
     if draft.state.tombstone(tail.incarnation) is not None:
         return rows[-1].last_offset + 1
     topic = draft.state.by_incarnation(tail.incarnation) or _made(draft, made, rows[0])
-    if tail.partition >= topic.partitions:
-        topic = topic._replace(partitions=made.partitions, version=made.version, since=made.since)
+    since = joined_since(topic.since, made.since)
+    if since is None:
+        since = topic.since  # what was said of this partition before is shown as a conflict elsewhere, and kept here
+    if tail.partition >= topic.partitions or since != topic.since:
+        topic = topic._replace(
+            partitions=max(topic.partitions, made.partitions), version=max(topic.version, made.version), since=since
+        )
         put_topic(draft, topic, made.owner, rows[0].via, rows[0].via_commit)
     number, partition = topic.number, tail.partition
     for row in rows:
