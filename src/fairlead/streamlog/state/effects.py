@@ -81,6 +81,10 @@ class Target(Protocol):
     def put_kept(self, number: int, key: KeptKey, kept: Kept | None) -> None: ...
 
 
+class LacksPartition(CorruptBatch):
+    """A row is of a partition that its topic does not have, by the rows before it. The state is as it was."""
+
+
 def replay(target: Target, row: Row) -> None:
     """Bring `target` from just before the row to just after it.
 
@@ -113,11 +117,11 @@ def _has_partition(target: Target, row: Row) -> bool:
     """Whether the row's topic is known.
 
     Raises:
-        CorruptBatch: it is, and it has no such partition: one state would keep the row's effect and another lose it.
+        LacksPartition: it is, and it has no such partition: one state would keep the row's effect and another lose it.
     """
     count = target.partition_count(row.topic)
     if count and not 0 <= row.partition < count:
-        raise CorruptBatch(f"row of partition {row.partition} of topic {row.topic}, which has {count}")
+        raise LacksPartition(f"row of partition {row.partition} of topic {row.topic}, which has {count}")
     return count > 0
 
 

@@ -77,14 +77,16 @@ def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> 
 
 
 def _replay(state: ShardState, rows: Sequence[Row], name: str, jumps: dict[int, Damaged]) -> None:
-    """`jumps` takes in the first row of each topic that does not follow the one before it. That is damage unless a
-    later row deletes the topic: a merge may have dropped the rows before it already, and not the one that made the
-    topic."""
+    """`jumps` takes in the first row of each topic that does not follow the one before it, or is of a partition that
+    the topic does not have. That is damage unless a later row deletes the topic: a merge may have dropped the rows
+    before it already, and not the one that made the topic."""
     for row in rows:
         if row.topic not in jumps and (why := _jump(state, row)):
             jumps[row.topic] = Damaged(name, why)
         try:
             effects.replay(state, row)
+        except effects.LacksPartition as error:
+            jumps.setdefault(row.topic, Damaged(name, str(error)))
         except CorruptBatch as error:
             raise Damaged(name, str(error)) from error
 
