@@ -180,7 +180,7 @@ OF_OWNERS = [
         _TOPICS + "topic_deleted",
         "if known is not None and payload.epoch < known.epoch:",
         "if False:",
-        31,
+        82,
         MOVES,
     ),
     Mutation(
