@@ -17,7 +17,8 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.clock import SystemClock
 from fairlead.model.errors import FairleadError, NotAgreed, Unreachable
-from fairlead.wire.messages import LinkRequest, StreamPlace
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import LinkRequest
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 REQUEST = LinkRequest(b"l" * 16, StreamPlace("sf", "/ships", b"s" * 16), "/ships")

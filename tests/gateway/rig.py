@@ -54,26 +54,18 @@ from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
 from fairlead.streamlog.values import epoch_before
-from fairlead.wire.messages import (
-    APPLY_HEARS,
-    PROTOCOL,
-    READER_HEARS,
-    SINK_HEARS,
+from fairlead.wire.apply import Applied, ApplyHello, Error, Ok, Refused
+from fairlead.wire.control import (
     Announce,
-    Applied,
-    ApplyHello,
     Done,
-    Error,
     Failed,
     Grant,
     ListObjects,
     Locate,
     Located,
-    Ok,
     Progress,
     ReaderHello,
     ReadReport,
-    Refused,
     RepairGrant,
     RepairPartition,
     SinkHello,
@@ -82,9 +74,9 @@ from fairlead.wire.messages import (
     TopicsWanted,
     Withdraw,
     WithdrawRun,
-    from_json,
-    to_json,
 )
+from fairlead.wire.link_protocol import PROTOCOL
+from fairlead.wire.messages import APPLY_HEARS, READER_HEARS, SINK_HEARS, from_json, to_json
 from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply
 from tests.support.batches import produced_to
 from tests.support.waiting import WAIT_SECONDS, until

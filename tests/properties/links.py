@@ -31,7 +31,9 @@ from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import Applied, Grant, RepairGrant, RepairPartition, StreamPlace
+from fairlead.wire.apply import Applied
+from fairlead.wire.control import Grant, RepairGrant, RepairPartition
+from fairlead.wire.link_protocol import StreamPlace
 
 PIECE_ROWS = 2
 """Frames of more rows are applied in several pieces, and these in several commits."""

@@ -24,17 +24,15 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.messages import (
+from fairlead.wire.apply import Applied, ApplyHello, Refused
+from fairlead.wire.control import (
     Announce,
-    Applied,
-    ApplyHello,
     Grant,
     ListObjects,
     Locate,
     Located,
     ReaderHello,
     ReadReport,
-    Refused,
     RepairGrant,
     Topics,
     TopicsWanted,

@@ -25,7 +25,7 @@ from fairlead.streamlog.reading.rest import rest_of, topic_row
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import PartitionState, Topic
-from fairlead.wire.messages import PartitionAt, StandingTopic
+from fairlead.wire.neighbours import PartitionAt, StandingTopic
 
 PULLED_BYTES = (1, 200, 4_000_000)
 ANSWERS_MAX = 200

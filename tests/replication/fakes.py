@@ -14,19 +14,9 @@ from fairlead.replication.carried.rows import FrameAddress, LinkFrame
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import (
-    APPLY_SAYS,
-    READER_SAYS,
-    SINK_SAYS,
-    Applied,
-    ApplyHello,
-    Error,
-    Ok,
-    SlicesAt,
-    StreamPlace,
-    from_json,
-    to_json,
-)
+from fairlead.wire.apply import Applied, ApplyHello, Error, Ok, SlicesAt
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.messages import APPLY_SAYS, READER_SAYS, SINK_SAYS, from_json, to_json
 from tests.support.apply_peer import ApplyPeer, serve_apply
 from tests.support.waiting import WAIT_SECONDS, in_time
 

@@ -24,7 +24,8 @@ from fairlead.replication.replicator import Wanted, first_line, new_folder, opti
 from fairlead.replication.spark import rounds as task_rounds
 from fairlead.replication.spark.session import home_of_jars
 from fairlead.replication.spark.settings import SparkSettings, spark_configuration
-from fairlead.wire.messages import REPLICATOR_SAYS, LinksActive, ReplicatorState, from_json, to_json
+from fairlead.wire.control import LinksActive, ReplicatorState
+from fairlead.wire.messages import REPLICATOR_SAYS, from_json, to_json
 from tests.replication.fakes import running, url_of
 from tests.support.sites import command_of, descendants
 from tests.support.stepped import SteppedLoop

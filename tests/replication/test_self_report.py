@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from fairlead.replication.control_client import Control
 from fairlead.replication.self_report import SelfReport
-from fairlead.wire.messages import ReplicatorState
+from fairlead.wire.control import ReplicatorState
 from tests.replication.fakes import running
 from tests.streamlog.world import FakeClock, SeededRandomness
 from tests.support.waiting import until

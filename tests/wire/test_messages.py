@@ -8,20 +8,52 @@ import pytest
 
 from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
-from fairlead.wire import messages as m
+from fairlead.wire.apply import Applied, ApplyHello, Error, Refused, SlicesAt
+from fairlead.wire.control import (
+    Announce,
+    Done,
+    Failed,
+    Grant,
+    ListObjects,
+    Locate,
+    Progress,
+    ReaderHello,
+    ReadReport,
+    ReplicatorState,
+    TopicName,
+    Topics,
+    TopicsWanted,
+    Withdraw,
+    WithdrawRun,
+)
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.messages import (
+    APPLY_HEARS,
+    APPLY_SAYS,
+    READER_HEARS,
+    READER_SAYS,
+    REPLICATOR_SAYS,
+    SINK_HEARS,
+    SINK_SAYS,
+    Kinds,
+    body_from_json,
+    from_json,
+    to_json,
+)
+from fairlead.wire.neighbours import LinkRequest
 
-HERE = m.StreamPlace("sanfrancisco", "/ships", b"s" * 16, ("http://127.0.0.1:1",))
-THERE = m.StreamPlace("newyork", "/ships", b"d" * 16)
+HERE = StreamPlace("sanfrancisco", "/ships", b"s" * 16, ("http://127.0.0.1:1",))
+THERE = StreamPlace("newyork", "/ships", b"d" * 16)
 
 SAMPLES = [
-    (m.ReaderHello("w", 2), m.READER_SAYS),
-    (m.ListObjects(b"s" * 16, 0, 7), m.READER_SAYS),
-    (m.TopicsWanted(b"s" * 16, 0, (1, 17)), m.READER_SAYS),
-    (m.ReadReport(1, {0: 5, 15: 6}, {15: 4}), m.READER_SAYS),
-    (m.Locate(b"s" * 16, 0, 1, 2, 3), m.READER_SAYS),
-    (m.Done(4), m.READER_SAYS),
+    (ReaderHello("w", 2), READER_SAYS),
+    (ListObjects(b"s" * 16, 0, 7), READER_SAYS),
+    (TopicsWanted(b"s" * 16, 0, (1, 17)), READER_SAYS),
+    (ReadReport(1, {0: 5, 15: 6}, {15: 4}), READER_SAYS),
+    (Locate(b"s" * 16, 0, 1, 2, 3), READER_SAYS),
+    (Done(4), READER_SAYS),
     (
-        m.Grant(
+        Grant(
             1,
             b"l" * 16,
             GrantRun(1, 2),
@@ -35,32 +67,32 @@ SAMPLES = [
             (EpochRange(1, b"e" * 16, 0, None),),
             12,
         ),
-        m.READER_HEARS,
+        READER_HEARS,
     ),
-    (m.Announce(b"s" * 16, 0, 12, (LogObject("commit/1", 0, 1, False),)), m.READER_HEARS),
-    (m.Topics(b"s" * 16, 0, (m.TopicName(1, b"i" * 16, "t"),)), m.READER_HEARS),
-    (m.Withdraw(1, "paused"), m.READER_HEARS),
-    (m.Progress(b"l" * 16, GrantRun(1, 2), 0, {3: 9}, 1, 2, 3), m.SINK_SAYS),
-    (m.Failed(b"l" * 16, GrantRun(1, 2), 3, "unreachable", "no answer"), m.SINK_SAYS),
-    (m.WithdrawRun(b"l" * 16, GrantRun(1, 2), 3), m.SINK_HEARS),
-    (m.ReplicatorState(b"p" * 16, 1, "failed", 2, "no java found"), m.REPLICATOR_SAYS),
-    (m.ApplyHello(1, b"l" * 16, GrantRun(1, 2), HERE, b"d" * 16, 3), m.APPLY_SAYS),
-    (m.Applied(3, (m.SlicesAt(1, 2),), 4, 5, 6), m.APPLY_HEARS),
-    (m.Refused(3, 1, 2, "position"), m.APPLY_HEARS),
-    (m.Error("not_agreed", "run: …"), m.APPLY_HEARS),
+    (Announce(b"s" * 16, 0, 12, (LogObject("commit/1", 0, 1, False),)), READER_HEARS),
+    (Topics(b"s" * 16, 0, (TopicName(1, b"i" * 16, "t"),)), READER_HEARS),
+    (Withdraw(1, "paused"), READER_HEARS),
+    (Progress(b"l" * 16, GrantRun(1, 2), 0, {3: 9}, 1, 2, 3), SINK_SAYS),
+    (Failed(b"l" * 16, GrantRun(1, 2), 3, "unreachable", "no answer"), SINK_SAYS),
+    (WithdrawRun(b"l" * 16, GrantRun(1, 2), 3), SINK_HEARS),
+    (ReplicatorState(b"p" * 16, 1, "failed", 2, "no java found"), REPLICATOR_SAYS),
+    (ApplyHello(1, b"l" * 16, GrantRun(1, 2), HERE, b"d" * 16, 3), APPLY_SAYS),
+    (Applied(3, (SlicesAt(1, 2),), 4, 5, 6), APPLY_HEARS),
+    (Refused(3, 1, 2, "position"), APPLY_HEARS),
+    (Error("not_agreed", "run: …"), APPLY_HEARS),
 ]
 
 
 @pytest.mark.parametrize(("message", "kinds"), SAMPLES)
-def test_a_message_survives_text(message: object, kinds: m.Kinds) -> None:
+def test_a_message_survives_text(message: object, kinds: Kinds) -> None:
     """What was sent is what is received."""
-    assert m.from_json(m.to_json(message), kinds) == message
+    assert from_json(to_json(message), kinds) == message
 
 
 def test_a_body_of_http_survives_text() -> None:
     """Bodies have no type and are read by the kind that is expected."""
-    request = m.LinkRequest(b"l" * 16, HERE, "/ships", once=True)
-    assert m.body_from_json(m.to_json(request), m.LinkRequest) == request
+    request = LinkRequest(b"l" * 16, HERE, "/ships", once=True)
+    assert body_from_json(to_json(request), LinkRequest) == request
 
 
 @pytest.mark.parametrize(
@@ -80,10 +112,10 @@ def test_a_body_of_http_survives_text() -> None:
 def test_wrong_text_is_refused_by_name(text: str, words: str) -> None:
     """The error names the message, the field and what is wrong with it."""
     with pytest.raises(InvalidValue, match=words):
-        m.from_json(text, m.READER_SAYS)
+        from_json(text, READER_SAYS)
 
 
 def test_ids_are_hex_and_runs_are_pairs_in_the_text() -> None:
     """The text is readable by people and by other languages."""
-    data = json.loads(m.to_json(m.WithdrawRun(b"\x01" * 16, GrantRun(3, 4), 0)))
+    data = json.loads(to_json(WithdrawRun(b"\x01" * 16, GrantRun(3, 4), 0)))
     assert data == {"type": "withdraw", "link": "01" * 16, "run": [3, 4], "shard": 0}

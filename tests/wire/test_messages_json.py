@@ -10,12 +10,62 @@ from tests.support.spoiled import NO_OBJECTS, of_bad_hex, of_other_kinds, said_t
 from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
-from fairlead.wire import messages as m
+from fairlead.wire.apply import Applied, ApplyHello, Error, Ok, Refused, SlicesAt
+from fairlead.wire.control import (
+    Announce,
+    Credit,
+    Done,
+    Failed,
+    Grant,
+    LinksActive,
+    ListObjects,
+    Locate,
+    Located,
+    Progress,
+    ReaderHello,
+    ReadReport,
+    RepairGrant,
+    RepairPartition,
+    SinkHello,
+    SlicesRefused,
+    TopicName,
+    Topics,
+    TopicsWanted,
+    Withdraw,
+    WithdrawRun,
+)
+from fairlead.wire.link_protocol import PROTOCOL, PROTOCOL_OLDEST, StreamPlace
+from fairlead.wire.messages import (
+    APPLY_HEARS,
+    APPLY_SAYS,
+    READER_HEARS,
+    READER_SAYS,
+    REPLICATOR_HEARS,
+    SINK_HEARS,
+    SINK_SAYS,
+    Kinds,
+    body_from_json,
+    check_protocol,
+    from_json,
+    to_json,
+)
+from fairlead.wire.neighbours import (
+    BehindPartition,
+    DeletedTopic,
+    GapRange,
+    HeldTopic,
+    LinkAnswer,
+    LinkRequest,
+    ServerStart,
+    SlicesPosition,
+    TransferAnswer,
+    TransferRequest,
+)
 
 LINK, SOURCE, REPLICA, EPOCH, TOPIC = b"\xab" * 16, b"s" * 16, b"d" * 16, b"e" * 16, b"i" * 16
 RUN = GrantRun(3, 2**63)
-HERE = m.StreamPlace("sanfrancisco", "/flöte/船", SOURCE, ("http://127.0.0.1:1", "http://[::1]:2"))
-THERE = m.StreamPlace("", "", b"")
+HERE = StreamPlace("sanfrancisco", "/flöte/船", SOURCE, ("http://127.0.0.1:1", "http://[::1]:2"))
+THERE = StreamPlace("", "", b"")
 EPOCHS = (EpochRange(1, EPOCH, 0, 9), EpochRange(2, EPOCH, 9, None))
 OBJECTS = (LogObject("commit/1", 0, 1, False), LogObject("segment/a", 1, 9, True))
 
@@ -41,33 +91,33 @@ TEXT_OBJECTS = (
 )
 LOCATED_OBJECTS = TEXT_OBJECTS + ',"end":12,"cuts":[]'
 
-MESSAGES: list[tuple[m.Kinds, object, str]] = [
-    (m.READER_SAYS, m.ReaderHello("w", 2), '{"type":"hello","worker":"w","slots":2}'),
+MESSAGES: list[tuple[Kinds, object, str]] = [
+    (READER_SAYS, ReaderHello("w", 2), '{"type":"hello","worker":"w","slots":2}'),
     (
-        m.READER_SAYS,
-        m.ListObjects(SOURCE, 0, 2**70),
+        READER_SAYS,
+        ListObjects(SOURCE, 0, 2**70),
         f'{{"type":"list",{TEXT_SOURCE},"shard":0,"from_commit":1180591620717411303424}}',
     ),
     (
-        m.READER_SAYS,
-        m.TopicsWanted(SOURCE, 0, (1, 17)),
+        READER_SAYS,
+        TopicsWanted(SOURCE, 0, (1, 17)),
         f'{{"type":"topics",{TEXT_SOURCE},"shard":0,"numbers":[1,17]}}',
     ),
     (
-        m.READER_SAYS,
-        m.ReadReport(1, {0: 5, 15: 6}, {15: 4}),
+        READER_SAYS,
+        ReadReport(1, {0: 5, 15: 6}, {15: 4}),
         '{"type":"read","grant":1,"slices":{"0":5,"15":6},"emitted":{"15":4}}',
     ),
-    (m.READER_SAYS, m.ReadReport(1, {}), '{"type":"read","grant":1,"slices":{},"emitted":{}}'),
+    (READER_SAYS, ReadReport(1, {}), '{"type":"read","grant":1,"slices":{},"emitted":{}}'),
     (
-        m.READER_SAYS,
-        m.Locate(SOURCE, 0, 1, 2, -3),
+        READER_SAYS,
+        Locate(SOURCE, 0, 1, 2, -3),
         f'{{"type":"locate",{TEXT_SOURCE},"shard":0,"number":1,"partition":2,"offset":-3}}',
     ),
-    (m.READER_SAYS, m.Done(4), '{"type":"done","grant":4}'),
+    (READER_SAYS, Done(4), '{"type":"done","grant":4}'),
     (
-        m.READER_HEARS,
-        m.Grant(1, LINK, RUN, HERE, 0, THERE, "all", "/data", "streams/aa", {3: 9}, EPOCHS, 12, 99, 1_700, {3: 10}),
+        READER_HEARS,
+        Grant(1, LINK, RUN, HERE, 0, THERE, "all", "/data", "streams/aa", {3: 9}, EPOCHS, 12, 99, 1_700, {3: 10}),
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             f'"forward":"all","data_root":"/data","prefix":"streams/aa","slices":{{"3":9}},{TEXT_EPOCHS},"end":12,'
@@ -75,8 +125,8 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
         ),
     ),
     (
-        m.READER_HEARS,
-        m.Grant(1, LINK, RUN, HERE, 0, THERE, "own", "/data", "p", {}, (), 0),
+        READER_HEARS,
+        Grant(1, LINK, RUN, HERE, 0, THERE, "own", "/data", "p", {}, (), 0),
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"own","data_root":"/data","prefix":"p","slices":{},"epochs":[],"end":0,'
@@ -84,9 +134,9 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
         ),
     ),
     (
-        m.READER_HEARS,
-        m.RepairGrant(
-            1, LINK, RUN, HERE, 0, THERE, "all", "/data", "p", (m.RepairPartition(16, 0, 7, "gap"),), EPOCHS, 12, 5
+        READER_HEARS,
+        RepairGrant(
+            1, LINK, RUN, HERE, 0, THERE, "all", "/data", "p", (RepairPartition(16, 0, 7, "gap"),), EPOCHS, 12, 5
         ),
         (
             f'{{"type":"repair","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
@@ -96,92 +146,92 @@ MESSAGES: list[tuple[m.Kinds, object, str]] = [
         ),
     ),
     (
-        m.READER_HEARS,
-        m.Announce(SOURCE, 0, 12, OBJECTS, cuts=((1, 2, 30, 11, 0),)),
+        READER_HEARS,
+        Announce(SOURCE, 0, 12, OBJECTS, cuts=((1, 2, 30, 11, 0),)),
         f'{{"type":"announce",{TEXT_SOURCE},"shard":0,"end":12,{TEXT_OBJECTS},"reset":false,"cuts":[[1,2,30,11,0]]}}',
     ),
     (
-        m.READER_HEARS,
-        m.Topics(SOURCE, 0, (m.TopicName(1, TOPIC, 'a"b\\c'),)),
+        READER_HEARS,
+        Topics(SOURCE, 0, (TopicName(1, TOPIC, 'a"b\\c'),)),
         (
             f'{{"type":"topics",{TEXT_SOURCE},"shard":0,'
             f'"topics":[{{"number":1,"incarnation":{TEXT_TOPIC},"name":"a\\"b\\\\c"}}]}}'
         ),
     ),
     (
-        m.READER_HEARS,
-        m.Located(SOURCE, 0, 1, 2, 3, OBJECTS, 12),
+        READER_HEARS,
+        Located(SOURCE, 0, 1, 2, 3, OBJECTS, 12),
         f'{{"type":"located",{TEXT_SOURCE},"shard":0,"number":1,"partition":2,"offset":3,{LOCATED_OBJECTS}}}',
     ),
-    (m.READER_HEARS, m.Withdraw(1, "paused"), '{"type":"withdraw","grant":1,"reason":"paused"}'),
-    (m.READER_HEARS, m.Credit(1, 2, 3), '{"type":"credit","grant":1,"frames":2,"size_bytes":3}'),
-    (m.SINK_SAYS, m.SinkHello("w"), '{"type":"hello","worker":"w"}'),
+    (READER_HEARS, Withdraw(1, "paused"), '{"type":"withdraw","grant":1,"reason":"paused"}'),
+    (READER_HEARS, Credit(1, 2, 3), '{"type":"credit","grant":1,"frames":2,"size_bytes":3}'),
+    (SINK_SAYS, SinkHello("w"), '{"type":"hello","worker":"w"}'),
     (
-        m.SINK_SAYS,
-        m.Progress(LINK, RUN, 0, {3: 9}, 1, 2, 3),
+        SINK_SAYS,
+        Progress(LINK, RUN, 0, {3: 9}, 1, 2, 3),
         (
             f'{{"type":"progress",{TEXT_LINK},{TEXT_RUN},"shard":0,"slices":{{"3":9}},'
             '"frames":1,"records":2,"size_bytes":3,"behind":0,"duplicates":0}'
         ),
     ),
     (
-        m.SINK_SAYS,
-        m.Failed(LINK, RUN, 3, "unreachable", "no\nanswer \U0001f6a2"),
+        SINK_SAYS,
+        Failed(LINK, RUN, 3, "unreachable", "no\nanswer \U0001f6a2"),
         (
             f'{{"type":"failed",{TEXT_LINK},{TEXT_RUN},"shard":3,"reason":"unreachable",'
             '"message":"no\\nanswer \\ud83d\\udea2"}'
         ),
     ),
     (
-        m.SINK_SAYS,
-        m.SlicesRefused(LINK, RUN, 0, 1, 2),
+        SINK_SAYS,
+        SlicesRefused(LINK, RUN, 0, 1, 2),
         f'{{"type":"refused",{TEXT_LINK},{TEXT_RUN},"shard":0,"slices":1,"position":2}}',
     ),
-    (m.SINK_HEARS, m.WithdrawRun(LINK, RUN, 3), f'{{"type":"withdraw",{TEXT_LINK},{TEXT_RUN},"shard":3}}'),
-    (m.REPLICATOR_HEARS, m.LinksActive(0), '{"type":"links","links":0}'),
+    (SINK_HEARS, WithdrawRun(LINK, RUN, 3), f'{{"type":"withdraw",{TEXT_LINK},{TEXT_RUN},"shard":3}}'),
+    (REPLICATOR_HEARS, LinksActive(0), '{"type":"links","links":0}'),
     (
-        m.APPLY_SAYS,
-        m.ApplyHello(1, LINK, RUN, HERE, REPLICA, 3),
+        APPLY_SAYS,
+        ApplyHello(1, LINK, RUN, HERE, REPLICA, 3),
         (
             f'{{"type":"hello","protocol":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},'
             f'"destination":{TEXT_REPLICA},"shard":3,{TEXT_MORE}}}'
         ),
     ),
-    (m.APPLY_HEARS, m.Ok(1 << 24), f'{{"type":"ok","window_bytes":16777216,{TEXT_MORE}}}'),
+    (APPLY_HEARS, Ok(1 << 24), f'{{"type":"ok","window_bytes":16777216,{TEXT_MORE}}}'),
     (
-        m.APPLY_HEARS,
-        m.Error("moved", "run: …", ("http://c:1",)),
+        APPLY_HEARS,
+        Error("moved", "run: …", ("http://c:1",)),
         '{"type":"error","code":"moved","message":"run: \\u2026","urls":["http://c:1"]}',
     ),
     (
-        m.APPLY_HEARS,
-        m.Applied(3, (m.SlicesAt(1, 2),), 4, 5, 6),
+        APPLY_HEARS,
+        Applied(3, (SlicesAt(1, 2),), 4, 5, 6),
         ('{"type":"applied","through":3,"slices":[{"slices":1,"commit":2}],"records":4,"duplicates":5,"behind":6}'),
     ),
     (
-        m.APPLY_HEARS,
-        m.Refused(3, 1, 2, "from"),
+        APPLY_HEARS,
+        Refused(3, 1, 2, "from"),
         '{"type":"refused","frame":3,"slices":1,"position":2,"reason":"from"}',
     ),
 ]
 
 BODIES: list[tuple[object, str]] = [
     (
-        m.LinkRequest(LINK, HERE, "/ships", once=True),
+        LinkRequest(LINK, HERE, "/ships", once=True),
         f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":4,{TEXT_MORE}}}',
     ),
     (
-        m.LinkAnswer(
+        LinkAnswer(
             "newyork",
             "/ships",
             REPLICA,
-            (m.SlicesPosition(0, 1, 2, EPOCH, RUN),),
-            (m.BehindPartition("t", TOPIC, 0, 7, "gap"),),
+            (SlicesPosition(0, 1, 2, EPOCH, RUN),),
+            (BehindPartition("t", TOPIC, 0, 7, "gap"),),
             1,
             0,
-            (m.GapRange("t", 0, 3, 4, "ttl"),),
+            (GapRange("t", 0, 3, 4, "ttl"),),
             1,
-            (m.DeletedTopic("u", TOPIC),),
+            (DeletedTopic("u", TOPIC),),
             (TopicPayload("o", TOPIC, 1, REPLICA, 7, 2, {}, "o", "/mapr/newyork/ships", ((5, ((0, 0),)),)),),
             {1: ("http://c:1",)},
         ),
@@ -199,20 +249,20 @@ BODIES: list[tuple[object, str]] = [
         ),
     ),
     (
-        m.TransferRequest(m.LinkRequest(LINK, HERE, "/ships"), (TOPIC,)),
+        TransferRequest(LinkRequest(LINK, HERE, "/ships"), (TOPIC,)),
         (
             f'{{"contact":{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":false,"protocol":4,{TEXT_MORE}}},'
             f'"incarnations":[{TEXT_TOPIC}]}}'
         ),
     ),
     (
-        m.TransferAnswer("newyork", REPLICA, "", (m.HeldTopic(held=True, ends=7, conflict="conflict: x"),)),
+        TransferAnswer("newyork", REPLICA, "", (HeldTopic(held=True, ends=7, conflict="conflict: x"),)),
         (
             f'{{"cluster":"newyork","stream":{TEXT_REPLICA},"way_back":"",'
             '"topics":[{"held":true,"ends":7,"conflict":"conflict: x","epoch":0}],"refuses":""}'
         ),
     ),
-    (m.ServerStart(EPOCH), f'{{"start":{TEXT_EPOCH}}}'),
+    (ServerStart(EPOCH), f'{{"start":{TEXT_EPOCH}}}'),
 ]
 
 DEFAULTS = {
@@ -239,26 +289,26 @@ NAMES = [type(message).__name__ for _, message, _ in MESSAGES]
 
 
 @pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
-def test_a_message_is_this_text(kinds: m.Kinds, message: object, text: str) -> None:
+def test_a_message_is_this_text(kinds: Kinds, message: object, text: str) -> None:
     """Byte for byte; and the text is this message."""
-    assert m.to_json(message) == text
-    assert m.from_json(text, kinds) == message
-    assert m.from_json(text.encode(), kinds) == message
+    assert to_json(message) == text
+    assert from_json(text, kinds) == message
+    assert from_json(text.encode(), kinds) == message
 
 
 @pytest.mark.parametrize(("body", "text"), BODIES, ids=lambda value: type(value).__name__)
 def test_a_body_is_this_text(body: object, text: str) -> None:
     """Without a type."""
-    assert m.to_json(body) == text
-    assert m.body_from_json(text, type(body)) == body
+    assert to_json(body) == text
+    assert body_from_json(text, type(body)) == body
 
 
 @pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
-def test_a_value_of_another_kind_is_refused(kinds: m.Kinds, message: object, text: str) -> None:
+def test_a_value_of_another_kind_is_refused(kinds: Kinds, message: object, text: str) -> None:
     """A bool is no int, and neither are 1.0 and "1"; nothing is null that may not be."""
     for said, wrong in (of_other_kinds(text, "until", "created", "epochs.0.end") | of_bad_hex(text)).items():
         with pytest.raises(InvalidValue):
-            raise AssertionError(f"{said} was read as {m.from_json(wrong, kinds)}")
+            raise AssertionError(f"{said} was read as {from_json(wrong, kinds)}")
 
 
 @pytest.mark.parametrize(("body", "text"), BODIES, ids=lambda value: type(value).__name__)
@@ -266,46 +316,46 @@ def test_a_value_of_another_kind_in_a_body_is_refused(body: object, text: str) -
     """As in a message."""
     for said, wrong in (of_other_kinds(text) | of_bad_hex(text)).items():
         with pytest.raises(InvalidValue):
-            raise AssertionError(f"{said} was read as {m.body_from_json(wrong, type(body))}")
+            raise AssertionError(f"{said} was read as {body_from_json(wrong, type(body))}")
 
 
 @pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
-def test_a_missing_field_is_refused_by_name(kinds: m.Kinds, message: object, text: str) -> None:
+def test_a_missing_field_is_refused_by_name(kinds: Kinds, message: object, text: str) -> None:
     """One that has a default may be missing."""
     name = type(message).__name__
     for field, shorter in without_each(text, "type", *DEFAULTS - {"slices"}).items():
         if (name, field) in {("Credit", "frames"), ("Credit", "size_bytes"), ("Applied", "records")}:
             continue
         with pytest.raises(InvalidValue, match=f"{name}: field '{field}' is missing"):
-            m.from_json(shorter, kinds)
+            from_json(shorter, kinds)
     with pytest.raises(InvalidValue, match="message of type None: expected one of "):
-        m.from_json(without_each(text)["type"], kinds)
+        from_json(without_each(text)["type"], kinds)
 
 
 @pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
-def test_an_unknown_field_is_refused_by_name(kinds: m.Kinds, message: object, text: str) -> None:
+def test_an_unknown_field_is_refused_by_name(kinds: Kinds, message: object, text: str) -> None:
     """The other side may be a newer version, whose field may mean much."""
     expected = f"{type(message).__name__}: unknown field 'more'; is the other side a newer version?"
     with pytest.raises(InvalidValue, match=expected.replace("?", r"\?")):
-        m.from_json(with_more(text), kinds)
+        from_json(with_more(text), kinds)
 
 
 def test_fields_with_a_default_may_be_missing() -> None:
     """An older version did not know them."""
     data = json.loads(MESSAGES[8][2])
     shorter = json.dumps({name: value for name, value in data.items() if name not in DEFAULTS})
-    assert m.from_json(shorter, m.READER_HEARS) == MESSAGES[8][1]
+    assert from_json(shorter, READER_HEARS) == MESSAGES[8][1]
     request = json.dumps({n: v for n, v in json.loads(BODIES[0][1]).items() if n not in DEFAULTS})
-    assert m.body_from_json(request, m.LinkRequest) == m.LinkRequest(LINK, HERE, "/ships")
+    assert body_from_json(request, LinkRequest) == LinkRequest(LINK, HERE, "/ships")
 
 
 @pytest.mark.parametrize("text", NO_OBJECTS)
 def test_what_is_no_object_is_refused(text: str) -> None:
     """As a message and as a body."""
     with pytest.raises(InvalidValue, match=r"message is not (JSON|a JSON object)"):
-        m.from_json(text, m.READER_SAYS)
+        from_json(text, READER_SAYS)
     with pytest.raises(InvalidValue, match=r"message is not (JSON|a JSON object)"):
-        m.body_from_json(text, m.LinkRequest)
+        body_from_json(text, LinkRequest)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +379,7 @@ def test_what_is_no_object_is_refused(text: str) -> None:
 def test_wrong_text_is_refused_by_name(text: str, words: str) -> None:
     """The error names the message, the field and what is wrong with it."""
     with pytest.raises(InvalidValue, match=words) as refused:
-        m.from_json(text, m.READER_SAYS)
+        from_json(text, READER_SAYS)
     assert "\n" not in str(refused.value)
 
 
@@ -337,43 +387,43 @@ def test_wrong_text_is_refused_by_name(text: str, words: str) -> None:
 def test_a_run_is_a_pair_of_numbers(run: str) -> None:
     """And nothing else."""
     with pytest.raises(InvalidValue, match=r"WithdrawRun\.run"):
-        m.from_json(f'{{"type":"withdraw",{TEXT_LINK},"run":{run}}}', m.SINK_HEARS)
+        from_json(f'{{"type":"withdraw",{TEXT_LINK},"run":{run}}}', SINK_HEARS)
 
 
 def test_what_is_wrong_within_a_message_is_named() -> None:
     """However deep it lies."""
     text = MESSAGES[7][2].replace('"cluster":"sanfrancisco",', "")
     with pytest.raises(InvalidValue, match="field 'cluster' is missing"):
-        m.from_json(text, m.READER_HEARS)
+        from_json(text, READER_HEARS)
 
 
 def test_of_a_field_that_stands_twice_the_last_counts() -> None:
     """As everywhere in JSON."""
-    assert m.from_json(said_twice('{"type":"done","grant":4}', "grant", "x"), m.READER_SAYS) == m.Done(4)
+    assert from_json(said_twice('{"type":"done","grant":4}', "grant", "x"), READER_SAYS) == Done(4)
 
 
 def test_ids_may_be_in_upper_case_and_spaces_stand_anywhere_in_the_text() -> None:
     """Other languages write hex and JSON their own way."""
     text = '\n{ "source": "' + "7A" * 16 + '", "numbers": [ ],\t"shard":0, "type":"topics" } '
-    assert m.from_json(text, m.READER_SAYS) == m.TopicsWanted(b"z" * 16, 0, ())
+    assert from_json(text, READER_SAYS) == TopicsWanted(b"z" * 16, 0, ())
 
 
 @pytest.mark.parametrize("root", ["/data/\udcff", "/flöte/\udcc3", "\udc80", "C:\\x41"])
 def test_a_directory_may_have_any_name(root: str) -> None:
     """Also one that is no text."""
-    grant = m.Grant(1, LINK, RUN, HERE, 0, THERE, "all", root, "p", {}, (), 0)
-    assert m.from_json(m.to_json(grant), m.READER_HEARS) == grant
+    grant = Grant(1, LINK, RUN, HERE, 0, THERE, "all", root, "p", {}, (), 0)
+    assert from_json(to_json(grant), READER_HEARS) == grant
 
 
 def test_what_is_said_to_people_may_name_such_a_directory() -> None:
     """By an escape."""
-    text = m.to_json(m.Error("storage_unavailable", "/data/\udcff: gone"))
-    assert m.from_json(text, m.APPLY_HEARS) == m.Error("storage_unavailable", "/data/\\udcff: gone")
+    text = to_json(Error("storage_unavailable", "/data/\udcff: gone"))
+    assert from_json(text, APPLY_HEARS) == Error("storage_unavailable", "/data/\\udcff: gone")
 
 
-@pytest.mark.parametrize("version", [0, m.PROTOCOL_OLDEST - 1, m.PROTOCOL + 1, "4", True, None, 4.0])
+@pytest.mark.parametrize("version", [0, PROTOCOL_OLDEST - 1, PROTOCOL + 1, "4", True, None, 4.0])
 def test_another_version_is_refused_naming_both_whatever_else_it_says(version: object) -> None:
     """Its fields are another matter: a newer source would only be told of the first one that is not known here."""
-    with pytest.raises(InvalidValue, match=f"speaks version .* of the link protocol, this gateway {m.PROTOCOL}"):
-        m.check_protocol(json.dumps({"protocol": version, "later": 1}))
-    m.check_protocol(json.dumps({"protocol": m.PROTOCOL, "later": 1}))
+    with pytest.raises(InvalidValue, match=f"speaks version .* of the link protocol, this gateway {PROTOCOL}"):
+        check_protocol(json.dumps({"protocol": version, "later": 1}))
+    check_protocol(json.dumps({"protocol": PROTOCOL, "later": 1}))

@@ -18,15 +18,9 @@ from fairlead.gateway.apply.agreement import admission, global_path, upstream_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed
-from fairlead.wire.messages import (
-    HeldTopic,
-    StreamPlace,
-    TransferAnswer,
-    TransferRequest,
-    body_from_json,
-    check_version,
-    to_json,
-)
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.messages import body_from_json, check_version, to_json
+from fairlead.wire.neighbours import HeldTopic, TransferAnswer, TransferRequest
 
 router = APIRouter()
 

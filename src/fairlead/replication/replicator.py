@@ -37,8 +37,9 @@ from fairlead.replication.self_report import SelfReport
 from fairlead.replication.spark.java import find_java, java_environment
 from fairlead.replication.spark.options import LinkOptions
 from fairlead.replication.spark.settings import SOCKET_FOLDER_BYTES_MAX, SparkSettings
+from fairlead.wire.control import LinksActive
 from fairlead.wire.first_of import first_of
-from fairlead.wire.messages import REPLICATOR_HEARS, LinksActive
+from fairlead.wire.messages import REPLICATOR_HEARS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from fairlead.model.clock import Clock, Randomness
 from fairlead.replication.control_client import Control
-from fairlead.wire.messages import ReplicatorState
+from fairlead.wire.control import ReplicatorState
 
 LAST_WORDS_SECONDS = 2.0
 """A process that gives up waits this long until its server has heard why."""

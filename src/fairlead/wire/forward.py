@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from fairlead.model.errors import InvalidValue
-from fairlead.wire.messages import PROTOCOL
+from fairlead.wire.link_protocol import PROTOCOL
 from fairlead.wire.upgrade import FORWARD_PATH
 
 PRODUCE_VERSION: Final = 13

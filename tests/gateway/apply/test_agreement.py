@@ -15,7 +15,8 @@ from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.values import GrantRun, LinkPosition
-from fairlead.wire.messages import LinkRequest, SlicesPosition, StreamPlace
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import LinkRequest, SlicesPosition
 
 LINK = b"l" * 16
 EPOCH = b"e" * 16

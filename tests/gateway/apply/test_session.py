@@ -21,7 +21,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import TopicDeletedPayload, encode
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import Applied, ApplyHello
+from fairlead.wire.apply import Applied, ApplyHello, SlicesAt
 
 
 class SlowShard:
@@ -78,8 +78,6 @@ async def test_nothing_is_read_beyond_the_window() -> None:
 
 def open_session_at(commit: int) -> Any:
     """The only slice's position."""
-    from fairlead.wire.messages import SlicesAt
-
     return SlicesAt(frames(1)[0].slices, commit)
 
 

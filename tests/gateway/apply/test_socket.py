@@ -25,19 +25,9 @@ from fairlead.streamlog.payloads import TopicPayload, encode
 from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, Kind, Row
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing import reserve
-from fairlead.wire.messages import (
-    APPLY_HEARS,
-    PROTOCOL,
-    Applied,
-    ApplyHello,
-    Error,
-    Ok,
-    Refused,
-    SlicesAt,
-    StreamPlace,
-    from_json,
-    to_json,
-)
+from fairlead.wire.apply import Applied, ApplyHello, Error, Ok, Refused, SlicesAt
+from fairlead.wire.link_protocol import PROTOCOL, StreamPlace
+from fairlead.wire.messages import APPLY_HEARS, from_json, to_json
 
 LINK = b"l" * 16
 EPOCH = b"e" * 16

@@ -23,7 +23,8 @@ from fairlead.model.errors import FairleadError
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.storage.memory import MemoryStorage
-from fairlead.wire.messages import LinkAnswer, to_json
+from fairlead.wire.messages import to_json
+from fairlead.wire.neighbours import LinkAnswer
 
 SHIPS = "/ships"
 REPLICA = StreamPath(SHIPS, "ny")

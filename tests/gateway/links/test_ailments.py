@@ -14,7 +14,8 @@ from tests.gateway.rig import FAST, REPLICA, SHIPS, SOURCE, Site, Worker
 from tests.support.waiting import until
 from websockets.asyncio.client import ClientConnection
 
-from fairlead.wire.messages import ReplicatorState, to_json
+from fairlead.wire.control import ReplicatorState
+from fairlead.wire.messages import to_json
 
 WAITING = ReplicatorState(b"p" * 16, 1, "waiting", 0, "")
 CARRYING = replace(WAITING, doing="carrying")

@@ -17,7 +17,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from fairlead.gateway.links.grants.outbox import MESSAGES_MAX, Outbox
 from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import READER_HEARS, Grant, Progress, ReaderHello, SinkHello, from_json, to_json
+from fairlead.wire.control import Grant, Progress, ReaderHello, SinkHello
+from fairlead.wire.messages import READER_HEARS, from_json, to_json
 
 
 @pytest.fixture

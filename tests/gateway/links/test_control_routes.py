@@ -18,7 +18,7 @@ from fairlead.model.errors import UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.values import GrantRun, LogObject
-from fairlead.wire.messages import (
+from fairlead.wire.control import (
     Announce,
     Grant,
     ListObjects,
@@ -26,13 +26,13 @@ from fairlead.wire.messages import (
     Located,
     ReaderHello,
     SinkHello,
-    StreamPlace,
     TopicName,
     Topics,
     TopicsWanted,
     Withdraw,
-    to_json,
 )
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.messages import to_json
 
 SHIPS = "/ships"
 REPLICA = StreamPath("/ships", "ny")

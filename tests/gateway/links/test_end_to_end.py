@@ -26,7 +26,8 @@ from fairlead.model.errors import (
 )
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.rows import Kind
-from fairlead.wire.messages import RepairGrant
+from fairlead.wire.control import LinksActive, RepairGrant
+from fairlead.wire.messages import REPLICATOR_HEARS, from_json
 
 
 async def agree(sf: Site, ny: Site, shards: int = 1) -> None:
@@ -523,9 +524,6 @@ async def test_a_copy_into_a_deleted_stream_fails(sf: Site, ny: Site) -> None:
 
 async def test_the_replicator_is_told_how_many_links_want_to_move(sf: Site, ny: Site) -> None:
     """So that it starts Spark with the first and needs none without."""
-
-    from fairlead.wire.messages import REPLICATOR_HEARS, LinksActive, from_json
-
     async with sf.control("replicator") as socket:
         assert from_json(await socket.recv(), REPLICATOR_HEARS) == LinksActive(0)
         await agree(sf, ny)

@@ -8,7 +8,7 @@ import pytest
 from tests.streamlog.world import START_MS, FakeClock
 
 from fairlead.gateway.links.replicator_life import ReplicatorLife
-from fairlead.wire.messages import ReplicatorState
+from fairlead.wire.control import ReplicatorState
 
 GRACE_S = 20.0
 ONE = ReplicatorState(b"1" * 16, START_MS, "waiting", 0, "")

@@ -12,14 +12,8 @@ from fairlead.gateway.pulling.comparing import Comparing
 from fairlead.gateway.pulling.neighbours import neighbours
 from fairlead.model.errors import InvalidValue, NotAgreed
 from fairlead.streamlog.requests.cuts import cut
-from fairlead.wire.messages import (
-    CompareAnswer,
-    ComparedPartition,
-    CompareRequest,
-    OwnedAnswer,
-    OwnedRequest,
-    StreamPlace,
-)
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import CompareAnswer, ComparedPartition, CompareRequest, OwnedAnswer, OwnedRequest
 
 __all__ = ["bound"]
 

@@ -23,7 +23,9 @@ from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.messages import PullAnswer, PullRequest, StreamPlace, WantedPartition, to_json
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.messages import to_json
+from fairlead.wire.neighbours import PullAnswer, PullRequest, WantedPartition
 
 BIG = 2_500_000
 """Bytes of a batch; two of them are more than one answer takes."""

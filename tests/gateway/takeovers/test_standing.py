@@ -14,7 +14,8 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.takeovers import answering
 from fairlead.gateway.takeovers.asking import Answers, Asking
 from fairlead.model.errors import InvalidValue, NotAgreed
-from fairlead.wire.messages import StandingAnswer, StandingRequest, StandingTopic, StreamPlace
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import StandingAnswer, StandingRequest, StandingTopic
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from fairlead.model.errors import InvalidValue
 from fairlead.replication.carried.referred import ReferredFrame, referred_frame
 from fairlead.replication.carried.rows import FrameAddress, parse_address
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import ApplyHello, StreamPlace
+from fairlead.wire.apply import ApplyHello
+from fairlead.wire.link_protocol import StreamPlace
 
 ADDRESS = FrameAddress(
     ApplyHello(1, b"\xab" * 16, GrantRun(3, 4), StreamPlace("a", "/ü", b"s" * 16, ("http://a",)), b"d" * 16, 7),

@@ -9,7 +9,7 @@ import pytest
 from fairlead.model.errors import Damaged
 from fairlead.replication.reader.log_view import LogView
 from fairlead.streamlog.values import LogObject
-from fairlead.wire.messages import Announce, ListObjects
+from fairlead.wire.control import Announce, ListObjects
 
 SOURCE = bytes(16)
 

@@ -27,7 +27,7 @@ from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.rows import NO_COMMIT, NO_TOPIC, NO_TOPIC_SENT, Kind, Row
 from fairlead.streamlog.values import DeadFrom, EpochRange, LogObject
-from fairlead.wire.messages import (
+from fairlead.wire.control import (
     Announce,
     Credit,
     Done,
@@ -39,12 +39,12 @@ from fairlead.wire.messages import (
     ReadReport,
     RepairGrant,
     RepairPartition,
-    StreamPlace,
     TopicName,
     Topics,
     TopicsWanted,
     Withdraw,
 )
+from fairlead.wire.link_protocol import StreamPlace
 
 EPOCH = b"E" * 16
 THIRD = b"T" * 16

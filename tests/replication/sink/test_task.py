@@ -22,7 +22,9 @@ from fairlead.replication.sink.task import SinkTask
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.frames.codec import sealed
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import Applied, Error, Failed, Ok, Progress, WithdrawRun, to_json
+from fairlead.wire.apply import Applied, Error, Ok
+from fairlead.wire.control import Failed, Progress, WithdrawRun
+from fairlead.wire.messages import to_json
 
 OTHER = b"O" * 16
 

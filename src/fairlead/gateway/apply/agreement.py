@@ -22,16 +22,9 @@ from fairlead.streamlog.numbers import masks_alike
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Behind, Gap, LinkPosition, Topic
-from fairlead.wire.messages import (
-    ApplyHello,
-    BehindPartition,
-    DeletedTopic,
-    GapRange,
-    LinkAnswer,
-    LinkRequest,
-    SlicesPosition,
-    StreamPlace,
-)
+from fairlead.wire.apply import ApplyHello
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import BehindPartition, DeletedTopic, GapRange, LinkAnswer, LinkRequest, SlicesPosition
 from fairlead.wire.urls import named
 
 LISTED_MAX = 10_000

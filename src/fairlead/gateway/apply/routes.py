@@ -24,7 +24,8 @@ from fairlead.gateway.apply.agreement import answer_contact, global_path, upstre
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, NotFound
 from fairlead.streamlog.applying.frame import forget_link
-from fairlead.wire.messages import LinkAnswer, LinkRequest, ServerStart, body_from_json, check_protocol, to_json
+from fairlead.wire.messages import body_from_json, check_protocol, to_json
+from fairlead.wire.neighbours import LinkAnswer, LinkRequest, ServerStart
 
 router = APIRouter()
 

@@ -21,7 +21,7 @@ from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.numbers import masks_alike, slices_of_mask
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.wire.messages import Applied, ApplyHello, Refused, SlicesAt
+from fairlead.wire.apply import Applied, ApplyHello, Refused, SlicesAt
 
 DECODED_HERE_BYTES_MAX = 64 * 1024
 """A larger frame is decoded in a thread, so that the loop serves others meanwhile."""

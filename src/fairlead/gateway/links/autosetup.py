@@ -18,7 +18,8 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import urls_of, wire_id
 from fairlead.model.envelope import code_of, to_error
 from fairlead.model.errors import FairleadError, UnknownCluster
-from fairlead.wire.messages import LinkRequest, StreamPlace
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import LinkRequest
 
 Undo = Callable[[], Awaitable[object]]
 

@@ -31,7 +31,7 @@ from fairlead.streamlog.applying.admission import ANYBODY
 from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.requests.rollback import rolled_back_message
-from fairlead.wire.messages import LinkAnswer
+from fairlead.wire.neighbours import LinkAnswer
 
 log = structlog.get_logger()
 

@@ -20,14 +20,9 @@ from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
 from fairlead.gateway.links.task_reports import TaskReports
 from fairlead.model.errors import InvalidValue
-from fairlead.wire.first_of import first_of
-from fairlead.wire.messages import (
-    READER_SAYS,
-    REPLICATOR_SAYS,
-    SINK_SAYS,
+from fairlead.wire.control import (
     Done,
     Failed,
-    Kinds,
     LinksActive,
     ListObjects,
     Locate,
@@ -38,9 +33,9 @@ from fairlead.wire.messages import (
     SinkHello,
     SlicesRefused,
     TopicsWanted,
-    from_json,
-    to_json,
 )
+from fairlead.wire.first_of import first_of
+from fairlead.wire.messages import READER_SAYS, REPLICATOR_SAYS, SINK_SAYS, Kinds, from_json, to_json
 from fairlead.wire.waits import HELLO_SECONDS
 
 log = structlog.get_logger()

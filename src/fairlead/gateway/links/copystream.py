@@ -23,7 +23,8 @@ from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, percentage
 from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownCluster
 from fairlead.model.names import StreamPath
-from fairlead.wire.messages import LinkRequest, StreamPlace
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import LinkRequest
 
 
 class CopyCommands:

@@ -14,7 +14,7 @@ from typing import Any
 from fairlead.gateway.links.errors import ReplicatorDown
 from fairlead.model.clock import Clock
 from fairlead.model.errors import FairleadError
-from fairlead.wire.messages import ReplicatorState
+from fairlead.wire.control import ReplicatorState
 
 DOWN = "down"
 

@@ -27,7 +27,7 @@ from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.values import DELETED_HERE
-from fairlead.wire.messages import BehindPartition, DeletedTopic, GapRange
+from fairlead.wire.neighbours import BehindPartition, DeletedTopic, GapRange
 
 SHOWN_MAX = 100
 """Partitions behind, gaps and conflicts listed one by one; the counts are whole."""

@@ -24,7 +24,7 @@ from fairlead.model.envelope import to_error
 from fairlead.model.errors import Damaged, FairleadError, InvalidValue, UnknownStream, Unreachable
 from fairlead.model.names import SLICES
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import Done, Failed, Progress, ReaderHello, ReadReport, SlicesRefused
+from fairlead.wire.control import Done, Failed, Progress, ReaderHello, ReadReport, SlicesRefused
 
 
 class TaskReports:

@@ -28,7 +28,8 @@ from fairlead.model.names import parse_stream_path
 from fairlead.streamlog.requests.ownership import hand_over
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.wire.messages import HeldTopic, LinkRequest, StreamPlace, TransferAnswer, TransferRequest
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import HeldTopic, LinkRequest, TransferAnswer, TransferRequest
 
 TRANSFER: Final = "transfer"
 """Kind of these jobs."""

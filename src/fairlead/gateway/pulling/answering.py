@@ -30,7 +30,8 @@ from fairlead.streamlog.reading.rest import Rest, rest_of, topic_row
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.messages import PullAnswer, PullRequest, WantedPartition, to_json
+from fairlead.wire.messages import to_json
+from fairlead.wire.neighbours import PullAnswer, PullRequest, WantedPartition
 
 router = APIRouter()
 

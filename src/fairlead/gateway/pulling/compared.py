@@ -22,7 +22,8 @@ from fairlead.gateway.pulling.serving import READ_MS, WANTED_MAX, serve
 from fairlead.model.clock import Clock
 from fairlead.model.errors import InvalidValue, Missing, StorageUnavailable
 from fairlead.streamlog.reading.digests import digests
-from fairlead.wire.messages import (
+from fairlead.wire.messages import to_json
+from fairlead.wire.neighbours import (
     CompareAnswer,
     ComparedPartition,
     CompareRequest,
@@ -30,7 +31,6 @@ from fairlead.wire.messages import (
     OwnedAnswer,
     OwnedRequest,
     OwnedTopic,
-    to_json,
 )
 
 router = APIRouter()

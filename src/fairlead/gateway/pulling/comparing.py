@@ -23,7 +23,8 @@ from fairlead.streamlog.ownership.histories import parting
 from fairlead.streamlog.reading.digests import Range, boundaries, digests
 from fairlead.streamlog.values import PartitionState, Topic
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.messages import (
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import (
     CompareAnswer,
     ComparedPartition,
     CompareRequest,
@@ -31,7 +32,6 @@ from fairlead.wire.messages import (
     OwnedAnswer,
     OwnedRequest,
     OwnedTopic,
-    StreamPlace,
 )
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from fairlead.gateway.links.running.running_link import urls_of
 from fairlead.model.errors import NotAgreed
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.applying.admission import Admission
-from fairlead.wire.messages import StreamPlace
+from fairlead.wire.link_protocol import StreamPlace
 
 
 @dataclass(frozen=True, slots=True)

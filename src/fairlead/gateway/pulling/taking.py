@@ -28,7 +28,9 @@ from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.messages import PullAnswer, PullRequest, StreamPlace, WantedPartition, body_from_json
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.messages import body_from_json
+from fairlead.wire.neighbours import PullAnswer, PullRequest, WantedPartition
 
 ANSWER_BYTES_MAX: Final = FRAME_BYTES_MAX + 8_000_000
 """A batch is never cut, and there are the heads of frames."""

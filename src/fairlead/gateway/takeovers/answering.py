@@ -21,15 +21,8 @@ from fairlead.model.errors import FairleadError, InvalidValue
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.messages import (
-    PartitionAt,
-    StandingAnswer,
-    StandingRequest,
-    StandingTopic,
-    body_from_json,
-    check_protocol,
-    to_json,
-)
+from fairlead.wire.messages import body_from_json, check_protocol, to_json
+from fairlead.wire.neighbours import PartitionAt, StandingAnswer, StandingRequest, StandingTopic
 
 router = APIRouter()
 

@@ -14,7 +14,8 @@ from fairlead.gateway.takeovers.plan import Witness
 from fairlead.model.errors import CorruptBatch, FairleadError, UnknownCluster, UnknownStream
 from fairlead.streamlog.ranges import check_history, check_since
 from fairlead.streamlog.values import Topic
-from fairlead.wire.messages import StandingAnswer, StandingRequest, StandingTopic, StreamPlace
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import StandingAnswer, StandingRequest, StandingTopic
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from fairlead.streamlog.ownership.histories import beginning_of, parting
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.values import Topic
-from fairlead.wire.messages import PartitionAt, StandingTopic
+from fairlead.wire.neighbours import PartitionAt, StandingTopic
 
 
 class Witness(NamedTuple):

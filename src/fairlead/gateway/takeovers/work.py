@@ -26,7 +26,7 @@ from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.messages import PartitionAt
+from fairlead.wire.neighbours import PartitionAt
 
 log = structlog.get_logger()
 

@@ -25,7 +25,9 @@ from typing_extensions import Buffer
 from fairlead.model.strict_json import JsonForm
 from fairlead.replication.carried.buffer import ALIGNMENT_BYTES, FILLER_BYTES_MIN
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import ApplyHello, StreamPlace, read
+from fairlead.wire.apply import ApplyHello
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.messages import read
 
 ARROW_SCHEMA = pa.schema(
     [

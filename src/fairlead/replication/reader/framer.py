@@ -19,7 +19,9 @@ from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.located import LocatedRows
 from fairlead.streamlog.rows import NO_TOPIC_SENT, Kind
 from fairlead.streamlog.values import epoch_before
-from fairlead.wire.messages import PROTOCOL, ApplyHello, Grant, RepairGrant
+from fairlead.wire.apply import ApplyHello
+from fairlead.wire.control import Grant, RepairGrant
+from fairlead.wire.link_protocol import PROTOCOL
 
 HandOn = Callable[[LinkFrame], Awaitable[None]]
 

@@ -27,7 +27,7 @@ from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.located import LocatedRows
 from fairlead.streamlog.reading.slices import Route, SlicePart, bytes_in_frame, read_slices
 from fairlead.streamlog.values import LogObject
-from fairlead.wire.messages import Done, Grant, ReadReport
+from fairlead.wire.control import Done, Grant, ReadReport
 
 MISSED_PAUSE_SECONDS_MAX = 5.0
 """Longest pause before an unreadable object is tried again: the server reports damage, and an operator mends it."""

@@ -14,7 +14,7 @@ from fairlead.model.errors import Damaged
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.values import DeadFrom, LogObject
-from fairlead.wire.messages import Announce, ListObjects, Locate, Located, Topics, TopicsWanted
+from fairlead.wire.control import Announce, ListObjects, Locate, Located, Topics, TopicsWanted
 
 Send = Callable[[object], Awaitable[None]]
 _T = TypeVar("_T")

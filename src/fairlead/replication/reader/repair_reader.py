@@ -21,7 +21,7 @@ from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.slices import bytes_in_frame, read_partition
 from fairlead.streamlog.rows import Kind
-from fairlead.wire.messages import Done, Located, RepairGrant, RepairPartition
+from fairlead.wire.control import Done, Located, RepairGrant, RepairPartition
 
 
 class RepairReader:

@@ -22,18 +22,9 @@ from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader
+from fairlead.wire.control import Announce, Credit, Grant, Located, ReaderHello, RepairGrant, Topics, Withdraw
 from fairlead.wire.first_of import first_of
-from fairlead.wire.messages import (
-    READER_HEARS,
-    Announce,
-    Credit,
-    Grant,
-    Located,
-    ReaderHello,
-    RepairGrant,
-    Topics,
-    Withdraw,
-)
+from fairlead.wire.messages import READER_HEARS
 
 CONTROL_PATH = "/control/reader"
 UNANSWERED_BYTES_MAX = 64_000_000

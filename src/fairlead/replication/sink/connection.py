@@ -22,16 +22,9 @@ from fairlead.replication.carried.referred import pieces_of
 from fairlead.replication.carried.rows import FrameAddress, LinkFrame
 from fairlead.replication.sink.dial import ApplyWire, open_apply_wire
 from fairlead.streamlog.numbers import slices_of_mask
+from fairlead.wire.apply import Applied, Error, Ok, Refused
+from fairlead.wire.control import Failed, Progress, SlicesRefused
 from fairlead.wire.first_of import first_of
-from fairlead.wire.messages import (
-    Applied,
-    Error,
-    Failed,
-    Ok,
-    Progress,
-    Refused,
-    SlicesRefused,
-)
 from fairlead.wire.urls import MOVES_MAX, Attempts, beginning_with, named
 from fairlead.wire.waits import CONNECT_SECONDS
 

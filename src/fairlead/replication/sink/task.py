@@ -23,8 +23,9 @@ from fairlead.replication.carried.rows import LinkFrame, parse_address
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
 from fairlead.replication.sink.connection import ApplyConnection, SinkSettings
 from fairlead.streamlog.values import GrantRun
+from fairlead.wire.control import Failed, Progress, SinkHello, SlicesRefused, WithdrawRun
 from fairlead.wire.first_of import first_of
-from fairlead.wire.messages import SINK_HEARS, Failed, Progress, SinkHello, SlicesRefused, WithdrawRun
+from fairlead.wire.messages import SINK_HEARS
 
 CONTROL_PATH = "/control/sink"
 _IDLE_SECONDS = 30.0

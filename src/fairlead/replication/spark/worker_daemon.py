@@ -15,7 +15,7 @@ import pyspark.worker
 import fairlead.replication.spark.format
 import fairlead.replication.spark.rounds  # noqa: F401
 from fairlead.process.logs import configure_logs_as_told
-from fairlead.wire import messages
+from fairlead.wire.messages import prepare
 
 _worker = pyspark.daemon.worker
 
@@ -33,7 +33,7 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 if __name__ == "__main__":
     configure_logs_as_told(os.environ)
-    messages.prepare()
+    prepare()
     gc.collect()
     gc.freeze()
     """A garbage collection writes to the objects it looks at, and memory that a fork writes to is no longer shared."""

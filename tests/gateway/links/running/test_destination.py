@@ -11,7 +11,9 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.model.envelope import error_envelope
 from fairlead.model.errors import Moved, NotAgreed, Unreachable
-from fairlead.wire.messages import LinkAnswer, LinkRequest, StreamPlace, to_json
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.messages import to_json
+from fairlead.wire.neighbours import LinkAnswer, LinkRequest
 
 REQUEST = LinkRequest(b"l" * 16, StreamPlace("a", "/s", b"s" * 16), "/r")
 ANSWER = LinkAnswer("b", "/r", b"r" * 16, (), (), 0, 0, (), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.gateway.links.running.positions import Positions
-from fairlead.wire.messages import ReadReport
+from fairlead.wire.control import ReadReport
 
 
 def test_a_recorded_position_is_done() -> None:

@@ -15,7 +15,7 @@ from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.gateway.links.status import percentage, state_of
 from fairlead.model.clock import SystemRandomness
 from fairlead.model.names import StreamPath
-from fairlead.wire.messages import LinkAnswer
+from fairlead.wire.neighbours import LinkAnswer
 
 RECORD = LinkRecord(b"l" * 16, b"s" * 16, "/s", StreamPath("/r", "b"), ("http://b",), paused=False, created_at=1)
 ANSWER = LinkAnswer("b", "/r", b"r" * 16, (), (), 0, 0, (), 0)

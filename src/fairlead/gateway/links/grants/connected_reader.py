@@ -16,7 +16,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.links.grants.outbox import Outbox
 from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.messages import (
+from fairlead.wire.control import (
     Announce,
     Credit,
     Grant,

@@ -23,7 +23,9 @@ from fairlead.model.names import SLICES
 from fairlead.storage.names import shard_prefix
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.messages import BehindPartition, Grant, RepairGrant, RepairPartition, StreamPlace, WithdrawRun
+from fairlead.wire.control import Grant, RepairGrant, RepairPartition, WithdrawRun
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import BehindPartition
 from fairlead.wire.urls import named
 
 REPAIRED_AT_ONCE = 1000

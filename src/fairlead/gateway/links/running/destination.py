@@ -12,7 +12,8 @@ from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.clock import Clock
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import FairleadError, Moved, Unreachable
-from fairlead.wire.messages import (
+from fairlead.wire.messages import body_from_json, to_json
+from fairlead.wire.neighbours import (
     LinkAnswer,
     LinkRequest,
     PullRequest,
@@ -21,8 +22,6 @@ from fairlead.wire.messages import (
     StandingRequest,
     TransferAnswer,
     TransferRequest,
-    body_from_json,
-    to_json,
 )
 from fairlead.wire.urls import MOVES_MAX, Attempts, UrlsInTurn, named
 from fairlead.wire.waits import COMMAND_SECONDS

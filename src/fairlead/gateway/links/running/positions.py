@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fairlead.model.names import SLICES
-from fairlead.wire.messages import ReadReport
+from fairlead.wire.control import ReadReport
 
 SliceKey = tuple[int, int]
 """(shard of the source, slice)."""

@@ -19,7 +19,8 @@ from fairlead.gateway.links.running.lifecycle import Event, State
 from fairlead.gateway.links.running.positions import Positions
 from fairlead.model.errors import FairleadError, UnknownStream
 from fairlead.model.names import StreamPath
-from fairlead.wire.messages import DeletedTopic, LinkAnswer, LinkRequest, StreamPlace
+from fairlead.wire.link_protocol import StreamPlace
+from fairlead.wire.neighbours import DeletedTopic, LinkAnswer, LinkRequest
 
 _ENDS_ERROR = {Event.ANSWERED, Event.PAUSE, Event.STAND_ASIDE, Event.GO}
 
