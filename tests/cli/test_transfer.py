@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.cli import transfer as module
+from fairlead.cli import following, transfer
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
 from fairlead.model.errors import Unreachable
@@ -101,8 +101,9 @@ def answers(fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch) -> list[dict
             raise answer
         return Envelope((answer,), {})
 
-    monkeypatch.setattr(module, "call", call)
-    monkeypatch.setattr(module, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(transfer, "call", call)
+    monkeypatch.setattr(following, "call", call)
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.0)
     return found
 
 

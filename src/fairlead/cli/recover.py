@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead.cli.calls import call
+from fairlead.cli.following import NOWAIT, ended, home_of
 from fairlead.cli.generate import OwnOption, command_function, confirm
 from fairlead.cli.output import print_json, print_rows
-from fairlead.cli.transfer import ended
 from fairlead.client.admin import Envelope
 from fairlead.client.booleans import TRUE
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
 from fairlead.model.errors import FairleadError
-from fairlead.model.names import parse_stream_path
 
 _PLAN_COLUMNS: Final = ("topic", "partition", "end", "common", "diverged", "brought", "from")
 
@@ -36,7 +35,7 @@ def _recover(
     rows = list(answer.data)
     if nowait or not rows or "id" not in rows[0]:
         return answer
-    return ended(str(answer.first["id"]), parse_stream_path(params["path"]).cluster or cluster)
+    return ended(str(answer.first["id"]), home_of(params, cluster))
 
 
 def _print(answer: Envelope, command: Command, as_json: bool) -> None:
@@ -65,11 +64,5 @@ def _print(answer: Envelope, command: Command, as_json: bool) -> None:
 
 
 recover = command_function(
-    BY_PATH["/rest/stream/recover"],
-    _recover,
-    _print,
-    (
-        OwnOption("nowait", bool, "begin, and do not wait until all topics had their turn (ours)"),
-        OwnOption("yes", bool, "do not ask"),
-    ),
+    BY_PATH["/rest/stream/recover"], _recover, _print, (NOWAIT, OwnOption("yes", bool, "do not ask"))
 )

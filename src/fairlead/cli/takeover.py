@@ -8,16 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.cli.calls import call
+from fairlead.cli.following import NOWAIT, ended, home_of, print_outcome, topics_of, unchanged
 from fairlead.cli.generate import OwnOption, command_function, confirm
-from fairlead.cli.output import print_json, print_rows
-from fairlead.cli.transfer import ended, topics_of
 from fairlead.client.admin import Envelope
 from fairlead.client.booleans import TRUE
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
 from fairlead.model.ages import age
 from fairlead.model.errors import FairleadError
-from fairlead.model.names import parse_stream_path
 from fairlead.model.shown import shown
 
 _TAKEOVER = BY_PATH["/rest/stream/topic/takeover"]
@@ -33,7 +31,7 @@ def _takeover(
     named = {"topic": topics_of(params["topic"])} if "topic" in params else {}
     wanted = {**params, **named}
     command.parse(wanted)
-    home = parse_stream_path(params["path"]).cluster or cluster
+    home = home_of(params, cluster)
     if yes or str(params.get("dryrun", "")).lower() in TRUE:
         return _done(command, wanted, cluster, home, nowait)
     plan = _done(command, {**wanted, "dryrun": "true"}, cluster, home).first
@@ -88,36 +86,17 @@ def _say(line: str) -> None:
 def _counted(row: Mapping[str, Any], what: str) -> str:
     brought = "would come" if "would" in what else "came"
     records = f", {row['brought']:,} records {brought} from neighbours first" if row["brought"] else ""
-    same = row["done"] - row["changed"] - row["refused"]
+    same = unchanged(row)
     already = f", {same:,} are owned here already" if same else ""
     return f"{row['changed']:,} topics {what}{records}{already}"
 
 
 def _print(answer: Envelope, command: Command, as_json: bool) -> None:
-    """What a job has done.
-
-    Raises:
-        FairleadError: some topics were refused.
-    """
-    row = answer.first
-    if as_json:
-        print_json(answer.envelope)
-    elif row["state"] == "running":
-        print(f"job {row['id']} is running; `fairlead job show -id {row['id']}` shows how far it is")
-    else:
-        print(_counted(row, "would be taken over" if row["dry_run"] == "true" else "taken over"))
-        if row["refusals"]:
-            print_rows(row["refusals"], ("topic", "reason"))
-    if row["refused"]:
-        raise FairleadError(f"{row['refused']:,} of {row['topics']:,} topics were refused and stay as they are")
+    print_outcome(answer, as_json, _said, " and stay as they are")
 
 
-takeover = command_function(
-    _TAKEOVER,
-    _takeover,
-    _print,
-    (
-        OwnOption("nowait", bool, "begin, and do not wait until all topics had their turn (ours)"),
-        OwnOption("yes", bool, "do not ask"),
-    ),
-)
+def _said(row: Mapping[str, Any]) -> str:
+    return _counted(row, "would be taken over" if row["dry_run"] == "true" else "taken over")
+
+
+takeover = command_function(_TAKEOVER, _takeover, _print, (NOWAIT, OwnOption("yes", bool, "do not ask")))
