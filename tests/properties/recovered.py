@@ -37,12 +37,18 @@ def _opened(site: Site, objects: dict[str, bytes]) -> ShardLog:
 
 
 def _said(state: ShardState) -> Iterator[tuple[Any, Any]]:
-    """What a state says of topics, partitions, cuts, gaps, positions and notes."""
+    """What a state says of topics, partitions, cuts, gaps, notes and producers. Of these it remembers batches that are
+    gone, also with a deleted topic, until they expire; a merge drops them."""
     for topic in state.topics():
         yield ("topic", topic.name), topic
         for partition in range(topic.partitions):
             yield ("partition", topic.name, partition), state.partition(topic.number, partition)
             yield ("cuts", topic.name, partition), state.cuts_of(topic.number, partition)
             yield ("gaps", topic.name, partition), sorted(map(repr, state.gaps_of(topic.number, partition)))
+    for (number, partition, producer), known in state.producers.items():
+        start = state.partition(number, partition).start
+        kept = tuple(batch for batch in known.batches if batch.base_offset >= start)
+        if kept and state.topic(number) is not None:
+            yield ("producer", number, partition, producer), known._replace(batches=kept)
     for key, note in state.all_notes().items():
         yield ("note", key), note
