@@ -8,8 +8,8 @@ from tests.cli.test_transfer import neighbours
 
 def test_a_recovery_shows_its_plan_and_says_what_it_did(fairlead: CommandLine) -> None:
     """Here nothing is missing. Without anybody who could have it, it is refused."""
-    fairlead.ok("stream create -path /alone")
-    fairlead.refused("stream recover -path /alone --yes", "has no replica and no upstream of its own")
+    fairlead.ok("stream create -path /restored")
+    fairlead.refused("stream recover -path /restored --yes", "has no replica and no upstream of its own")
     neighbours(fairlead, "recover")
     fairlead.ok("stream topic create -path /recover1 -topic box")
     line = "stream recover -path /recover1"

@@ -46,6 +46,15 @@ def test_those_behind_the_first_that_failed_wait_for_it() -> None:
     assert passes(order, batch(6))
 
 
+def test_one_that_was_refused_here_comes_first_elsewhere_too() -> None:
+    """It was handed to the owner that the topic had; those behind it find another owner, which knows no producer."""
+    order = Order()
+    order.refused(TOPIC, 0, batch(5), HERE)
+    assert not passes(order, batch(6), THERE)
+    assert passes(order, batch(5), THERE)
+    assert passes(order, batch(6), THERE)
+
+
 def test_one_that_came_before_it_goes_by() -> None:
     """It failed too, and its answer was read later."""
     order = Order()

@@ -15,6 +15,7 @@ from tests.streamlog.world import values_at
 from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
+from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.takeovers.work import TakeoverOptions
 from fairlead.model.errors import InvalidValue, NotOwner, UnknownTopic
 from fairlead.model.names import StreamPath
@@ -212,6 +213,26 @@ async def test_a_topic_that_somebody_took_over_already_stays_unless_it_is_forced
     assert (await taken(ny, options=FORCED)).changed == 1
     assert known(ny).epoch > theirs.epoch
     assert values(ny) == {0: b"0", 1: b"la"}
+
+
+async def test_a_topic_that_gets_another_owner_while_its_records_are_brought_stays(
+    three: Owner, ny: Site, la: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row came with them. What the new owner has acknowledged by now would be cut off."""
+    await ahead(three, ny, la)
+    await three.lose()
+    pull = Pulls.pull
+
+    async def after_another(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        assert (await taken(la)).changed == 1
+        return await pull(*arguments)
+
+    monkeypatch.setattr(Pulls, "pull", after_another)
+    job = await taken(ny)
+    assert (job.changed, job.refused) == (0, 1)
+    assert "it got another owner meanwhile" in reason(job)
+    assert owned_by(ny) == "/mapr/la/ships"
 
 
 async def test_transfer_that_never_arrives_is_taken_back(three: Owner, ny: Site, la: Site) -> None:

@@ -82,6 +82,11 @@ class Order:
             if not self._producers[oldest].under_way:
                 del self._producers[oldest]
 
+    def refused(self, incarnation: bytes, partition: int, header: BatchHeader, owner: bytes) -> None:
+        """A batch was refused here, and comes again: perhaps to an owner elsewhere by then."""
+        self.begins(incarnation, partition, header, owner)
+        self.ends(incarnation, partition, header, comes_again=True)
+
     def _forget_idle(self, key: Key, known: _Producer) -> None:
         if not known.under_way and known.failed is None:
             del self._producers[key]

@@ -138,6 +138,10 @@ class ClientForwards:
         """A batch, of a stream that passes writes on, may go to the owner that its topic has now. Raises: TryAgain."""
         self._order.check(found.topic.incarnation, partition, batch.header, found.topic.owner)
 
+    def refused_here(self, found: Found, partition: int, batch: CheckedBatch) -> None:
+        """A batch for a topic that was ours is refused, and the client sends it again."""
+        self._order.refused(found.topic.incarnation, partition, batch.header, found.topic.owner)
+
     def submit(self, batches: Sequence[Batch]) -> asyncio.Future[Sequence[Outcome]]:
         """Pass on batches for topics of one stream that have one owner; they are on their way when this returns."""
         done: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()

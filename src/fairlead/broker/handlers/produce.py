@@ -27,7 +27,7 @@ from fairlead.broker.partitions import find_topic
 from fairlead.broker.settings.record_rules import RecordRules, RecordsRefused, check_records, is_quick, rules_of
 from fairlead.broker.settings.topic_settings import LOG_APPEND_TIME, message_bytes_max, timestamp_type
 from fairlead.broker.topics import Found
-from fairlead.model.errors import BatchTooLarge, Closed, CorruptBatch, FairleadError, NotOwner, another
+from fairlead.model.errors import BatchTooLarge, Closed, CorruptBatch, FairleadError, NotOwner, TryAgain, another
 from fairlead.protocol.batch import (
     HEADER_BYTES,
     LENGTH_END,
@@ -147,6 +147,7 @@ async def _in_turns(taking: _Taking) -> Packed | None:
         check_items("partitions", len(taking.items))
         await pace.turn()
     await _look_through(taking)
+    _check_order_again(taking)
     submitted = [(group, _submit(ctx, group)) for group in _grouped(taking.items)]
     for group, future in submitted:
         await asyncio.wait((future,))
@@ -157,6 +158,21 @@ async def _in_turns(taking: _Taking) -> Packed | None:
         return None
     loop = asyncio.get_running_loop()
     return Packed([await loop.run_in_executor(ctx.packers, write_response, taking.answers, ctx.version)])
+
+
+def _check_order_again(taking: _Taking) -> None:
+    """A batch before it may have failed on its way to the owner while this request had its turns."""
+    forwards = taking.ctx.connection.forwards
+    kept: list[_Item] = []
+    for item in taking.items:
+        try:
+            if forwards is not None and item.found.stream.settings.forward_writes:
+                forwards.check_order(item.found, item.partition, item.batch)
+        except TryAgain as error:
+            taking.answers[item.topic_at].partitions[item.partition_at] = _refused(item.partition, error)
+        else:
+            kept.append(item)
+    taking.items = kept
 
 
 async def _look_through(taking: _Taking) -> None:
@@ -328,6 +344,9 @@ def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionPr
         if outcome.error:
             log.warning("produce refused by the owner", client=ctx.connection.id, why=outcome.message)
         return outcome
+    forwards = ctx.connection.forwards if item.found.stream.settings.forward_writes else None
+    if forwards is not None and not item.elsewhere and isinstance(outcome, NotOwner | TryAgain):
+        forwards.refused_here(item.found, item.partition, item.batch)
     if isinstance(outcome, NotOwner):
         outcome = ctx.listener.not_owner(item.found.stream, item.found.topic)
         log.warning("produce refused", client=ctx.connection.id, why=str(outcome))

@@ -252,8 +252,8 @@ class Recoveries:
                 await stream.delete_topic(name)
 
     async def _bring(self, stream: Stream, incarnation: bytes, partitions: int, *, force: bool) -> tuple[str, int]:
-        """Bring a topic that is not here from every neighbour that has some of it; why not, if none has all, and how
-        many records came."""
+        """Bring a topic that is not here from every neighbour that has some of it; why not, if none has it or one could
+        not bring all that it has, and how many records came."""
         failures, brought = list[str](), 0
         for neighbour in self._neighbours(stream):
             try:
@@ -263,8 +263,9 @@ class Recoveries:
                     raise
                 continue
             brought += pulled.records
-            failures.append(next(iter(pulled.failures.values()), ""))
-        return "" if "" in failures else next(iter(failures), "no neighbour that has it answers"), brought
+            if incarnation not in pulled.lacking:
+                failures.append(next(iter(pulled.failures.values()), ""))
+        return max(failures, default="no neighbour that has it answers"), brought
 
     async def _delete_records(self, stream: Stream, plan: Plan) -> None:
         """Delete once more what was deleted here since the backup; where the topic is still ours."""

@@ -57,6 +57,8 @@ class Pulled:
     total: int = 0
     failures: Mapping[PartitionKey, str] = field(default_factory=dict)
     """Partitions that it did not bring whole, and why."""
+    lacking: frozenset[bytes] = frozenset()
+    """Topics among them that it does not have, or not for us."""
 
 
 class Pulls:
@@ -95,6 +97,7 @@ class Pulls:
                 pulled.total - len(keys),
                 pulled.total,
                 {**pulled.failures, **step.failures},
+                pulled.lacking | step.lacking,
             )
             told(pulled)
         return pulled
@@ -131,6 +134,7 @@ class _Step:
         self.again: list[PartitionKey] = list(keys)
         """Partitions that may have more."""
         self.failures: dict[PartitionKey, str] = {}
+        self.lacking: frozenset[bytes] = frozenset()
 
     @property
     def wanted(self) -> list[WantedPartition]:
@@ -141,6 +145,7 @@ class _Step:
         """Apply an answer. Raises: CorruptBatch, and what applying raises."""
         head, frames = self._parts(answer)
         turns = len(self.again)
+        self.lacking = frozenset(head.lacking)
         for incarnation in head.lacking:
             for key in [key for key in self.again if key[0] == incarnation]:
                 self._fail(key, f"{self._source.path} does not have it, or not for this stream")

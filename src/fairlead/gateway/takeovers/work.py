@@ -204,6 +204,8 @@ def _lacking(shard: Shard, topic: Topic, made: Plan, why: str) -> str:
     said = f": {why}" if why else ""
     if topic.epoch < made.above:
         return f"a later owner is known elsewhere, and its row could not be brought{said} {_HINT}"
+    if topic.epoch > made.above:
+        return f"it got another owner meanwhile; ask again {_HINT}"
     for partition, furthest in made.to_bring.items():
         end = shard.state.partition(topic.number, partition).end if partition < topic.partitions else 0
         if end < furthest.end:
