@@ -33,7 +33,9 @@ def test_a_transfer_says_what_went_and_what_stays(fairlead: CommandLine, tmp_pat
     for topic in ("box-1", "box-2", "crane"):
         fairlead.ok(f"stream topic create -path /cargo1 -topic {topic}")
     line = "stream topic transfer -path /cargo1 -to sanfrancisco --yes -topic"
-    done = fairlead(f"{line} box-[0-9] -dryrun -oneway")
+    done = fairlead(f"{line} box-[0-9] -dryrun -oneway -json")
+    assert done.json["data"][0]["refused"] == 2, "one document, that a program can read"
+    done = fairlead(f"{line.replace(' --yes', '')} box-[0-9] -dryrun -oneway")
     assert (done.code, done.out.splitlines()[0]) == (1, "0 topics would be handed over to /mapr/sanfrancisco/cargo2")
     assert "the replica does not have it yet (-force hands over all the same)" in done.out
     assert done.err.endswith("fairlead: 2 of 2 topics were refused and stay as they are\n")
@@ -70,7 +72,9 @@ def test_a_job_is_listed_shown_and_cancelled(fairlead: CommandLine) -> None:
 def test_what_cannot_be_meant_is_refused_before_anything_is_asked(fairlead: CommandLine, tmp_path: Path) -> None:
     """Files that are not there, empty, or longer than a call may be."""
     line = "stream topic transfer -path /s -to ny --yes -topic"
-    fairlead.refused(f"{line} @/nosuch", "-topic @/nosuch: ")
+    fairlead.refused(f"{line} @/nosuch", "-topic @/nosuch: the file cannot be read: No such file or directory\n")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\n")
+    fairlead.refused(f"{line} @{tmp_path}/bytes", "the file is no UTF-8 text; give a name in each line\n")
     (tmp_path / "empty").write_text("\n")
     fairlead.refused(f"{line} @{tmp_path}/empty", "the file names no topic")
     (tmp_path / "long").write_text("t\n" * 500_000)

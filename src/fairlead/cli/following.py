@@ -16,7 +16,7 @@ from fairlead.cli.output import print_json, print_rows
 from fairlead.cli.progress import Progress
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
-from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
+from fairlead.model.errors import FairleadError, InvalidValue, PartlyRefused, Unreachable
 from fairlead.model.names import check_topic_name, parse_stream_path
 from fairlead.process.interrupts import Interrupted
 
@@ -40,8 +40,10 @@ def topics_of(text: str) -> str:
     file = Path(text[1:])
     try:
         names = file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidValue(f"-topic {text}: {error}") from error
+    except OSError as error:
+        raise InvalidValue(f"-topic {text}: the file cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"-topic {text}: the file is no UTF-8 text; give a name in each line") from error
     if len(names.encode()) > NAMES_BYTES_MAX:
         raise InvalidValue(f"-topic {text}: longer than {NAMES_BYTES_MAX:,} bytes; split it, or use an expression")
     if not names.strip():
@@ -95,7 +97,7 @@ def print_outcome(answer: Envelope, as_json: bool, said: Callable[[Mapping[str, 
     """What a job has done, in the words of `said`, and which topics were refused. `stays`: what that means for them.
 
     Raises:
-        FairleadError: some topics were refused.
+        PartlyRefused: some topics were refused.
     """
     row = answer.first
     if as_json:
@@ -107,7 +109,7 @@ def print_outcome(answer: Envelope, as_json: bool, said: Callable[[Mapping[str, 
         if row["refusals"]:
             print_rows(row["refusals"], ("topic", "reason"))
     if row["refused"]:
-        raise FairleadError(f"{row['refused']:,} of {row['topics']:,} topics were refused{stays}")
+        raise PartlyRefused(f"{row['refused']:,} of {row['topics']:,} topics were refused{stays}")
 
 
 def unchanged(row: Mapping[str, Any]) -> int:

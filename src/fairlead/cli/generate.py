@@ -17,6 +17,7 @@ from fairlead.cli.argv import BOOLEAN
 from fairlead.cli.calls import call
 from fairlead.cli.output import print_json, print_rows
 from fairlead.client.admin import Envelope
+from fairlead.client.booleans import TRUE
 from fairlead.client.catalog import COMMANDS
 from fairlead.client.command import Command, Param
 from fairlead.model.errors import BadRequest
@@ -115,7 +116,8 @@ def _function(
         params = {name.removesuffix("_"): value for name, value in given.items() if value is not None}
         if command.asks:
             command.parse(params)
-            confirm(command.asks.format(**params), yes)
+            dry = str(params.get("dryrun", "")).lower() in TRUE
+            confirm(command.asks.format(**params), yes or dry)
         with _saying_what_goes_on(command, params):
             answer = run(command, params, cluster, **chosen)
         show(answer, command, as_json)

@@ -19,7 +19,7 @@ import typer
 from fairlead import __version__
 from fairlead.cli.argv import normalise
 from fairlead.cli.output import print_error, print_json
-from fairlead.model.errors import BadRequest, FairleadError
+from fairlead.model.errors import BadRequest, FairleadError, PartlyRefused
 from fairlead.process.interrupts import INTERRUPTED, Interrupted
 
 # The classes of usage errors have no public name in Typer, which brings its own copy of click.
@@ -165,7 +165,8 @@ def run(arguments: Sequence[str], program: Program = FAIRLEAD) -> int:
 
 
 def _failed(error: FairleadError, arguments: Sequence[str]) -> int:
-    if "--json" in arguments:
+    # One document for each call: what names the refused topics has been printed.
+    if "--json" in arguments and not isinstance(error, PartlyRefused):
         from fairlead.model.clock import SystemClock
         from fairlead.model.envelope import error_envelope
 

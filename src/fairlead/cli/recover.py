@@ -13,7 +13,7 @@ from fairlead.client.admin import Envelope
 from fairlead.client.booleans import TRUE
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
-from fairlead.model.errors import FairleadError
+from fairlead.model.errors import PartlyRefused
 
 _PLAN_COLUMNS: Final = ("topic", "partition", "end", "common", "diverged", "brought", "from")
 
@@ -42,7 +42,7 @@ def _print(answer: Envelope, command: Command, as_json: bool) -> None:
     """What was done, or would be.
 
     Raises:
-        FairleadError: some topics were refused.
+        PartlyRefused: some topics were refused.
     """
     rows = list(answer.data)
     if as_json:
@@ -60,7 +60,7 @@ def _print(answer: Envelope, command: Command, as_json: bool) -> None:
         if rows[0]["refusals"]:
             print_rows(rows[0]["refusals"], ("topic", "reason"))
     if rows and rows[0].get("refused"):
-        raise FairleadError(f"{rows[0]['refused']:,} topics were refused and stay as they are")
+        raise PartlyRefused(f"{rows[0]['refused']:,} topics were refused and stay as they are")
 
 
 recover = command_function(

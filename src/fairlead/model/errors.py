@@ -1,6 +1,7 @@
 """The errors of Fairlead, with one kind for each thing that a caller can do next.
 
     FairleadError
+    ├─ PartlyRefused   a job has ended, and its answer, which was shown, names what was refused
     ├─ TryAgain        the same call may work later
     │  ├─ StorageUnavailable   the disk or object store did not answer as it should
     │  ├─ StorageFull          the reserve of free space is reached; control rows still go through
@@ -35,6 +36,10 @@ from typing import TypeVar
 
 class FairleadError(Exception):
     """Root of all errors that a user can meet."""
+
+
+class PartlyRefused(FairleadError):
+    """A job has ended, and some topics were refused. The answer has been printed and names them."""
 
 
 E = TypeVar("E", bound=FairleadError)
