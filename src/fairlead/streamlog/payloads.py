@@ -35,6 +35,8 @@ from fairlead.streamlog.ranges import (
 from fairlead.streamlog.rows import KEPT_KINDS, Kind, kind_name
 
 PAYLOAD_VERSION = 3
+BEGINS_HERE = "link"
+"""Reason of a START row: the partition's first record has that offset, and nothing below it is missing."""
 DELETED_RECORDS = "deleted-records"
 """Reason of START rows that say nothing but that records were deleted."""
 FORGOTTEN_MAX = 100

@@ -35,7 +35,7 @@ from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.numbers import mask_of, slices_of_mask
-from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.payloads import BEGINS_HERE, StartPayload
 from fairlead.streamlog.requests.produce import produce
 from fairlead.streamlog.requests.topics import (
     create_topic,
@@ -515,11 +515,20 @@ def test_what_expired_after_the_link_was_made_is_a_gap_also_in_a_topic_never_hel
     assert (gap.topic, gap.start, gap.end, gap.reason) == ("ships", 0, 10, "ttl")
 
 
-def started_at_ten(created: int | None):  # type: ignore[no-untyped-def]
+def test_a_partition_that_began_there_has_no_gap_whenever_it_was_made() -> None:
+    """A diverged topic begins where the histories part: what is below is in the topic that was cut."""
+    b = started_at_ten(created=1, reason=BEGINS_HERE)
+    copy = b.announced.state.by_name("ships")
+    assert copy is not None
+    assert b.announced.state.partition(copy.number, 0)[:2] == (10, 10)
+    assert b.announced.state.gaps() == []
+
+
+def started_at_ten(created: int | None, reason: str = "ttl"):  # type: ignore[no-untyped-def]
     """A replica that was told of the start in commit 1."""
     a, b = fresh(A), fresh(B)
     topic = made(a)
-    committed(a, lambda d: d.add_control(Kind.START, StartPayload("ttl", 10, ((0, 0),)), **at(topic.number, 10)))
+    committed(a, lambda d: d.add_control(Kind.START, StartPayload(reason, 10, ((0, 0),)), **at(topic.number, 10)))
     applied(b, frame(a, B, slice_of("ships"), 0, created=created))
     assert a.announced.end == 2
     return b

@@ -34,7 +34,7 @@ from fairlead.streamlog.ownership.histories import (
     parting,
     start_of_next_epoch,
 )
-from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.payloads import BEGINS_HERE, StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
 from fairlead.streamlog.requests.claimed import is_claimed, note_claimed
 from fairlead.streamlog.requests.deletion import put_deletion
@@ -239,7 +239,7 @@ class FrameRows:
             self._delete_records(topic, row, state, payload)
         elif payload.gap_from is not None and payload.gap_from > state.end:
             self.notes.note_behind(named, row.partition, state.end, "gap")
-        elif not state.end and not self._after_link_began(row):
+        elif not state.end and (payload.reason == BEGINS_HERE or not self._after_link_began(row)):
             self._put_start(topic, row, payload, state, None)
         elif state.epoch_before(state.end) != _epoch_before(payload, state.end):
             self.notes.set_aside(topic, f"another epoch history before offset {state.end} of partition {row.partition}")

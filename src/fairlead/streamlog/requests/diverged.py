@@ -20,7 +20,7 @@ from fairlead.model.errors import AlreadyExists
 from fairlead.model.names import TOPIC_NAME_LENGTH_MAX
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.ownership.histories import joined_since
-from fairlead.streamlog.payloads import History, StartPayload
+from fairlead.streamlog.payloads import BEGINS_HERE, History, StartPayload
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.slices import read_kept
 from fairlead.streamlog.requests.topics import put_topic
@@ -31,8 +31,6 @@ from fairlead.streamlog.writing.draft import Draft
 
 COPIED_BYTES: Final = 4_000_000
 """About so much of a tail is copied in one commit."""
-BEGINS: Final = "link"
-"""Reason of the START row where the tail begins, and of gaps in it."""
 
 
 PARENT: Final = "parent"
@@ -181,7 +179,7 @@ def _begin(
     below = PartitionState(0, offset, -1, history).cut_at(offset)
     draft.add_control(
         Kind.START,
-        StartPayload(BEGINS, offset, below.history, gap_from, epoch=topic.epoch),
+        StartPayload(BEGINS_HERE, offset, below.history, gap_from, epoch=topic.epoch),
         number=topic.number,
         partition=partition,
         base_offset=offset,
