@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.streamlog.test_damage import LIVES, PARTITIONS, Life, changed, merged, names_of
+from tests.streamlog.test_damage import LIVES, MERGING, PARTITIONS, Life, changed, merged, names_of
 from tests.streamlog.world import (
     SETTINGS,
     FakeClock,
     SeededRandomness,
+    committed,
     fresh,
     made,
     opened,
@@ -27,6 +28,7 @@ from fairlead.storage.local import LocalStorage
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.objects import format
+from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.set_aside.cure import set_aside
 from fairlead.streamlog.writing.writer import ShardLog
@@ -167,6 +169,84 @@ def test_an_end_that_later_rows_say_is_known() -> None:
     assert produced(again, later, b"1").base_offset == 0
     with pytest.raises(NotAllowed, match="partition 1 takes no records"):
         produced(again, number, b"4", partition=1)
+
+
+def cut_log(keep: bytes | None = None) -> tuple[Objects, dict[str, str]]:
+    """Offsets 0 to 4 are written, the log is cut at 2, and 2 to 4 are written anew. All objects, and the names of the
+    commits."""
+    storage = MemoryStorage()
+    log = opened(storage, A)
+    number = made(log, "ships", 1).number
+    places: dict[str, int] = {}
+
+    def write(*values: bytes) -> None:
+        for value in values:
+            places[value.decode()] = log.announced.end
+            produced(log, number, value)
+
+    write(b"0", b"1", b"old 2", b"old 3", b"old 4")
+    places["the cut"] = log.announced.end
+    committed(log, lambda draft: cut(draft, number, 0, 2, "owner", 7, keep))[0].result()
+    write(b"2", b"3", b"4")
+    objects = storage.snapshot()
+    commits = {parsed.number: name for name in objects if (parsed := names.parse_commit(name)) is not None}
+    return objects, {what: commits[place] for what, place in places.items()}
+
+
+LIVE = {0: b"0", 1: b"1", 2: b"2", 3: b"3", 4: b"4"}
+
+
+@pytest.mark.parametrize(("lost", "gap"), [("1", 1), ("2", 2), ("3", 3)])
+def test_what_is_lost_of_a_log_that_was_cut_is_a_gap_and_nothing_dead_is_served(lost: str, gap: int) -> None:
+    """A cut log ends below where it ended before."""
+    objects, commits = cut_log()
+    name = commits[lost]
+    storage, said = cured({**objects, name: bytes(4000)}, name)
+    log = opened(storage, A, seed=1)
+    (topic,) = log.announced.state.topics()
+    assert values_at(log, topic.number, 0) == {at: value for at, value in LIVE.items() if at != gap}
+    assert f"topic ships, partition 0: offsets {gap} to {gap} are lost" in said
+    assert given_at(log, topic.number, 0) == 5
+
+
+def test_a_dead_record_that_is_lost_is_no_gap() -> None:
+    """Others stand at its offset."""
+    objects, commits = cut_log()
+    name = commits["old 3"]
+    storage, _ = cured({**objects, name: bytes(4000)}, name)
+    log = opened(storage, A, seed=1)
+    (topic,) = log.announced.state.topics()
+    assert values_at(log, topic.number, 0) == LIVE
+    assert log.announced.state.gaps() == []
+
+
+def test_a_lost_cut_that_only_its_row_told_is_not_set_aside() -> None:
+    """Dead records would be served in the place of those that were acknowledged."""
+    objects, commits = cut_log()
+    name = commits["the cut"]
+    with pytest.raises(InvalidValue, match="partition 0 of topic ships was cut there, and nobody knows where"):
+        cured({**objects, name: bytes(4000)}, name)
+
+
+def test_a_lost_cut_that_a_checkpoint_knows_is_made_again() -> None:
+    """Its dead records are still there: they are to be copied."""
+    storage = storage_of(cut_log(keep=b"k" * 16)[0])
+    log = opened(storage, A, seed=1, settings=MERGING)
+    merged(log, 1)
+    before = storage.snapshot()
+    (name,) = [each for each in before if names.is_segment(each) and is_control(before[each], each)]
+    cure, _ = cured({**before, name: bytes(4000)}, name)
+    bare = {each: data for each, data in cure.snapshot().items() if not names.is_checkpoint(each)}
+    for objects in (cure.snapshot(), bare):
+        again = opened(storage_of(objects), A, seed=2)
+        (topic,) = again.announced.state.topics()
+        assert values_at(again, topic.number, 0) == LIVE
+        assert [each.keep for each in again.announced.state.cuts_of(topic.number, 0)] == [b"k" * 16]
+        assert given_at(again, topic.number, 0) == 5
+
+
+def is_control(data: bytes, name: str) -> bool:
+    return bool((format.read_whole(data, name).kind != Kind.BATCH).all())
 
 
 def test_a_topic_whose_making_is_lost_keeps_its_records_under_another_name() -> None:

@@ -32,10 +32,12 @@ from fairlead.streamlog.set_aside.evidence import Evidence, Lost
 from fairlead.streamlog.set_aside.stand_ins import (
     REASON,
     control_row,
+    cut_rows,
     deletion_rows,
     gap_rows,
     mark_rows,
     told,
+    topic_name,
 )
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.effects import payload_of
@@ -199,12 +201,17 @@ class _Log:
             left += [open_object(self._storage, commit) for commit in commits if not commit.segment]
         kept = [each.columns.take(each.whole) for each in lost if each.columns is not None]
         found = Evidence([*left, *kept], lost, state if covering is not None else None)
+        for number, partition in found.unknown_cuts():
+            raise InvalidValue(
+                f"{lost[0].name}: partition {partition} of topic {topic_name(state, number)} was cut there, and nobody "
+                "knows where; restore it from a copy"
+            )
         topics, said = self._topics(found, state, manifest.log)
         gaps = found.gaps(state)
         unknown = {} if covering is not None else found.unknown_ends(state)
         said += told(state, gaps, unknown)
         starts = [*gap_rows(gaps, lost, state), *deletion_rows(lost, state)]
-        rows = [*topics, *starts, *mark_rows(unknown, lost)]
+        rows = [*topics, *starts, *cut_rows(found.lost_cuts), *mark_rows(unknown, lost)]
         runs = {(s.first, s.end) for s in manifest.segments}
         if tail:
             runs.add((manifest.merged_end, manifest.epochs[-1].first))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from fairlead.streamlog import payloads
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.columns import Columns
-from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.rows import NO_OFFSET, Kind
 from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import Cut
 
 LAST_ROW: Final = 2**31 - 1
 """A place in a commit behind all its rows."""
@@ -59,7 +60,10 @@ class Evidence:
             made = columns.take(columns.kind == Kind.TOPIC)
             for number, commit in zip(made.topic.tolist(), made.commit.tolist(), strict=True):
                 self._made_at[number] = min(commit, self._made_at.get(number, commit))
-        self._events = np.concatenate([*map(_events, left), *map(_lost_events, lost), np.zeros(0, _EVENT)])
+        self.lost_cuts = list(_lost_cuts(left, lost, covering))
+        """Cuts that a checkpoint knows, and no row that is left."""
+        known = [_cut_events(self.lost_cuts), *map(_events, left), *map(_lost_events, lost)]
+        self._events = np.concatenate([*known, np.zeros(0, _EVENT)])
         self._events.sort(order=["topic", "partition", "commit", "row"])
 
     def not_made(self, state: ShardState) -> Iterator[tuple[int, int]]:
@@ -72,6 +76,15 @@ class Evidence:
                 partitions = int(rows.partition[rows.topic == number].max()) + 1
                 seen[number] = max(seen.get(number, 0), partitions)
         yield from ((number, count) for number, count in sorted(seen.items()) if number not in self._made_at)
+
+    def unknown_cuts(self) -> list[tuple[int, int]]:
+        """Partitions, with their topic's number, that were cut by a row that nobody knows: a batch follows an offset
+        below the end of those before it. Which of them are dead cannot be said."""
+        events = self._events
+        ends = np.maximum(events["end"], events["previous_end"])
+        same = (events["topic"][1:] == events["topic"][:-1]) & (events["partition"][1:] == events["partition"][:-1])
+        back = np.flatnonzero(same & events["batch"][1:] & (events["previous_end"][1:] < ends[:-1])) + 1
+        return sorted({(int(events["topic"][at]), int(events["partition"][at])) for at in back})
 
     def gaps(self, state: ShardState) -> list[Gap]:
         """Offsets that rows say were given, and that no row that is left has."""
@@ -141,18 +154,24 @@ _EVENT: Final = np.dtype(
         ("previous_end", np.int64),
         ("end", np.int64),
         ("gone_to", np.int64),
+        ("batch", np.bool_),
     ]
 )
-"""A row that says where its partition ended before it and after it, and below which offset all is gone anyway."""
+"""A row that says where its partition ended before it and after it, and below which offset all is gone anyway. A cut
+says only where it ended after it."""
+_PLACE: Final = ("topic", "partition", "commit", "row")
 
 
 def _events(columns: Columns) -> NDArray[np.void]:
-    rows = columns.take((columns.kind == Kind.BATCH) | (columns.kind == Kind.START))
+    cut = (columns.kind == Kind.TRUNCATE) & (columns.base_offset != NO_OFFSET)
+    rows = columns.take((columns.kind == Kind.BATCH) | (columns.kind == Kind.START) | cut)
     found = np.zeros(len(rows), _EVENT)
-    for name in ("topic", "partition", "commit", "row", "previous_end"):
+    for name in _PLACE:
         found[name] = getattr(rows, name)
+    found["batch"] = rows.kind == Kind.BATCH
+    found["end"] = np.where(found["batch"], rows.last_offset + 1, rows.base_offset)
+    found["previous_end"] = np.where(rows.kind == Kind.TRUNCATE, 0, rows.previous_end)
     start = rows.kind == Kind.START
-    found["end"] = np.where(start, rows.base_offset, rows.last_offset + 1)
     for place in np.flatnonzero(start).tolist():
         if payloads.decode_start(rows.batch(place)).gap_from is None:
             found["gone_to"][place] = rows.base_offset[place]
@@ -165,7 +184,34 @@ def _lost_events(lost: Lost) -> NDArray[np.void]:
         return np.zeros(0, _EVENT)
     rows = lost.columns.take(~lost.whole & (lost.columns.kind == Kind.BATCH))
     found = np.zeros(len(rows), _EVENT)
-    for name in ("topic", "partition", "commit", "row"):
+    for name in _PLACE:
         found[name] = getattr(rows, name)
     found["previous_end"] = found["end"] = rows.last_offset + 1
+    return found
+
+
+class LostCut(NamedTuple):
+    """A cut of a partition whose row is lost."""
+
+    topic: int
+    partition: int
+    cut: Cut
+
+
+def _lost_cuts(left: Sequence[Columns], lost: Sequence[Lost], covering: ShardState | None) -> Iterator[LostCut]:
+    if covering is None:
+        return
+    rows = [columns.take(columns.kind == Kind.TRUNCATE) for columns in left]
+    told = {place for each in rows for place in zip(*(getattr(each, name).tolist() for name in _PLACE), strict=True)}
+    for (topic, partition), cuts in covering.cut_items():
+        for cut in cuts:
+            is_lost = any(each.first <= cut.commit < each.end for each in lost)
+            if is_lost and (topic, partition, cut.commit, cut.row) not in told:
+                yield LostCut(topic, partition, cut)
+
+
+def _cut_events(cuts: Sequence[LostCut]) -> NDArray[np.void]:
+    found = np.zeros(len(cuts), _EVENT)
+    for place, each in enumerate(cuts):
+        found[place] = (each.topic, each.partition, each.cut.commit, each.cut.row, 0, each.cut.offset, 0, False)
     return found

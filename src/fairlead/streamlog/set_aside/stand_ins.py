@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fairlead.streamlog import marks, payloads
-from fairlead.streamlog.payloads import DELETED_RECORDS, EntryPayload, StartPayload
+from fairlead.streamlog.payloads import DELETED_RECORDS, EntryPayload, StartPayload, TruncatePayload
 from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, NO_TOPIC, Kind, Row
-from fairlead.streamlog.set_aside.evidence import LAST_ROW, Gap, Lost
+from fairlead.streamlog.set_aside.evidence import LAST_ROW, Gap, Lost, LostCut
 from fairlead.streamlog.state.shard_state import ShardState
 
 REASON: Final = "set-aside"
@@ -58,6 +58,15 @@ def deletion_rows(lost: Sequence[Lost], state: ShardState) -> Iterator[Row]:
         yield row._replace(base_offset=0)
 
 
+def cut_rows(cuts: Iterable[LostCut]) -> Iterator[Row]:
+    """The TRUNCATE rows that are lost, where they stood. Which producers they forgot is lost with them: all of them."""
+    for each in cuts:
+        payload = TruncatePayload(REASON, each.cut.by_epoch, each.cut.keep, None)
+        at = each.cut.commit, each.cut.row
+        row = control_row(Kind.TRUNCATE, *at, payload, topic=each.topic, partition=each.partition)
+        yield row._replace(base_offset=each.cut.offset)
+
+
 def mark_rows(unknown: dict[int, list[int]], lost: Sequence[Lost]) -> Iterator[Row]:
     """Marks on the partitions, by topic number, that take no records."""
     last = lost[-1]
@@ -70,14 +79,19 @@ def told(state: ShardState, gaps: Sequence[Gap], unknown: dict[int, list[int]]) 
     """What is lost, a line each."""
 
     def name(number: int) -> str:
-        topic = state.topic(number)
-        return f"topic number {number}" if topic is None else f"topic {topic.name}"
+        return f"topic {topic_name(state, number)}"
 
     said = [f"{name(g.topic)}, partition {g.partition}: offsets {g.start:,} to {g.end - 1:,} are lost" for g in gaps]
     for number, partitions in unknown.items():
         which = ", ".join(map(str, partitions))
         said.append(f"{name(number)}, partitions {which}: nobody knows where they ended; they take no records")
     return said
+
+
+def topic_name(state: ShardState, number: int) -> str:
+    """Its name, as far as that is known."""
+    topic = state.topic(number)
+    return f"number {number}" if topic is None else topic.name
 
 
 def control_row(
