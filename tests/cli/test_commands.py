@@ -217,9 +217,10 @@ def test_status_names_a_failing_link_and_the_command_that_mends_it(fairlead: Com
     fairlead.ok("stream create -path /fails")
     fairlead.ok("stream create -path /fails2")
     fairlead.ok("stream replica add -path /fails -replica /fails2")
-    link = "sanfrancisco: link /fails to /mapr/sanfrancisco/fails2 fails for "
-    wait_until(lambda: link in fairlead("status").out, "the link fails")
+    # Until the destination has refused, it fails for want of a replicator.
+    wait_until(lambda: "upstream add" in fairlead("status").out, "the link fails")
     done = fairlead("status")
+    assert "sanfrancisco: link /fails to /mapr/sanfrancisco/fails2 fails for " in done.out
     assert (done.code, done.err) == (1, "")
     assert done.out.splitlines()[1].split()[1] == "degraded"
     (command,) = re.findall(r"fairlead (stream upstream add .*)", done.out)
