@@ -154,7 +154,7 @@ def command_of(pid: int) -> str:
     """Command line of a process, empty once it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
