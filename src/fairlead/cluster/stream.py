@@ -23,9 +23,9 @@ from fairlead.streamlog.values import Cursor, Topic
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 
-CHANGED_TOGETHER = 500
+CHANGED_TOGETHER = 100
 """Topics or cursors that one request to a shard changes: they share a commit, and evaluating it holds the loop, for
-10 ms."""
+some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
