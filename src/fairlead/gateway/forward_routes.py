@@ -5,14 +5,9 @@ GET /gateway/forward    Upgrade: fairlead-forward; `apply/http_protocol.py` take
 
 from __future__ import annotations
 
-import json
-
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from fairlead.cluster.cluster import Cluster
-from fairlead.model.envelope import error_envelope, http_status
-from fairlead.model.errors import InvalidValue
 from fairlead.wire.forward import hello_of
 from fairlead.wire.upgrade import FORWARD_PATH, FORWARD_TOKEN
 
@@ -22,11 +17,6 @@ router = APIRouter()
 @router.get(FORWARD_PATH, include_in_schema=False)
 async def forward(request: Request) -> Response:
     """Answers a caller that asks for something else than to leave HTTP, or asks wrongly."""
-    cluster: Cluster = request.app.state.cluster
-    try:
-        hello_of(request.scope["query_string"])
-    except InvalidValue as error:
-        text = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
-        return Response(text, http_status(error), media_type="application/json")
+    hello_of(request.scope["query_string"])
     message = f"{FORWARD_PATH} is for a cluster that passes writes on, which leaves HTTP by `Upgrade: {FORWARD_TOKEN}`"
     return JSONResponse({"error": message}, 426, {"Connection": "Upgrade", "Upgrade": FORWARD_TOKEN})

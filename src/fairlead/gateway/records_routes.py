@@ -23,8 +23,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.rest.long_json import in_turns
 from fairlead.gateway.rest.lookups import looked_up
-from fairlead.model.envelope import error_envelope, http_status
-from fairlead.model.errors import FairleadError, InvalidValue, NotImplementedYet, UnknownCluster
+from fairlead.model.errors import InvalidValue, NotImplementedYet, UnknownCluster
 from fairlead.model.limits import REQUEST_ITEMS_MAX
 from fairlead.model.names import parse_stream_path
 from fairlead.storage.local import LocalStorage
@@ -63,11 +62,7 @@ async def times(request: Request) -> JSONResponse:
 
 
 async def _answer(request: Request, handle: Callable[[Cluster], Awaitable[dict[str, Any]]]) -> JSONResponse:
-    cluster: Cluster = request.app.state.cluster
-    try:
-        return JSONResponse(await handle(cluster))
-    except FairleadError as error:
-        return JSONResponse(error_envelope(error, cluster.clock.wall_ms()), http_status(error))
+    return JSONResponse(await handle(request.app.state.cluster))
 
 
 async def _body(request: Request) -> dict[str, Any]:

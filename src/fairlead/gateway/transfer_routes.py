@@ -7,8 +7,6 @@ An error is the envelope of the admin interface.
 
 from __future__ import annotations
 
-import json
-
 from fastapi import APIRouter, Request, Response
 
 from fairlead.cluster.cluster import Cluster
@@ -16,28 +14,21 @@ from fairlead.cluster.jobs import BATCH
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.apply.agreement import admission, global_path, upstream_of
 from fairlead.gateway.links.running.running_links import RunningLinks
-from fairlead.model.envelope import error_envelope, http_status
-from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed
+from fairlead.model.errors import InvalidValue, NotAllowed
 from fairlead.wire.link_protocol import StreamPlace
 from fairlead.wire.messages import body_from_json, check_version, to_json
 from fairlead.wire.neighbours import HeldTopic, TransferAnswer, TransferRequest
 
 router = APIRouter()
 
-_JSON = "application/json"
-
 
 @router.post("/gateway/transfer", include_in_schema=False)
 async def transfer(request: Request) -> Response:
     """Could these topics be handed over to a stream here?"""
     cluster: Cluster = request.app.state.cluster
-    try:
-        body = body_from_json(await request.body(), TransferRequest)
-        answer = answer_transfer(cluster, request.app.state.links.running, body)
-    except FairleadError as error:
-        text = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
-        return Response(text, http_status(error), media_type=_JSON)
-    return Response(to_json(answer), media_type=_JSON)
+    body = body_from_json(await request.body(), TransferRequest)
+    answer = answer_transfer(cluster, request.app.state.links.running, body)
+    return Response(to_json(answer), media_type="application/json")
 
 
 def answer_transfer(cluster: Cluster, links: RunningLinks, request: TransferRequest) -> TransferAnswer:

@@ -10,7 +10,6 @@ An error is the envelope of the admin interface.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -21,8 +20,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import UpstreamRecord
 from fairlead.gateway.apply.agreement import answer_contact, global_path, upstream_of
-from fairlead.model.envelope import error_envelope, http_status
-from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, NotFound
+from fairlead.model.errors import NotAgreed, NotAllowed, NotFound
 from fairlead.streamlog.applying.frame import forget_link
 from fairlead.wire.messages import body_from_json, check_protocol, to_json
 from fairlead.wire.neighbours import LinkAnswer, LinkRequest, ServerStart
@@ -112,11 +110,7 @@ def _copy_of(cluster: Cluster, request: LinkRequest) -> UpstreamRecord | None:
 
 async def _answer(request: Request, handle: Callable[[Cluster, LinkRequest], Awaitable[LinkAnswer | None]]) -> Response:
     cluster: Cluster = request.app.state.cluster
-    try:
-        body = await request.body()
-        check_protocol(body)
-        answer = await handle(cluster, body_from_json(body, LinkRequest))
-    except FairleadError as error:
-        refusal = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
-        return Response(refusal, http_status(error), media_type=JSON)
+    body = await request.body()
+    check_protocol(body)
+    answer = await handle(cluster, body_from_json(body, LinkRequest))
     return Response("{}" if answer is None else to_json(answer), media_type=JSON)

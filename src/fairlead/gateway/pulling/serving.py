@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -11,8 +10,7 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.envelope import error_envelope, http_status
-from fairlead.model.errors import Busy, FairleadError
+from fairlead.model.errors import Busy
 from fairlead.wire.messages import body_from_json, check_protocol
 from fairlead.wire.waits import COMMAND_SECONDS
 
@@ -24,7 +22,6 @@ ANSWERS_MAX: Final = 4
 """Under way at a time."""
 READ_MS: Final = 1000
 """What is read by then is answered: the asker takes a gateway that says nothing for dead."""
-JSON: Final = "application/json"
 
 
 class Room:
@@ -47,8 +44,8 @@ class Room:
 class _Held(Response):
     """Leaves the room once it is sent."""
 
-    def __init__(self, content: bytes | str, status: int, kind: str, room: Room) -> None:
-        super().__init__(content, status, media_type=kind)
+    def __init__(self, content: bytes | str, kind: str, room: Room) -> None:
+        super().__init__(content, media_type=kind)
         self._room = room
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,26 +57,20 @@ class _Held(Response):
 
 
 async def serve(
-    request: Request, kind: type[T], answer: Callable[[Cluster, T], Awaitable[bytes | str]], media_type: str = JSON
+    request: Request,
+    kind: type[T],
+    answer: Callable[[Cluster, T], Awaitable[bytes | str]],
+    media_type: str = "application/json",
 ) -> Response:
-    """The answer to a question of that kind, or the envelope of an error."""
+    """The answer to a question of that kind."""
     cluster: Cluster = request.app.state.cluster
     room: Room = request.app.state.pull_room
+    body = await request.body()
+    check_protocol(body)
+    asked = body_from_json(body, kind)
+    room.take()
     try:
-        body = await request.body()
-        check_protocol(body)
-        asked = body_from_json(body, kind)
-        room.take()
-    except FairleadError as error:
-        return Response(_envelope(error, cluster), http_status(error), media_type=JSON)
-    try:
-        return _Held(await answer(cluster, asked), 200, media_type, room)
-    except FairleadError as error:
-        return _Held(_envelope(error, cluster), http_status(error), JSON, room)
+        return _Held(await answer(cluster, asked), media_type, room)
     except BaseException:
         room.leave()
         raise
-
-
-def _envelope(error: FairleadError, cluster: Cluster) -> str:
-    return json.dumps(error_envelope(error, cluster.clock.wall_ms()))

@@ -7,7 +7,6 @@ An error is the envelope of the admin interface.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Final
 
@@ -16,8 +15,7 @@ from fastapi import APIRouter, Request, Response
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BATCH
 from fairlead.gateway.pulling.neighbours import may_have
-from fairlead.model.envelope import error_envelope, http_status
-from fairlead.model.errors import FairleadError, InvalidValue
+from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
@@ -28,21 +26,16 @@ router = APIRouter()
 
 PARTITIONS_MAX: Final = 10_000
 """In one answer, unless a single topic has more; the asker asks for the others again."""
-_JSON: Final = "application/json"
 
 
 @router.post("/gateway/standing", include_in_schema=False)
 async def standing(request: Request) -> Response:
     """How do these topics stand here?"""
     cluster: Cluster = request.app.state.cluster
-    try:
-        body = await request.body()
-        check_protocol(body)
-        answer = answer_standing(cluster, body_from_json(body, StandingRequest))
-    except FairleadError as error:
-        text = json.dumps(error_envelope(error, cluster.clock.wall_ms()))
-        return Response(text, http_status(error), media_type=_JSON)
-    return Response(to_json(answer), media_type=_JSON)
+    body = await request.body()
+    check_protocol(body)
+    answer = answer_standing(cluster, body_from_json(body, StandingRequest))
+    return Response(to_json(answer), media_type="application/json")
 
 
 def answer_standing(cluster: Cluster, request: StandingRequest) -> StandingAnswer:
