@@ -133,7 +133,7 @@ class Cluster:
         self._opener = opener
         self.links = Links(meta)
         self.links.listen(self._note_upstreams)
-        self.jobs = Jobs(meta, clock)
+        self.jobs = Jobs(meta, clock, randomness)
         self._streams: dict[str, Stream] = {}
         self._room = PartitionRoom(settings, self._partitions_total)
         self.damaged: dict[str, Damaged] = {}
@@ -238,6 +238,21 @@ class Cluster:
     def stream_by_id(self, id: bytes) -> Stream | None:
         """The stream with that id."""
         return next((stream for stream in self._streams.values() if stream.id == id), None)
+
+    def stream_of(self, id: bytes, path: str) -> Stream:
+        """The stream with that id, which was at that path.
+
+        Raises:
+            UnknownStream: it was deleted.
+            Damaged: it could not be opened.
+        """
+        stream = self.stream_by_id(id)
+        if stream is None:
+            damaged = self.damaged.get(path)
+            if damaged is not None:
+                raise damaged
+            raise UnknownStream(f"stream {path} was deleted")
+        return stream
 
     def streams(self) -> list[Stream]:
         """All streams, by path."""

@@ -8,12 +8,13 @@ to a topic is no business of this module (`gateway/jobs.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Self
 
 from fairlead.cluster.keys import JOB, VERSION, worklist_key, worklists
 from fairlead.cluster.records import put_record
-from fairlead.model.clock import Clock
+from fairlead.cluster.stream import Stream
+from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import Busy, NotFound
 from fairlead.model.strict_json import Id, JsonForm
 from fairlead.streamlog.writing.draft import Draft
@@ -21,7 +22,7 @@ from fairlead.streamlog.writing.entries import delete_entry
 from fairlead.streamlog.writing.shard import Shard
 
 BATCH: Final = 500
-"""Topics that a job hands on at a time: they share a commit, and evaluating it holds the loop for 10 ms."""
+"""Topics that a job hands on at a time, and asks neighbours for in one question."""
 RUNNING_MAX: Final = 100
 ENDED_KEPT: Final = 20
 """The newest jobs that have ended are still shown."""
@@ -45,6 +46,20 @@ class BatchOutcome:
     refused: Sequence[Refusal] = ()
     brought: int = 0
     """Records that came for it: from neighbours, or from diverged topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """How a kind of job does its work: a dataclass of booleans, which the job's record keeps as texts."""
+
+    def as_texts(self) -> dict[str, str]:
+        """For the job's record."""
+        return {each.name: str(getattr(self, each.name)).lower() for each in fields(self)}
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> Self:
+        """The inverse of `as_texts`."""
+        return cls(**{each.name: texts[each.name] == "true" for each in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +122,10 @@ _FORM: Final = JsonForm(JobRecord)
 class Jobs:
     """The job entries of `meta/`."""
 
-    def __init__(self, meta: Shard, clock: Clock) -> None:
+    def __init__(self, meta: Shard, clock: Clock, randomness: Randomness) -> None:
         self._meta = meta
         self._clock = clock
+        self._randomness = randomness
 
     def all(self) -> list[JobRecord]:
         """Every job that runs and those that ended lately, oldest first."""
@@ -131,6 +147,10 @@ class Jobs:
         """The topics whose turn is next, at most a batch; none of a job that has ended."""
         entry = self._meta.state.entries.get(worklist_key(job.id, job.done // BATCH))
         return () if entry is None else tuple(entry["topics"])
+
+    def new(self, kind: str, stream: Stream, options: Mapping[str, str], topics: int) -> JobRecord:
+        """A job for so many topics of a stream; `add` records it."""
+        return JobRecord(self._randomness.id16(), kind, stream.id, stream.path, options, topics, self._clock.wall_ms())
 
     async def add(self, job: JobRecord, topics: Sequence[str]) -> None:
         """Record a job with its list. One of no topics has ended.

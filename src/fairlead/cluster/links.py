@@ -70,6 +70,10 @@ class Links:
         """The links of one source stream, oldest first."""
         return list(self._records().by_source.get(stream, ()))
 
+    def standing(self, stream: bytes) -> list[LinkRecord]:
+        """Those of them that are no copies."""
+        return [link for link in self.of(stream) if link.once is None]
+
     def get(self, link: bytes) -> LinkRecord | None:
         """The link with that id."""
         entry = self._meta.state.entries.get(LINK.key(link))
@@ -81,8 +85,8 @@ class Links:
         Raises:
             NotFound: there is none.
         """
-        for link in self.of(stream):
-            if link.replica_path == replica_path and link.once is None:
+        for link in self.standing(stream):
+            if link.replica_path == replica_path:
                 return link
         raise NotFound(f"{replica_path} is not a replica; see `fairlead stream replica list`")
 
@@ -95,10 +99,10 @@ class Links:
         """
 
         async with self._adding:
-            others = self.of(link.source)
-            standing = [other for other in others if other.once is None]
+            standing = self.standing(link.source)
             if link.once is None and any(other.replica_path == link.replica_path for other in standing):
                 raise AlreadyExists(f"{link.replica_path} is a replica of {link.source_path} already")
+            others = self.of(link.source)
             if len(others) >= REPLICAS_PER_STREAM_MAX:
                 raise InvalidValue(f"{link.source_path} has {len(others)} replicas, and no more are allowed")
             await self._submit(lambda draft: put_record(draft, LINK.key(link.id), link_json(link)))

@@ -77,16 +77,11 @@ class Claims:
             names = [name for name in names if _is_diverged(stream, name)]
             if not names:
                 raise InvalidValue(f"-topic {topics!r} names no diverged topic of {stream.path}")
-        clock = self._cluster.clock
-        id = self._cluster.randomness.id16()
-        job = JobRecord(id, CLAIM, stream.id, stream.path, options.as_texts(), len(names), clock.wall_ms())
-        return job, names
+        return self._cluster.jobs.new(CLAIM, stream, options.as_texts(), len(names)), names
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
         """Claim a batch, as far as each topic is here. Raises: FairleadError."""
-        stream = self._cluster.stream_by_id(job.stream)
-        if stream is None:
-            raise UnknownStream(f"stream {job.path} was deleted")
+        stream = self._cluster.stream_of(job.stream, job.path)
         options = ClaimOptions.of(job.options)
         changed, brought, refused = 0, 0, list[Refusal]()
         for name in topics:

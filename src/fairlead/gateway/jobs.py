@@ -58,10 +58,11 @@ class JobRunner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def add(self, job: JobRecord, topics: Sequence[str]) -> None:
-        """Record a job and begin. Raises: Busy, StorageFull, StorageUnavailable."""
+    async def add(self, job: JobRecord, topics: Sequence[str]) -> dict[str, Any]:
+        """Record a job and begin; answers its `row`. Raises: Busy, StorageFull, StorageUnavailable."""
         await self._cluster.jobs.add(job, topics)
         self._begin(self._cluster.jobs.get(job.id))
+        return self.row(job)
 
     async def cancel(self, id: bytes) -> JobRecord:
         """Let a job end after the batch that is under way; what was done stays. Raises: NotFound."""

@@ -75,7 +75,7 @@ def _held(stream: Stream, incarnation: bytes, conflict: str) -> HeldTopic:
 def _way_back(cluster: Cluster, links: RunningLinks, stream: Stream, source: StreamPlace) -> str:
     """What is wrong with the link by which records that are written here would reach the source."""
     here, there = cluster.global_path(stream.path), global_path(source)
-    back = [each for each in cluster.links.of(stream.id) if each.replica_path == there and each.once is None]
+    back = [each for each in cluster.links.standing(stream.id) if each.replica_path == there]
     for record in (each for each in back if each.replica_stream in {None, source.stream}):
         running = links.get(record.id)
         if running is not None and running.state.ready:

@@ -18,8 +18,8 @@ def urls_of_owner(cluster: Cluster, stream: Stream, owner: bytes) -> tuple[str, 
 
 
 def _urls(cluster: Cluster, stream: Stream, owner: bytes) -> Iterator[str]:
-    for link in cluster.links.of(stream.id):
-        if link.replica_stream == owner and link.once is None:
+    for link in cluster.links.standing(stream.id):
+        if link.replica_stream == owner:
             yield from _near(cluster, link.replica_path, link.replica_urls)
     for upstream in cluster.links.upstreams(stream.id):
         if upstream.source_stream == owner and upstream.once_link is None:
@@ -37,7 +37,7 @@ def check_accepts(cluster: Cluster, stream: Stream, source: bytes) -> None:
     Raises:
         RefusedRequest: POLICY_VIOLATION; the message is for the person who writes there.
     """
-    links = [link for link in cluster.links.of(stream.id) if link.replica_stream == source and link.once is None]
+    links = [link for link in cluster.links.standing(stream.id) if link.replica_stream == source]
     if any(link.accept_writes for link in links):
         return
     here = stream.global_path

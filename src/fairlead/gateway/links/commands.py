@@ -195,8 +195,7 @@ class LinkCommands:
         await asyncio.gather(*map(self._refresh, self._standing(self._cluster.stream(path))))
 
     def _standing(self, stream: Stream) -> Sequence[RunningLink]:
-        records = [record for record in self._cluster.links.of(stream.id) if record.once is None]
-        running = [self._links.get(record.id) for record in records]
+        running = [self._links.get(record.id) for record in self._cluster.links.standing(stream.id)]
         return [link for link in running if link is not None]
 
     async def _refresh(self, link: RunningLink) -> None:

@@ -10,13 +10,13 @@ or has set aside, stays where it is unless that is forced. Offsets and epochs ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
+from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Refusal
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.chosen import chosen
@@ -38,7 +38,7 @@ ANSWER_SECONDS: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class TransferOptions:
+class TransferOptions(Flags):
     """How topics are handed over."""
 
     force: bool = False
@@ -48,15 +48,6 @@ class TransferOptions:
     """Also where the replica has no link back."""
     dry_run: bool = False
     """Ask, and hand nothing over."""
-
-    def as_texts(self) -> dict[str, str]:
-        """For the job's record."""
-        return {name: str(getattr(self, name)).lower() for name in ("force", "oneway", "dry_run")}
-
-    @classmethod
-    def of(cls, texts: Mapping[str, str]) -> TransferOptions:
-        """The inverse of `as_texts`."""
-        return cls(*(texts[name] == "true" for name in ("force", "oneway", "dry_run")))
 
 
 class Transfers:
@@ -84,17 +75,11 @@ class Transfers:
         names = await loop.run_in_executor(self._cluster.lookups, chosen, stream, topics)
         await self._ask(stream, link, ())
         texts = {"to": str(link.replica_path), **options.as_texts()}
-        clock = self._cluster.clock
-        job = JobRecord(
-            self._cluster.randomness.id16(), TRANSFER, stream.id, stream.path, texts, len(names), clock.wall_ms()
-        )
-        return job, names
+        return self._cluster.jobs.new(TRANSFER, stream, texts, len(names)), names
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
         """Hand a batch over, as far as it can go. Raises: FairleadError."""
-        stream = self._cluster.stream_by_id(job.stream)
-        if stream is None:
-            raise UnknownStream(f"stream {job.path} was deleted")
+        stream = self._cluster.stream_of(job.stream, job.path)
         options = TransferOptions.of(job.options)
         link = self._cluster.links.find(stream.id, parse_stream_path(job.options["to"]))
         found = [(name, stream.find_topic(name)) for name in topics]
@@ -160,7 +145,7 @@ class Transfers:
     async def standing(self, stream: Stream, topic: Topic) -> str:
         """Whether the neighbour that owns a topic has heard of that: `confirmed`, or `not confirmed` with what keeps it
         from answering; empty for a topic that is ours, that never changed its owner, or of nobody to whom we send."""
-        links = (link for link in self._cluster.links.of(stream.id) if link.once is None)
+        links = self._cluster.links.standing(stream.id)
         link = next((link for link in links if topic.owner == link.replica_stream), None)
         if link is None or topic.owner == stream.id or topic.epoch == 0:
             return ""
@@ -198,7 +183,7 @@ class Transfers:
         Raises:
             UnknownCluster: there is none, or there are several.
         """
-        links = [link for link in self._cluster.links.of(stream.id) if link.once is None]
+        links = self._cluster.links.standing(stream.id)
         found = [link for link in links if to in {link.replica_path.cluster, str(link.replica_path)}]
         here = self._cluster.global_path(stream.path)
         if len(found) > 1:

@@ -32,7 +32,7 @@ class Neighbour:
 
 def neighbours(cluster: Cluster, stream: Stream) -> list[Neighbour]:
     """The neighbours of a stream, by path. One that is not bound to an id yet is none, nor is the source of a copy."""
-    links = [link for link in cluster.links.of(stream.id) if link.once is None and link.replica_stream is not None]
+    links = [link for link in cluster.links.standing(stream.id) if link.replica_stream is not None]
     found: dict[bytes, Neighbour] = {}
     for link in links:
         assert link.replica_stream is not None
@@ -65,7 +65,7 @@ def may_have(cluster: Cluster, stream: Stream, asker: StreamPlace) -> frozenset[
         NotAgreed: it is no neighbour.
     """
     path = global_path(asker)
-    links = (link for link in cluster.links.of(stream.id) if link.once is None)
+    links = cluster.links.standing(stream.id)
     if any((link.replica_path, link.replica_stream) == (path, asker.stream) for link in links):
         return None
     upstreams = [each for each in cluster.links.upstreams(stream.id) if each.once_link is None]

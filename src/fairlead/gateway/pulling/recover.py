@@ -25,7 +25,7 @@ from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.comparing import Common, Comparing
 from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
 from fairlead.gateway.pulling.taking import PartitionKey, Pulls
-from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, TryAgain, UnknownStream
+from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, TryAgain
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
@@ -113,12 +113,7 @@ class Recoveries:
         known = sorted(text for incarnation, text in found.items() if stream.by_incarnation(incarnation) is not None)
         # What is not here comes last: a name may have become free by then.
         names = [*known, *sorted(set(found.values()).difference(known)), FINISH]
-        clock = self._cluster.clock
-        options = {"force": str(force).lower()}
-        job = JobRecord(
-            self._cluster.randomness.id16(), RECOVER, stream.id, stream.path, options, len(names), clock.wall_ms()
-        )
-        return job, names
+        return self._cluster.jobs.new(RECOVER, stream, {"force": str(force).lower()}, len(names)), names
 
     async def plan(self, path: str, *, force: bool) -> list[dict[str, object]]:
         """What a recovery would do now, a row for each partition that it would change. Raises as `prepare`."""
@@ -135,9 +130,7 @@ class Recoveries:
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
         """Recover a batch. Raises: FairleadError."""
-        stream = self._cluster.stream_by_id(job.stream)
-        if stream is None:
-            raise UnknownStream(f"stream {job.path} was deleted")
+        stream = self._cluster.stream_of(job.stream, job.path)
         force = job.options["force"] == "true"
         plans, unknown = await self._plans(stream, [each for each in topics if each != FINISH], force=force)
         refused = [Refusal(plan.topic.name, why) for plan in plans if (why := await self._cut(stream, plan))]

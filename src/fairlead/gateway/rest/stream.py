@@ -98,8 +98,7 @@ async def recover(context: RestContext, given: Given) -> Rows:
     if given["dryrun"]:
         return await context.recoveries.plan(path, force=force)
     job, names = await context.recoveries.prepare(path, force=force)
-    await context.jobs.add(job, names)
-    return [context.jobs.row(job)]
+    return [await context.jobs.add(job, names)]
 
 
 def _port(port: int) -> int:

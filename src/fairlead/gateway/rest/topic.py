@@ -115,8 +115,7 @@ async def transfer(context: RestContext, given: Given) -> Rows:
     options = TransferOptions(bool(given["force"]), bool(given["oneway"]), bool(given["dryrun"]))
     path = context.local(given["path"])
     job, names = await context.transfers.prepare(path, given["topic"], given["to"], options)
-    await context.jobs.add(job, names)
-    return [context.jobs.row(job)]
+    return [await context.jobs.add(job, names)]
 
 
 async def takeover(context: RestContext, given: Given) -> Rows:
@@ -125,15 +124,13 @@ async def takeover(context: RestContext, given: Given) -> Rows:
     if bool(topics) == bool(lost):
         raise InvalidValue("give either -topic, or -from with the cluster that is lost")
     job, names, outlook = await context.takeovers.prepare(context.local(given["path"]), topics, lost, options)
-    await context.jobs.add(job, names)
-    return [{**context.jobs.row(job), "neighbours": outlook.neighbours, "owners": outlook.owners}]
+    return [{**await context.jobs.add(job, names), "neighbours": outlook.neighbours, "owners": outlook.owners}]
 
 
 async def claim(context: RestContext, given: Given) -> Rows:
     options = ClaimOptions(given["into"] or "", bool(given["dryrun"]))
     job, names = await context.claims.prepare(context.local(given["path"]), given["topic"], options)
-    await context.jobs.add(job, names)
-    return [context.jobs.row(job)]
+    return [await context.jobs.add(job, names)]
 
 
 async def resolve(context: RestContext, given: Given) -> Rows:

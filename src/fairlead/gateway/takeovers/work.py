@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
+from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Refusal
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.chosen import chosen, owned_at
 from fairlead.gateway.links.running.destination import Gateways
@@ -20,7 +20,7 @@ from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.takeovers.asking import Answers, Asking
 from fairlead.gateway.takeovers.plan import Plan, plan
-from fairlead.model.errors import FairleadError, NotAllowed, NotFound, TryAgain, UnknownStream
+from fairlead.model.errors import FairleadError, NotAllowed, NotFound, TryAgain
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.values import Topic
@@ -36,22 +36,13 @@ _HINT: Final = "(-force takes it over all the same)"
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverOptions:
+class TakeoverOptions(Flags):
     """How topics are taken over."""
 
     force: bool = False
     """Also a topic whose owner answers, or of which a neighbour has more than can be brought."""
     dry_run: bool = False
     """Ask, and change nothing."""
-
-    def as_texts(self) -> dict[str, str]:
-        """For the job's record."""
-        return {name: str(getattr(self, name)).lower() for name in ("force", "dry_run")}
-
-    @classmethod
-    def of(cls, texts: Mapping[str, str]) -> TakeoverOptions:
-        """The inverse of `as_texts`."""
-        return cls(*(texts[name] == "true" for name in ("force", "dry_run")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +82,13 @@ class Takeovers:
         names = await loop.run_in_executor(lookups, choice)
         owners = await loop.run_in_executor(lookups, _owners, stream, names)
         answers = await self._asking.ask(stream, ())
+        job = self._cluster.jobs.new(TAKEOVER, stream, options.as_texts(), len(names))
         now_ms = self._cluster.clock.wall_ms()
-        job = JobRecord(
-            self._cluster.randomness.id16(),
-            TAKEOVER,
-            stream.id,
-            stream.path,
-            options.as_texts(),
-            len(names),
-            now_ms,
-        )
         return job, names, Outlook(_neighbour_rows(answers), [_owner_row(stream, now_ms, *each) for each in owners])
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
         """Take a batch over, as far as it may be. Raises: FairleadError."""
-        stream = self._cluster.stream_by_id(job.stream)
-        if stream is None:
-            raise UnknownStream(f"stream {job.path} was deleted")
+        stream = self._cluster.stream_of(job.stream, job.path)
         options = TakeoverOptions.of(job.options)
         found = [(name, stream.find_topic(name)) for name in topics]
         refused = [Refusal(name, "there is no such topic") for name, each in found if each is None]

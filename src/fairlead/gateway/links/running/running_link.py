@@ -17,7 +17,7 @@ from fairlead.gateway.links.running.attention import Attention
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.lifecycle import Event, State
 from fairlead.gateway.links.running.positions import Positions
-from fairlead.model.errors import FairleadError, UnknownStream
+from fairlead.model.errors import FairleadError
 from fairlead.model.names import StreamPath
 from fairlead.wire.link_protocol import StreamPlace
 from fairlead.wire.neighbours import DeletedTopic, LinkAnswer, LinkRequest
@@ -44,13 +44,7 @@ def source_of(cluster: Cluster, record: LinkRecord) -> Stream:
         UnknownStream: it was deleted.
         Damaged: it could not be opened.
     """
-    stream = cluster.stream_by_id(record.source)
-    if stream is None:
-        damaged = cluster.damaged.get(record.source_path)
-        if damaged is not None:
-            raise damaged
-        raise UnknownStream(f"stream {record.source_path} was deleted")
-    return stream
+    return cluster.stream_of(record.source, record.source_path)
 
 
 @dataclass(slots=True)
