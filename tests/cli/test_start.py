@@ -40,7 +40,8 @@ def loaded_by(line: str) -> set[str]:
         "try: main()\nexcept SystemExit as end: assert not end.code, end.code\n"
         "print(*sys.modules, file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", program, *line.split()], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program, *line.split()], capture_output=True, text=True)
+    assert done.returncode == 0, done
     return set(done.stderr.split())
 
 

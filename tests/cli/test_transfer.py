@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,56 +18,64 @@ from tests.cli.desk import CommandLine
 WAIT = "stream topic transfer -path /s -topic .* -to ny --yes"
 
 
-def neighbours(fairlead: CommandLine, name: str) -> None:
-    """Two streams of this cluster, each a replica of the other; nobody carries."""
+@contextmanager
+def neighbours(fairlead: CommandLine, name: str) -> Iterator[None]:
+    """Two streams of this cluster, each a replica of the other, until the block ends; nobody carries."""
     one, two = f"/{name}1", f"/{name}2"
     for source, replica in ((one, two), (two, one)):
         fairlead.ok(f"stream create -path {source}")
         fairlead.ok(f"stream upstream add -path {source} -upstream {replica}")
     for source, replica in ((one, two), (two, one)):
         fairlead.ok(f"stream replica add -path {source} -replica {replica}")
+    yield
+    # A link that nobody carries would make the cluster degraded for the tests that come.
+    for source, replica in ((one, two), (two, one)):
+        fairlead.ok(f"stream replica remove -path {source} -replica {replica} --yes")
 
 
 def test_a_transfer_says_what_went_and_what_stays(fairlead: CommandLine, tmp_path: Path) -> None:
     """A refused topic is listed with its reason and makes the exit code 1; names may come from a file."""
-    neighbours(fairlead, "cargo")
-    for topic in ("box-1", "box-2", "crane"):
-        fairlead.ok(f"stream topic create -path /cargo1 -topic {topic}")
-    line = "stream topic transfer -path /cargo1 -to sanfrancisco --yes -topic"
-    done = fairlead(f"{line} box-[0-9] -dryrun -oneway -json")
-    assert done.json["data"][0]["refused"] == 2, "one document, that a program can read"
-    done = fairlead(f"{line.replace(' --yes', '')} box-[0-9] -dryrun -oneway")
-    assert (done.code, done.out.splitlines()[0]) == (1, "0 topics would be handed over to /mapr/sanfrancisco/cargo2")
-    assert "the replica does not have it yet (-force hands over all the same)" in done.out
-    assert done.err.endswith("fairlead: 2 of 2 topics were refused and stay as they are\n")
-    assert fairlead.ok("stream topic list -path /cargo1 -owner /mapr/sanfrancisco/cargo2").out == "(none)\n"
-    names = tmp_path / "names"
-    names.write_text("box-1\nbox-2\n")
-    done = fairlead(f"{line} @{names} -force -oneway")
-    assert done.out == "2 topics handed over to /mapr/sanfrancisco/cargo2\n"
-    again = fairlead(f"{line} box-1 -force")
-    assert again.out == "0 topics handed over to /mapr/sanfrancisco/cargo2, 1 were there already\n"
-    rows = fairlead.ok("stream topic list -path /cargo1 -owner /mapr/sanfrancisco/cargo2 -json").json["data"]
-    assert [row["topic"] for row in rows] == ["box-1", "box-2"]
-    fairlead.refused("stream topic delete -path /cargo1 -topic box-1 --yes", "owned by /mapr/sanfrancisco/cargo2")
+    with neighbours(fairlead, "cargo"):
+        for topic in ("box-1", "box-2", "crane"):
+            fairlead.ok(f"stream topic create -path /cargo1 -topic {topic}")
+        line = "stream topic transfer -path /cargo1 -to sanfrancisco --yes -topic"
+        done = fairlead(f"{line} box-[0-9] -dryrun -oneway -json")
+        assert done.json["data"][0]["refused"] == 2, "one document, that a program can read"
+        done = fairlead(f"{line.replace(' --yes', '')} box-[0-9] -dryrun -oneway")
+        assert (done.code, done.out.splitlines()[0]) == (
+            1,
+            "0 topics would be handed over to /mapr/sanfrancisco/cargo2",
+        )
+        assert "the replica does not have it yet (-force hands over all the same)" in done.out
+        assert done.err.endswith("fairlead: 2 of 2 topics were refused and stay as they are\n")
+        assert fairlead.ok("stream topic list -path /cargo1 -owner /mapr/sanfrancisco/cargo2").out == "(none)\n"
+        names = tmp_path / "names"
+        names.write_text("box-1\nbox-2\n")
+        done = fairlead(f"{line} @{names} -force -oneway")
+        assert done.out == "2 topics handed over to /mapr/sanfrancisco/cargo2\n"
+        again = fairlead(f"{line} box-1 -force")
+        assert again.out == "0 topics handed over to /mapr/sanfrancisco/cargo2, 1 were there already\n"
+        rows = fairlead.ok("stream topic list -path /cargo1 -owner /mapr/sanfrancisco/cargo2 -json").json["data"]
+        assert [row["topic"] for row in rows] == ["box-1", "box-2"]
+        fairlead.refused("stream topic delete -path /cargo1 -topic box-1 --yes", "owned by /mapr/sanfrancisco/cargo2")
 
 
 def test_a_job_is_listed_shown_and_cancelled(fairlead: CommandLine) -> None:
     """With what it was told to do; one that has ended stays as it is."""
-    neighbours(fairlead, "jobs")
-    fairlead.ok("stream topic create -path /jobs1 -topic box")
-    line = "stream topic transfer -path /jobs1 -topic box -to sanfrancisco -force -oneway --yes --nowait -json"
-    (begun,) = fairlead.ok(line).json["data"]
-    shown = fairlead(f"job show -id {begun['id']} --wait").out
-    assert "/mapr/sanfrancisco/jobs2" in shown
-    assert "done" in shown
-    assert begun["id"] in fairlead.ok("job list").out
-    (ended,) = fairlead.ok(f"job cancel -id {begun['id']} --yes -json").json["data"]
-    assert ended["state"] == "done"
-    fairlead.refused("job show -id 00", "job 00 does not exist; `fairlead job list` shows those there are")
-    fairlead.refused("job show -id x", "-id 'x': give the id of a job")
-    running = fairlead.ok(line.replace(" -json", "")).out
-    assert "shows how far it is" in running
+    with neighbours(fairlead, "jobs"):
+        fairlead.ok("stream topic create -path /jobs1 -topic box")
+        line = "stream topic transfer -path /jobs1 -topic box -to sanfrancisco -force -oneway --yes --nowait -json"
+        (begun,) = fairlead.ok(line).json["data"]
+        shown = fairlead(f"job show -id {begun['id']} --wait").out
+        assert "/mapr/sanfrancisco/jobs2" in shown
+        assert "done" in shown
+        assert begun["id"] in fairlead.ok("job list").out
+        (ended,) = fairlead.ok(f"job cancel -id {begun['id']} --yes -json").json["data"]
+        assert ended["state"] == "done"
+        fairlead.refused("job show -id 00", "job 00 does not exist; `fairlead job list` shows those there are")
+        fairlead.refused("job show -id x", "-id 'x': give the id of a job")
+        running = fairlead.ok(line.replace(" -json", "")).out
+        assert "shows how far it is" in running
 
 
 def test_what_cannot_be_meant_is_refused_before_anything_is_asked(fairlead: CommandLine, tmp_path: Path) -> None:
