@@ -132,5 +132,5 @@ def parent(stream: Stream, topic: Topic) -> Topic | None:
     incarnation = parent_of(topic)
     if incarnation is None:
         return None
-    found = (shard.state.by_incarnation(incarnation) for shard in stream.shards)
-    return next((each for each in found if each is not None), None)
+    found = stream.by_incarnation(incarnation)
+    return None if found is None else found[1]

@@ -254,6 +254,11 @@ class Cluster:
             raise UnknownStream(f"stream {path} was deleted")
         return stream
 
+    def urls_at(self, path: StreamPath, noted: tuple[str, ...]) -> tuple[str, ...]:
+        """The gateways of the cluster of a global path, as they were `noted`; this cluster's own addresses may have
+        changed since."""
+        return self.urls if path.cluster == self.name else noted
+
     def streams(self) -> list[Stream]:
         """All streams, by path."""
         return [self._streams[path] for path in sorted(self._streams)]

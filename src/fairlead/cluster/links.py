@@ -129,6 +129,10 @@ class Links:
         """What a replica stream accepts, by path; copies that are under way included."""
         return list(self._records().upstreams.get(stream, ()))
 
+    def standing_upstreams(self, stream: bytes) -> list[UpstreamRecord]:
+        """Those of them that are no copies."""
+        return [upstream for upstream in self.upstreams(stream) if upstream.once_link is None]
+
     def path_of(self, stream: bytes, neighbour: bytes) -> str:
         """The global path of a neighbour of a stream, by its id; empty if no link and no upstream is bound to it."""
         sources = (str(each.path) for each in self.upstreams(stream) if each.source_stream == neighbour)
@@ -167,7 +171,7 @@ class Links:
             InvalidValue: there are 64 already.
         """
         async with self._adding:
-            others = [other for other in self.upstreams(upstream.stream) if other.once_link is None]
+            others = self.standing_upstreams(upstream.stream)
             if upstream.once_link is None and any(other.path == upstream.path for other in others):
                 raise AlreadyExists(f"{upstream.path} is an upstream already")
             if len(others) >= UPSTREAMS_PER_STREAM_MAX:

@@ -64,12 +64,12 @@ def answer_transfer(cluster: Cluster, links: RunningLinks, request: TransferRequ
 
 
 def _held(stream: Stream, incarnation: bytes, conflict: str) -> HeldTopic:
-    for shard in stream.shards:
-        topic = shard.state.by_incarnation(incarnation)
-        if topic is not None:
-            ends = (shard.state.partition(topic.number, each).end for each in range(topic.partitions))
-            return HeldTopic(held=True, ends=sum(ends), conflict=conflict, epoch=topic.epoch)
-    return HeldTopic(held=False, conflict=conflict)
+    found = stream.by_incarnation(incarnation)
+    if found is None:
+        return HeldTopic(held=False, conflict=conflict)
+    shard, topic = found
+    ends = (shard.state.partition(topic.number, each).end for each in range(topic.partitions))
+    return HeldTopic(held=True, ends=sum(ends), conflict=conflict, epoch=topic.epoch)
 
 
 def _way_back(cluster: Cluster, links: RunningLinks, stream: Stream, source: StreamPlace) -> str:

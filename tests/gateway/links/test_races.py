@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import cast
+from typing import NoReturn, cast
 
 import httpx
 import pytest
@@ -17,7 +17,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.model.clock import SystemClock, SystemRandomness
-from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, StorageUnavailable
+from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, StorageUnavailable, UnknownStream
 from fairlead.model.names import StreamPath
 
 
@@ -130,6 +130,13 @@ class Records:
 
     def stream_by_id(self, stream: bytes) -> None:
         self.looks += 1
+
+    def stream_of(self, stream: bytes, path: str) -> NoReturn:
+        self.looks += 1
+        raise UnknownStream(path)
+
+    def urls_at(self, path: StreamPath, noted: tuple[str, ...]) -> tuple[str, ...]:
+        return noted
 
 
 @pytest.mark.parametrize("turns", range(6))

@@ -73,7 +73,7 @@ async def test_what_is_gone_on_one_side_is_no_difference(sf: Site, ny: Site) -> 
 async def test_only_a_neighbour_is_answered_and_only_as_much_as_is_bounded(sf: Site, ny: Site) -> None:
     """As a pull. What a neighbour does not hold is said so."""
     await sf.write(SHIPS, "box", b"0")
-    ask = sf.manager.new_gateways().ask_neighbour
+    ask = sf.manager.new_gateways().ask_about
     asker = StreamPlace("ny", SHIPS, ships(ny).id)
     stranger = StreamPlace("ny", SHIPS, b"z" * 16)
     wanted = ComparedPartition(known(sf, "box")[1].incarnation, 0, ((0, 1),))

@@ -34,29 +34,33 @@ def request(asker: Site, *wanted: bytes) -> StandingRequest:
     return StandingRequest(place, SHIPS, wanted)
 
 
+async def ask(site: Site, urls: Sequence[str], asked: StandingRequest) -> StandingAnswer:
+    """What the gateway at one of these addresses answers to a question of this site."""
+    return await site.manager.new_gateways().ask_about(urls, "/gateway/standing", asked, StandingAnswer)
+
+
 @pytest.mark.usefixtures("bound")
 async def test_only_neighbours_are_told_how_topics_stand(sf: Site, ny: Site) -> None:
     """Bound by path and id. A partner that we only receive from is told of its own topics alone."""
     await sf.write(SHIPS, "box", b"0")
     await ny.write(SHIPS, "own", b"0")
     (box,), (own,) = incarnations(sf), incarnations(ny)
-    ask = sf.manager.new_gateways().ask_standing
     asked = request(ny, box, own)
-    (found,) = (await ask(sf.urls, asked)).topics
+    (found,) = (await ask(sf, sf.urls, asked)).topics
     assert (found.topic.name, [each.end for each in found.partitions]) == ("box", [1])
     for stranger in (replace(asked.asker, stream=b"z" * 16), replace(asked.asker, path="/others")):
         with pytest.raises(NotAgreed, match="is bound to /mapr/sf/ships by no link"):
-            await ask(sf.urls, replace(asked, asker=stranger))
+            await ask(sf, sf.urls, replace(asked, asker=stranger))
     with pytest.raises(InvalidValue, match="501 topics in one question"):
-        await ask(sf.urls, request(ny, *[box] * 501))
-    assert (await ask(ny.urls, request(sf, own))).topics
+        await ask(sf, sf.urls, request(ny, *[box] * 501))
+    assert (await ask(sf, ny.urls, request(sf, own))).topics
     (upstream,) = ny.cluster.links.upstreams(ny.cluster.stream(SHIPS).id)
     await ny.links.edit_upstream(SHIPS, upstream.path, peer="partner")
-    answer = await ask(ny.urls, request(sf, own))
+    answer = await ask(sf, ny.urls, request(sf, own))
     assert (answer.asked, answer.topics) == (1, ())
     await sf.links.remove(SHIPS, REPLICA)
     with pytest.raises(NotAgreed):
-        await ask(sf.urls, asked)
+        await ask(sf, sf.urls, asked)
 
 
 @pytest.mark.usefixtures("bound")
@@ -66,7 +70,7 @@ async def test_a_long_answer_comes_in_parts(sf: Site, ny: Site, monkeypatch: pyt
     for name, partitions in (("a", 3), ("b", 2), ("c", 9), ("d", 1)):
         await sf.cluster.stream(SHIPS).create_topic(name, partitions)
     wanted = [*incarnations(sf), b"n" * 16]
-    first = await sf.manager.new_gateways().ask_standing(sf.urls, request(ny, *wanted))
+    first = await ask(sf, sf.urls, request(ny, *wanted))
     assert first.asked < len(wanted)
     answers = await Asking(ny.cluster, ny.manager.new_gateways).ask(ny.cluster.stream(SHIPS), wanted)
     (heard,) = answers.heard.values()
@@ -79,7 +83,7 @@ class Made:
     def __init__(self, answer: StandingAnswer) -> None:
         self._answer = answer
 
-    async def ask_standing(self, urls: Sequence[str], request: StandingRequest) -> StandingAnswer:
+    async def ask_about(self, urls: Sequence[str], route: str, request: object, kind: type[object]) -> StandingAnswer:
         """The answer."""
         return self._answer
 
@@ -91,7 +95,7 @@ async def test_an_answer_that_makes_no_sense_is_none(sf: Site, ny: Site) -> None
     await sf.write(SHIPS, "box", b"0")
     stream = ny.cluster.stream(SHIPS)
     wanted = incarnations(sf)
-    good = await sf.manager.new_gateways().ask_standing(sf.urls, request(ny, *wanted))
+    good = await ask(sf, sf.urls, request(ny, *wanted))
     (box,) = good.topics
     (partition,) = box.partitions
 

@@ -9,7 +9,6 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.errors import RefusedRequest
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.model.names import StreamPath
 
 
 def urls_of_owner(cluster: Cluster, stream: Stream, owner: bytes) -> tuple[str, ...]:
@@ -20,15 +19,10 @@ def urls_of_owner(cluster: Cluster, stream: Stream, owner: bytes) -> tuple[str, 
 def _urls(cluster: Cluster, stream: Stream, owner: bytes) -> Iterator[str]:
     for link in cluster.links.standing(stream.id):
         if link.replica_stream == owner:
-            yield from _near(cluster, link.replica_path, link.replica_urls)
-    for upstream in cluster.links.upstreams(stream.id):
-        if upstream.source_stream == owner and upstream.once_link is None:
-            yield from _near(cluster, upstream.path, upstream.source_urls)
-
-
-def _near(cluster: Cluster, path: StreamPath, urls: tuple[str, ...]) -> tuple[str, ...]:
-    """This cluster's own addresses may have changed since the record was made."""
-    return cluster.urls if path.cluster == cluster.name else urls
+            yield from cluster.urls_at(link.replica_path, link.replica_urls)
+    for upstream in cluster.links.standing_upstreams(stream.id):
+        if upstream.source_stream == owner:
+            yield from cluster.urls_at(upstream.path, upstream.source_urls)
 
 
 def check_accepts(cluster: Cluster, stream: Stream, source: bytes) -> None:

@@ -115,11 +115,11 @@ class _ByIncarnation(ListenerView):
         if stream is None:
             raise UnknownTopic(f"no stream here has the id {self._hello.stream.hex()}")
         check_accepts(self.cluster, stream, self._hello.source)
-        for shard in stream.shards:
-            topic = shard.state.by_incarnation(topic_id)
-            if topic is not None:
-                if topic.owner != stream.id:
-                    why = str(self.not_owner(stream, topic))
-                    raise RefusedRequest(ErrorCode.not_leader_or_follower, f"{why}; it was passed on once already")
-                return Found(stream, shard, topic)
-        raise UnknownTopic(f"no topic of {stream.global_path} has the incarnation {topic_id.hex()}")
+        found = stream.by_incarnation(topic_id)
+        if found is None:
+            raise UnknownTopic(f"no topic of {stream.global_path} has the incarnation {topic_id.hex()}")
+        shard, topic = found
+        if topic.owner != stream.id:
+            why = str(self.not_owner(stream, topic))
+            raise RefusedRequest(ErrorCode.not_leader_or_follower, f"{why}; it was passed on once already")
+        return Found(stream, shard, topic)

@@ -15,10 +15,9 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
 from fairlead.gateway.links.running.destination import Gateways
-from fairlead.gateway.links.running.running_link import urls_of, wire_id
+from fairlead.gateway.links.running.running_link import place_of, urls_of, wire_id
 from fairlead.model.envelope import code_of, to_error
 from fairlead.model.errors import FairleadError, UnknownCluster
-from fairlead.wire.link_protocol import StreamPlace
 from fairlead.wire.neighbours import LinkRequest
 
 Undo = Callable[[], Awaitable[object]]
@@ -67,7 +66,7 @@ class Autosetup:
             FairleadError: the other does not answer, or the link cannot be made.
         """
         cluster, target = self._cluster, new_link.replica_path
-        here = StreamPlace(cluster.name, stream.path, stream.id, tuple(cluster.urls))
+        here = place_of(cluster, stream)
         addresses = urls_of(cluster, new_link)
         answer = await gateways.ask(addresses, LinkRequest(wire_id(new_link), here, target.path))
         if answer.cluster != target.cluster:

@@ -283,8 +283,7 @@ class LinkCommands:
         Raises:
             UnknownStream.
         """
-        upstreams = self._cluster.links.upstreams(self._cluster.stream(path).id)
-        return [upstream for upstream in upstreams if upstream.once_link is None]
+        return self._cluster.links.standing_upstreams(self._cluster.stream(path).id)
 
     async def remove_upstream(self, path: str, upstream: StreamPath) -> None:
         """Let a replica accept a source no more.
@@ -293,8 +292,8 @@ class LinkCommands:
             UnknownStream, NotFound.
         """
         source, links = self._naming.global_path(upstream), self._cluster.links
-        for record in links.upstreams(self._cluster.stream(path).id):
-            if record.path == source and record.once_link is None:
+        for record in links.standing_upstreams(self._cluster.stream(path).id):
+            if record.path == source:
                 await links.remove_upstream(record)
                 return
         raise NotFound(f"{source} is not an upstream of {path}; `fairlead stream upstream list` shows those there are")

@@ -164,8 +164,7 @@ class Contacts:
             return
         link.note_behind(answer.behind_total - answer.conflicts_total)
         alone = link.repairs > REPAIRS_BESIDE_TRAFFIC and any(
-            each.reason != "crc" and any(shard.state.by_incarnation(each.incarnation) for shard in stream.shards)
-            for each in behind
+            each.reason != "crc" and stream.by_incarnation(each.incarnation) is not None for each in behind
         )
         if alone:
             self._granting.take_back(link, "a repair goes first")

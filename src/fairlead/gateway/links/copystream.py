@@ -18,12 +18,11 @@ from fairlead.gateway.links.copies import CopyNumbers, EndedCopies, numbers_of
 from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.running.backlog import backlog
 from fairlead.gateway.links.running.destination import Gateways
-from fairlead.gateway.links.running.running_link import urls_of, wire_id
+from fairlead.gateway.links.running.running_link import place_of, urls_of, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, percentage
 from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownCluster
 from fairlead.model.names import StreamPath
-from fairlead.wire.link_protocol import StreamPlace
 from fairlead.wire.neighbours import LinkRequest
 
 
@@ -82,7 +81,7 @@ class CopyCommands:
         self, record: LinkRecord, stream: Stream, target: StreamPath
     ) -> Callable[[], Awaitable[None]]:
         """Use up the permission at the destination; answers what ends the copy there."""
-        source = StreamPlace(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
+        source = place_of(self._cluster, stream)
         request = LinkRequest(self._id_there(record), source, target.path, once=True)
         gateways = self._new_gateways()
         addresses = urls_of(self._cluster, record)

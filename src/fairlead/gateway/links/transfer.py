@@ -21,14 +21,13 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.chosen import chosen
 from fairlead.gateway.links.running.destination import Gateways
-from fairlead.gateway.links.running.running_link import urls_of, wire_id
+from fairlead.gateway.links.running.running_link import place_of, urls_of, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.model.errors import FairleadError, NotFound, UnknownCluster, UnknownStream
 from fairlead.model.names import parse_stream_path
 from fairlead.streamlog.requests.ownership import hand_over
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.wire.link_protocol import StreamPlace
 from fairlead.wire.neighbours import HeldTopic, LinkRequest, TransferAnswer, TransferRequest
 
 TRANSFER: Final = "transfer"
@@ -163,11 +162,10 @@ class Transfers:
             UnknownCluster, UnknownStream: it is not the one that the link leads to. FairleadError: what it answers.
         """
         cluster = self._cluster
-        source = StreamPlace(cluster.name, stream.path, stream.id, tuple(cluster.urls))
+        source = place_of(cluster, stream)
         contact = LinkRequest(wire_id(link), source, link.replica_path.path)
-        answer = await self._gateways.ask_transfer(
-            urls_of(cluster, link), TransferRequest(contact, tuple(incarnations))
-        )
+        request = TransferRequest(contact, tuple(incarnations))
+        answer = await self._gateways.ask_about(urls_of(cluster, link), "/gateway/transfer", request, TransferAnswer)
         if answer.cluster != link.replica_path.cluster:
             raise UnknownCluster(f"{link.replica_path}: the server there is of cluster {answer.cluster}")
         if link.replica_stream not in {None, answer.stream}:

@@ -19,14 +19,14 @@ from fastapi import APIRouter, Request, Response
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.pulling.neighbours import may_have
-from fairlead.gateway.pulling.serving import READ_MS, WANTED_MAX, serve
+from fairlead.gateway.pulling.serving import READ_MS, WANTED_MAX, serve, while_merged
 from fairlead.model.clock import Clock
-from fairlead.model.errors import InvalidValue, Missing, StorageUnavailable
+from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.applying.pulled import NO_LINK, NO_RUN
 from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.numbers import slice_of_number
-from fairlead.streamlog.reading.rest import Rest, rest_of, topic_row
+from fairlead.streamlog.reading.rest import rest_of, topic_row
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
@@ -38,8 +38,6 @@ router = APIRouter()
 BYTES_MAX: Final = 4_000_000
 """Of the batches in one answer, unless a single one is larger."""
 HEAD: Final = struct.Struct("<I")
-_TRIES: Final = 3
-"""Objects may be merged while they are read."""
 
 
 @router.post("/gateway/pull", include_in_schema=False)
@@ -111,7 +109,10 @@ def _frame(stream: Stream, found: _Found, bytes_max: int) -> bytes:
         rows: Sequence[Row] = news
         last = False
     else:
-        rest = _rest(found, bytes_max)
+        rest = while_merged(
+            topic.name,
+            lambda: rest_of(shard.announced, shard.reader, topic, wanted.partition, wanted.end, bytes_max),
+        )
         rows, last = [*news, *rest.rows], rest.ended
     frame = Frame(
         link=NO_LINK,
@@ -128,13 +129,3 @@ def _frame(stream: Stream, found: _Found, bytes_max: int) -> bytes:
         end=log.end,
     )
     return encode_frame(frame)
-
-
-def _rest(found: _Found, bytes_max: int) -> Rest:
-    wanted, shard, _, topic = found
-    for _ in range(_TRIES):
-        try:
-            return rest_of(shard.announced, shard.reader, topic, wanted.partition, wanted.end, bytes_max)
-        except Missing:
-            continue
-    raise StorageUnavailable(f"topic {topic.name}: its objects are merged again and again; try again")

@@ -18,9 +18,9 @@ from fastapi import APIRouter, Request, Response
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.pulling.neighbours import may_have
-from fairlead.gateway.pulling.serving import READ_MS, WANTED_MAX, serve
+from fairlead.gateway.pulling.serving import READ_MS, WANTED_MAX, serve, while_merged
 from fairlead.model.clock import Clock
-from fairlead.model.errors import InvalidValue, Missing, StorageUnavailable
+from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.reading.digests import digests
 from fairlead.wire.messages import to_json
 from fairlead.wire.neighbours import (
@@ -38,8 +38,6 @@ router = APIRouter()
 OWNED_MAX: Final = 10_000
 """Topics in one answer."""
 _NOT_HELD: Final = HeldPartition(held=False)
-_TRIES: Final = 3
-"""Objects may be merged while they are read."""
 
 
 @router.post("/gateway/compare", include_in_schema=False)
@@ -95,14 +93,11 @@ def _held(stream: Stream, wanted: ComparedPartition, owners: frozenset[bytes] | 
         return _NOT_HELD
     state = shard.state.partition(topic.number, wanted.partition)
     gaps = tuple((gap.start, gap.end) for gap in shard.state.gaps_of(topic.number, wanted.partition))
-    for _ in range(_TRIES):
-        try:
-            sums = digests(shard.reader, topic.number, wanted.partition, wanted.ranges, wanted.without)
-        except Missing:
-            continue
-        ends = (state.start, state.end, state.history, gaps, state.deleted_to)
-        return HeldPartition(True, topic.epoch, *ends, tuple(sums))
-    raise StorageUnavailable(f"topic {topic.name}: its objects are merged again and again; try again")
+    sums = while_merged(
+        topic.name, lambda: digests(shard.reader, topic.number, wanted.partition, wanted.ranges, wanted.without)
+    )
+    ends = (state.start, state.end, state.history, gaps, state.deleted_to)
+    return HeldPartition(True, topic.epoch, *ends, tuple(sums))
 
 
 async def answer_owned(cluster: Cluster, request: OwnedRequest) -> str:

@@ -15,15 +15,15 @@ from typing import Final, TypeVar
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.running_link import place_of
 from fairlead.gateway.pulling.neighbours import Neighbour
 from fairlead.gateway.pulling.serving import WANTED_MAX
 from fairlead.gateway.pulling.taking import PartitionKey
-from fairlead.model.errors import CorruptBatch, UnknownStream
+from fairlead.model.errors import CorruptBatch
 from fairlead.streamlog.ownership.histories import parting
 from fairlead.streamlog.reading.digests import Range, boundaries, digests
 from fairlead.streamlog.values import PartitionState, Topic
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.link_protocol import StreamPlace
 from fairlead.wire.neighbours import (
     CompareAnswer,
     ComparedPartition,
@@ -60,9 +60,9 @@ class Comparing:
         """The topics of this stream that the neighbour has, whether they are here or not. Raises: FairleadError."""
         found, at = list[OwnedTopic](), (0, 0)
         while True:
-            request = OwnedRequest(self._asker(stream), neighbour.path.path, *at)
-            answer = await self._gateways.ask_neighbour(neighbour.urls, "/gateway/owned", request, OwnedAnswer)
-            _check(neighbour, answer.cluster, answer.stream)
+            request = OwnedRequest(place_of(self._cluster, stream), neighbour.path.path, *at)
+            answer = await self._gateways.ask_about(neighbour.urls, "/gateway/owned", request, OwnedAnswer)
+            neighbour.check_answers(answer.cluster, answer.stream)
             found += answer.topics
             if answer.next is None:
                 return found
@@ -124,16 +124,15 @@ class Comparing:
     ) -> list[HeldPartition]:
         found: list[HeldPartition] = []
         while len(found) < len(compared):
-            request = CompareRequest(self._asker(stream), neighbour.path.path, tuple(compared[len(found) :]))
-            answer = await self._gateways.ask_neighbour(neighbour.urls, "/gateway/compare", request, CompareAnswer)
-            _check(neighbour, answer.cluster, answer.stream)
+            request = CompareRequest(
+                place_of(self._cluster, stream), neighbour.path.path, tuple(compared[len(found) :])
+            )
+            answer = await self._gateways.ask_about(neighbour.urls, "/gateway/compare", request, CompareAnswer)
+            neighbour.check_answers(answer.cluster, answer.stream)
             if not 0 < len(answer.partitions) <= len(compared) - len(found):
                 raise CorruptBatch(f"answer of {neighbour.path} about histories: not of what was asked for")
             found += answer.partitions
         return found
-
-    def _asker(self, stream: Stream) -> StreamPlace:
-        return StreamPlace(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
 
 
 class _Pair:
@@ -169,8 +168,3 @@ class _Pair:
         """Where our batches begin. Blocking."""
         found: list[int] = boundaries(self._reader, *self._place, self.range, self._without).tolist()
         return found
-
-
-def _check(neighbour: Neighbour, cluster: str, stream: bytes) -> None:
-    if (cluster, stream) != (neighbour.path.cluster, neighbour.stream):
-        raise UnknownStream(f"{neighbour.path}: another stream answers there than the one that is bound here")

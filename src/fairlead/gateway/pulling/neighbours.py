@@ -9,7 +9,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.apply.agreement import admission, global_path
 from fairlead.gateway.links.running.running_link import urls_of
-from fairlead.model.errors import NotAgreed
+from fairlead.model.errors import NotAgreed, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.wire.link_protocol import StreamPlace
@@ -29,6 +29,11 @@ class Neighbour:
     own: bool
     """It is one's own, not a partner's."""
 
+    def check_answers(self, cluster: str, stream: bytes) -> None:
+        """It is this neighbour that says who it is so. Raises: UnknownStream."""
+        if (cluster, stream) != (self.path.cluster, self.stream):
+            raise UnknownStream(f"{self.path}: another stream answers there than the one that is bound here")
+
 
 def neighbours(cluster: Cluster, stream: Stream) -> list[Neighbour]:
     """The neighbours of a stream, by path. One that is not bound to an id yet is none, nor is the source of a copy."""
@@ -40,16 +45,15 @@ def neighbours(cluster: Cluster, stream: Stream) -> list[Neighbour]:
         found[link.replica_stream] = Neighbour(
             link.replica_path, link.replica_stream, urls_of(cluster, link), held, link.peer == "own"
         )
-    for upstream in cluster.links.upstreams(stream.id):
+    for upstream in cluster.links.standing_upstreams(stream.id):
         source = upstream.source_stream
-        if source is None or upstream.once_link is not None:
+        if source is None:
             continue
-        here = upstream.path.cluster == cluster.name
-        urls = found[source].urls if source in found else cluster.urls if here else upstream.source_urls
+        urls = found[source].urls if source in found else cluster.urls_at(upstream.path, upstream.source_urls)
         may = admission(upstream, source, cluster.settings, len(stream.shards))
         if source in found and may.origins is not None:
             may = replace(may, origins=may.origins | {stream.id})
-        found[source] = Neighbour(upstream.path, source, tuple(urls), may, upstream.peer == "own")
+        found[source] = Neighbour(upstream.path, source, urls, may, upstream.peer == "own")
     return sorted(found.values(), key=lambda each: str(each.path))
 
 
@@ -68,7 +72,7 @@ def may_have(cluster: Cluster, stream: Stream, asker: StreamPlace) -> frozenset[
     links = cluster.links.standing(stream.id)
     if any((link.replica_path, link.replica_stream) == (path, asker.stream) for link in links):
         return None
-    upstreams = [each for each in cluster.links.upstreams(stream.id) if each.once_link is None]
+    upstreams = cluster.links.standing_upstreams(stream.id)
     bound = next((each for each in upstreams if (each.path, each.source_stream) == (path, asker.stream)), None)
     if bound is None:
         here = cluster.global_path(stream.path)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.errors import Busy
+from fairlead.model.errors import Busy, Missing, StorageUnavailable
 from fairlead.wire.messages import body_from_json, check_protocol
 from fairlead.wire.waits import COMMAND_SECONDS
 
 T = TypeVar("T")
+
+_TRIES: Final = 3
 
 WANTED_MAX: Final = 500
 """Partitions in one question."""
@@ -22,6 +25,18 @@ ANSWERS_MAX: Final = 4
 """Under way at a time."""
 READ_MS: Final = 1000
 """What is read by then is answered: the asker takes a gateway that says nothing for dead."""
+
+
+def while_merged(name: str, read: Callable[[], T]) -> T:
+    """What `read` reads of a topic of that name, whose objects may be merged meanwhile. Blocking.
+
+    Raises:
+        StorageUnavailable: they are, each time. What `read` raises.
+    """
+    for _ in range(_TRIES):
+        with suppress(Missing):
+            return read()
+    raise StorageUnavailable(f"topic {name}: its objects are merged again and again; try again")
 
 
 class Room:

@@ -18,17 +18,17 @@ from typing import Final, NamedTuple
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.running_link import place_of
 from fairlead.gateway.pulling.answering import HEAD
 from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
 from fairlead.gateway.pulling.serving import WANTED_MAX
-from fairlead.model.errors import CorruptBatch, InvalidValue, NotAgreed, UnknownCluster, UnknownStream
+from fairlead.model.errors import CorruptBatch, InvalidValue, NotAgreed, UnknownCluster
 from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.streamlog.applying.pulled import apply_pulled
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.link_protocol import StreamPlace
 from fairlead.wire.messages import body_from_json
 from fairlead.wire.neighbours import PullAnswer, PullRequest, WantedPartition
 
@@ -117,7 +117,7 @@ class Pulls:
 
     async def _ask(self, stream: Stream, source: Neighbour, wanted: Sequence[WantedPartition]) -> bytes:
         cluster = self._cluster
-        asker = StreamPlace(cluster.name, stream.path, stream.id, tuple(cluster.urls))
+        asker = place_of(cluster, stream)
         request = PullRequest(asker, source.path.path, tuple(wanted))
         return await self._gateways.pull(source.urls, request, ANSWER_BYTES_MAX)
 
@@ -167,8 +167,7 @@ class _Step:
             head = body_from_json(bytes(view[HEAD.size : HEAD.size + length]), PullAnswer)
         except (struct.error, InvalidValue) as error:
             raise self._broken(str(error)) from error
-        if (head.cluster, head.stream) != (self._source.path.cluster, self._source.stream):
-            raise UnknownStream(f"{self._source.path}: another stream answers there than the one that is bound here")
+        self._source.check_answers(head.cluster, head.stream)
         start = HEAD.size + length
         ends = list(accumulate(head.frames, initial=start))
         if min(head.frames, default=0) < 0 or ends[-1] != len(view) or len(head.frames) > len(self.again):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.running.destination import Gateways
+from fairlead.gateway.links.running.running_link import place_of
 from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
 from fairlead.gateway.takeovers.plan import Witness
 from fairlead.model.errors import CorruptBatch, FairleadError, UnknownCluster, UnknownStream
 from fairlead.streamlog.ranges import check_history, check_since
 from fairlead.streamlog.values import Topic
-from fairlead.wire.link_protocol import StreamPlace
 from fairlead.wire.neighbours import StandingAnswer, StandingRequest, StandingTopic
 
 
@@ -76,12 +76,12 @@ class Asking:
         self, stream: Stream, neighbour: Neighbour, incarnations: Sequence[bytes]
     ) -> Mapping[bytes, StandingTopic]:
         found: dict[bytes, StandingTopic] = {}
-        asker = StreamPlace(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
+        asker = place_of(self._cluster, stream)
         done = 0
         while True:
             rest = tuple(incarnations[done:])
             request = StandingRequest(asker, neighbour.path.path, rest)
-            answer = await self._gateways.ask_standing(neighbour.urls, request)
+            answer = await self._gateways.ask_about(neighbour.urls, "/gateway/standing", request, StandingAnswer)
             _check(neighbour, answer, rest)
             found.update((each.topic.incarnation, each) for each in answer.topics)
             done += answer.asked

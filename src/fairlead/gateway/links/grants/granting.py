@@ -16,7 +16,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
 from fairlead.gateway.links.running.positions import SliceKey
-from fairlead.gateway.links.running.running_link import RunningLink, source_of, urls_of
+from fairlead.gateway.links.running.running_link import RunningLink, place_of, source_of, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.model.errors import Damaged, UnknownStream
 from fairlead.model.names import SLICES
@@ -137,7 +137,7 @@ class Granting:
             grant=next(self._numbers),
             link=link.wire_id,
             run=self._run(link, stream, shard),
-            source=self._place(stream),
+            source=place_of(self._cluster, stream),
             shard=shard,
             destination=self._destination(link, shard),
             forward=link.record.forward,
@@ -167,7 +167,7 @@ class Granting:
             grant=next(self._numbers),
             link=link.wire_id,
             run=self._run(link, stream, shard),
-            source=self._place(stream),
+            source=place_of(self._cluster, stream),
             shard=shard,
             destination=self._destination(link, shard),
             forward=link.record.forward,
@@ -194,9 +194,6 @@ class Granting:
         told = () if link.answer is None else named(link.answer.urls.get(shard, ()))
         urls = link.gateways.in_turn(told or urls_of(self._cluster, link.record))
         return StreamPlace(replica.cluster or "", replica.path, link.record.replica_stream or b"", urls)
-
-    def _place(self, stream: Stream) -> StreamPlace:
-        return StreamPlace(self._cluster.name, stream.path, stream.id, tuple(self._cluster.urls))
 
 
 def _until(link: RunningLink, shard: int) -> int | None:

@@ -18,10 +18,6 @@ from fairlead.wire.neighbours import (
     LinkRequest,
     PullRequest,
     ServerStart,
-    StandingAnswer,
-    StandingRequest,
-    TransferAnswer,
-    TransferRequest,
 )
 from fairlead.wire.urls import MOVES_MAX, Attempts, UrlsInTurn, named
 from fairlead.wire.waits import COMMAND_SECONDS
@@ -48,26 +44,18 @@ class Gateways:
             Unreachable: no URL answers.
             FairleadError: what the gateway answered: NotAgreed, UnknownStream, StreamChanged …
         """
-        return body_from_json((await self._post(urls, route, to_json(request))).text, LinkAnswer)
+        return await self.ask_about(urls, route, request, LinkAnswer)
 
     async def start_of(self, urls: Sequence[str]) -> bytes:
         """The id of the destination's present start. Raises as `ask`."""
         return body_from_json((await self._post(urls, "/gateway/pulse", "{}")).text, ServerStart).start
 
-    async def ask_transfer(self, urls: Sequence[str], request: TransferRequest) -> TransferAnswer:
-        """How these topics stand there. Raises as `ask`."""
-        return body_from_json((await self._post(urls, "/gateway/transfer", to_json(request))).text, TransferAnswer)
-
     async def pull(self, urls: Sequence[str], request: PullRequest, bytes_max: int) -> bytes:
         """The rest of some partitions; an answer of more bytes is none. Raises as `ask`."""
         return (await self._post(urls, "/gateway/pull", to_json(request), bytes_max)).content
 
-    async def ask_standing(self, urls: Sequence[str], request: StandingRequest) -> StandingAnswer:
-        """How these topics stand there. Raises as `ask`."""
-        return body_from_json((await self._post(urls, "/gateway/standing", to_json(request))).text, StandingAnswer)
-
-    async def ask_neighbour(self, urls: Sequence[str], route: str, request: object, kind: type[T]) -> T:
-        """Any other question. Raises as `ask`."""
+    async def ask_about(self, urls: Sequence[str], route: str, request: object, kind: type[T]) -> T:
+        """A question that changes nothing, whose answer is of that kind. Raises as `ask`."""
         return body_from_json((await self._post(urls, route, to_json(request))).text, kind)
 
     async def tell(self, urls: Sequence[str], request: LinkRequest, route: str) -> None:

@@ -33,8 +33,13 @@ def wire_id(record: LinkRecord) -> bytes:
 
 
 def urls_of(cluster: Cluster, record: LinkRecord) -> tuple[str, ...]:
-    """The gateways of a link's destination; this cluster's own addresses may have changed since it was made."""
-    return cluster.urls if record.replica_path.cluster == cluster.name else record.replica_urls
+    """The gateways of a link's destination."""
+    return cluster.urls_at(record.replica_path, record.replica_urls)
+
+
+def place_of(cluster: Cluster, stream: Stream) -> StreamPlace:
+    """A stream of this cluster, as other clusters are told of it."""
+    return StreamPlace(cluster.name, stream.path, stream.id, tuple(cluster.urls))
 
 
 def source_of(cluster: Cluster, record: LinkRecord) -> Stream:
@@ -122,7 +127,7 @@ class RunningLink:
         """Topics that are alive here and deleted at the destination, which this stream itself had told to: it was
         restored from a copy since."""
         found = () if self.answer is None else self.answer.deleted
-        return [each for each in found if any(shard.state.by_incarnation(each.incarnation) for shard in stream.shards)]
+        return [each for each in found if stream.by_incarnation(each.incarnation) is not None]
 
     @property
     def copy_is_done(self) -> bool:
