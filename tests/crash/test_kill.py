@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "2"))
 SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", str(random.randrange(2**31))))
 LOAD_SECONDS = 3.0
 
