@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.cli import takeover as module
+from fairlead.cli.jobs import takeover as module
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
 from tests.cli.desk import CommandLine

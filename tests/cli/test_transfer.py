@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.cli import following, transfer
+from fairlead.cli.jobs import following, transfer
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
 from fairlead.model.errors import Unreachable

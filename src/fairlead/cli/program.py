@@ -39,7 +39,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "consume": "fairlead.cli.records:consume",
     "cluster": "fairlead.cli.cluster:app",
     "clock": "fairlead.cli.clock:app",
-    "job": "fairlead.cli.job:app",
+    "job": "fairlead.cli.jobs.job:app",
 }
 """Where each command is: a function, or the group of a noun."""
 

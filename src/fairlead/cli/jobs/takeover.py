@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.cli.calls import call
-from fairlead.cli.following import NOWAIT, ended, home_of, print_outcome, topics_of, unchanged
 from fairlead.cli.generate import OwnOption, command_function, confirm
+from fairlead.cli.jobs.following import NOWAIT, ended, home_of, print_outcome, topics_of, unchanged
 from fairlead.client.admin import Envelope
 from fairlead.client.booleans import TRUE
 from fairlead.client.catalog import BY_PATH

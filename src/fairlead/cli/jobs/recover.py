@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead.cli.calls import call
-from fairlead.cli.following import NOWAIT, ended, home_of
 from fairlead.cli.generate import OwnOption, command_function, confirm
+from fairlead.cli.jobs.following import NOWAIT, ended, home_of
 from fairlead.cli.output import print_json, print_rows
 from fairlead.client.admin import Envelope
 from fairlead.client.booleans import TRUE

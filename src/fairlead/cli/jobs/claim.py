@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.cli.calls import call
-from fairlead.cli.following import NOWAIT, ended, home_of, print_outcome, topics_of, unchanged
 from fairlead.cli.generate import command_function
+from fairlead.cli.jobs.following import NOWAIT, ended, home_of, print_outcome, topics_of, unchanged
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command

@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from fairlead.cli.calls import call
-from fairlead.cli.following import ended
 from fairlead.cli.generate import OwnOption, add_noun, command_function
+from fairlead.cli.jobs.following import ended
 from fairlead.cli.output import print_json, print_rows
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
