@@ -20,6 +20,7 @@ ROWS = {
     "test_what_it_sends_is_stored": "produce",
     "test_the_verifiable_producer_has_everything_acknowledged": "produce",
     "test_it_reads_what_is_stored": "consume",
+    "test_it_reads_what_was_claimed": "consume",
     "test_headers_are_kept": "headers",
     "test_every_codec_is_carried_untouched": "compression: gzip, snappy, lz4, zstd",
     "test_every_codec_is_read": "compression: gzip, snappy, lz4, zstd",
