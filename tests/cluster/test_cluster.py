@@ -221,8 +221,32 @@ async def test_a_stream_has_at_most_64_replicas(open_cluster: Open) -> None:
     await cluster.create_stream("/ships", StreamSettings())
     for number in range(64):
         await cluster.links.add(link_of(cluster, StreamPath(f"/ships{number}", "newyork")))
-    with pytest.raises(InvalidValue, match="64 replicas"):
-        await cluster.links.add(link_of(cluster, StreamPath("/one-more", "newyork")))
+    with pytest.raises(InvalidValue, match=r"64 replicas, .* remove one, or let one of them feed /mapr/newyork/more"):
+        await cluster.links.add(link_of(cluster, StreamPath("/more", "newyork")))
+
+
+async def test_copies_take_no_place_of_a_replica(open_cluster: Open) -> None:
+    """Neither does a replica take one of theirs: a stream with all its replicas can still be copied."""
+    cluster = await open_cluster("sanfrancisco")
+    await cluster.create_stream("/ships", StreamSettings())
+    for number in range(64):
+        copy = replace(link_of(cluster, StreamPath(f"/copy{number}", "newyork")), once=(0,))
+        await cluster.links.add(copy)
+        await cluster.links.add(link_of(cluster, StreamPath(f"/ships{number}", "newyork")))
+    with pytest.raises(InvalidValue, match="64 copies of /ships are under way"):
+        await cluster.links.add(replace(link_of(cluster, StreamPath("/more", "newyork")), once=(0,)))
+
+
+async def test_a_stream_has_at_most_64_upstreams(open_cluster: Open) -> None:
+    """A copy into it is none of them, also one that an upstream makes."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    for number in range(64):
+        await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath(f"/ships{number}", "newyork")))
+    with pytest.raises(InvalidValue, match=r"64 upstreams, .* remove one, or let /mapr/newyork/more feed one of them"):
+        await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/more", "newyork")))
+    copy = UpstreamRecord(stream.id, StreamPath("/ships0", "newyork"), b"n" * 16, b"l" * 16)
+    assert await cluster.links.add_upstream(copy) == copy
 
 
 async def test_the_request_of_a_copy_that_comes_twice_at_once_is_accepted_twice(open_cluster: Open) -> None:

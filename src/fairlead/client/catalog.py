@@ -50,8 +50,21 @@ _NOT_BUILT_LINK = (
     Param("networkcompression", "text", "not built yet", default="off", only=("off",)),
 )
 
-_ACCEPT_WRITES = Param(
-    "acceptwrites", "boolean", "take what the replica passes on of produces to our topics (ours)", default="false"
+_LINK = (
+    Param("forward", "text", "all: also what the stream received; own: only its own records (ours)", default="all"),
+    Param(
+        "acceptwrites", "boolean", "take what the replica passes on of produces to our topics (ours)", default="false"
+    ),
+)
+"""Options of a link, which may be given when it is made and changed while it runs."""
+_LINK_PEER = (
+    Param("peer", "text", "own: the replica is one of your own; partner: another company's (ours)", default="own"),
+    Param(
+        "ownership",
+        "boolean",
+        "the replica may say that our topics have another owner (ours)",
+        default="true for own, false for partner",
+    ),
 )
 
 _STREAM = ("stream",)
@@ -289,19 +302,8 @@ _REPLICA_COMMANDS = (
             _SOURCE,
             _REPLICA,
             Param("paused", "boolean", "do not start yet", default="false"),
-            Param(
-                "forward", "text", "all: also what the stream received; own: only its own records (ours)", default="all"
-            ),
-            Param(
-                "peer", "text", "own: the replica is one of your own; partner: another company's (ours)", default="own"
-            ),
-            Param(
-                "ownership",
-                "boolean",
-                "the replica may say that our topics have another owner (ours)",
-                default="true for own, false for partner",
-            ),
-            _ACCEPT_WRITES,
+            *_LINK_PEER,
+            *_LINK,
             *_NOT_BUILT_LINK,
         ),
         changes=True,
@@ -316,7 +318,7 @@ _REPLICA_COMMANDS = (
             Param("multimaster", "boolean", "not built yet", default="false", only=_FALSE),
             Param("directcopy", "boolean", "the source's replicator copies what is there", default="true", only=_TRUE),
             Param("useexistingreplica", "boolean", "not built yet", default="false", only=_FALSE),
-            _ACCEPT_WRITES,
+            *_LINK,
             *_NOT_BUILT_LINK,
         ),
         changes=True,
@@ -337,9 +339,8 @@ _REPLICA_COMMANDS = (
         (
             _SOURCE,
             _REPLICA,
-            replace(_ACCEPT_WRITES, default="as it is"),
-            Param("newreplica", "stream", "its path, after it was renamed (not built yet)", only=()),
-            *(replace(param, default="as it is") for param in _NOT_BUILT_LINK),
+            Param("newreplica", "stream", "where the replica is now: its path, and the addresses of its cluster"),
+            *(replace(param, default="as it is") for param in (*_LINK_PEER, *_LINK, *_NOT_BUILT_LINK)),
         ),
         changes=True,
     ),

@@ -95,21 +95,25 @@ class Links:
 
         Raises:
             AlreadyExists: the source has that replica.
-            InvalidValue: it has 64 already.
+            InvalidValue: it has 64 already; copies under way are counted by themselves.
         """
-
         async with self._adding:
             standing = self.standing(link.source)
             if link.once is None and any(other.replica_path == link.replica_path for other in standing):
                 raise AlreadyExists(f"{link.replica_path} is a replica of {link.source_path} already")
-            others = self.of(link.source)
-            if len(others) >= REPLICAS_PER_STREAM_MAX:
-                raise InvalidValue(f"{link.source_path} has {len(others)} replicas, and no more are allowed")
+            copies = len(self.of(link.source)) - len(standing)
+            if link.once is None and len(standing) >= REPLICAS_PER_STREAM_MAX:
+                raise InvalidValue(
+                    f"{link.source_path} has {len(standing)} replicas, and no more are allowed; remove one, or let one "
+                    f"of them feed {link.replica_path}"
+                )
+            if link.once is not None and copies >= REPLICAS_PER_STREAM_MAX:
+                raise InvalidValue(f"{copies} copies of {link.source_path} are under way; begin this one when one ends")
             await self._submit(lambda draft: put_record(draft, LINK.key(link.id), link_json(link)))
         return link
 
     async def edit(self, link: bytes, **changes: Any) -> LinkRecord:
-        """Change fields of a link: `paused`, `replica_stream`, `replica_urls`, `rescan`, `accept_writes`.
+        """Change fields of a link, but for `id`, `source`, `once` and what was noted when it was made.
 
         Raises:
             NotFound: the link was removed.
@@ -174,8 +178,11 @@ class Links:
             others = self.standing_upstreams(upstream.stream)
             if upstream.once_link is None and any(other.path == upstream.path for other in others):
                 raise AlreadyExists(f"{upstream.path} is an upstream already")
-            if len(others) >= UPSTREAMS_PER_STREAM_MAX:
-                raise InvalidValue(f"the stream has {len(others)} upstreams, and no more are allowed")
+            if upstream.once_link is None and len(others) >= UPSTREAMS_PER_STREAM_MAX:
+                raise InvalidValue(
+                    f"the stream has {len(others)} upstreams, and no more are allowed; remove one, or let "
+                    f"{upstream.path} feed one of them"
+                )
             await self._submit(lambda draft: put_record(draft, _upstream_key(upstream), upstream_json(upstream)))
         return upstream
 

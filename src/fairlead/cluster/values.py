@@ -16,6 +16,7 @@ COMPRESSIONS = ("off", "lz4", "lzf", "zlib")
 TIMESTAMP_TYPES = ("createtime", "logappendtime")
 TTL_SECONDS_DEFAULT = 604_800
 PEERS = ("own", "partner")
+FORWARDS = ("all", "own")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class LinkRecord:
     """Whether the replica may pass on to us what is produced there to topics of ours."""
 
     def __post_init__(self) -> None:
+        _one_of("forward", self.forward, FORWARDS)
         _one_of("peer", self.peer, PEERS)
         if self.accept_writes and self.peer != "own":
             raise InvalidValue(

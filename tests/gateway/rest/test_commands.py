@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -204,6 +205,30 @@ async def test_writes_are_taken_from_a_replica_of_ones_own_that_was_marked(desk:
     assert [row["acceptWrites"] for row in await desk.get("stream/replica/list", path="/r")] == [True]
     with pytest.raises(errors.InvalidValue, match=r"/q is a partner, and writes are taken from replicas of your own"):
         await desk.post("stream/replica/edit", path="/s", replica="/q", acceptwrites=True)
+
+
+async def test_every_option_of_a_link_can_be_changed(desk: Desk) -> None:
+    """Each by itself; what is not given stays as it is."""
+    for path in ("/s", "/r"):
+        await desk.post("stream/create", path=path)
+    await desk.post("stream/upstream/add", path="/r", upstream="/s")
+    await desk.post("stream/replica/add", path="/s", replica="/r", paused=True)
+    (link,) = desk.cluster.links.all()
+    for given, field in (
+        ({"forward": "own"}, {"forward": "own"}),
+        ({"acceptwrites": True}, {"accept_writes": True}),
+        ({"newreplica": "/r", "acceptwrites": False}, {"accept_writes": False}),
+        ({"peer": "partner"}, {"peer": "partner"}),
+        ({"ownership": True}, {"ownership": True}),
+        ({"forward": "all"}, {"forward": "all", "rescan": 1}),
+    ):
+        await desk.post("stream/replica/edit", path="/s", replica="/r", **given)
+        link = replace(link, **field)
+        assert desk.cluster.links.all() == [link]
+    with pytest.raises(errors.UnknownStream):
+        await desk.post("stream/replica/edit", path="/s", replica="/r", newreplica="/nowhere")
+    with pytest.raises(errors.InvalidValue, match="forward 'some': use one of all, own"):
+        await desk.post("stream/replica/edit", path="/s", replica="/r", forward="some")
 
 
 async def test_cluster_info_says_where_and_how_much(desk: Desk) -> None:

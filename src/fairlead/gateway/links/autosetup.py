@@ -18,9 +18,24 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import place_of, urls_of, wire_id
 from fairlead.model.envelope import code_of, to_error
 from fairlead.model.errors import FairleadError, UnknownCluster
-from fairlead.wire.neighbours import LinkRequest
+from fairlead.wire.neighbours import LinkAnswer, LinkRequest
 
 Undo = Callable[[], Awaitable[object]]
+
+
+async def agreement(cluster: Cluster, gateways: Gateways, stream: Stream, link: LinkRecord) -> LinkAnswer:
+    """What the replica says to a link that is to be made, or to go on elsewhere.
+
+    Raises:
+        UnknownStream, NotAgreed: there is none, or its upstream is missing.
+        UnknownCluster: the addresses are those of a third cluster.
+        FairleadError: it does not answer.
+    """
+    target, addresses = link.replica_path, urls_of(cluster, link)
+    answer = await gateways.ask(addresses, LinkRequest(wire_id(link), place_of(cluster, stream), target.path))
+    if answer.cluster != target.cluster:
+        raise UnknownCluster(f"{target}: the server at {', '.join(addresses)} is of cluster {answer.cluster}")
+    return answer
 
 
 class Autosetup:
@@ -66,11 +81,7 @@ class Autosetup:
             FairleadError: the other does not answer, or the link cannot be made.
         """
         cluster, target = self._cluster, new_link.replica_path
-        here = place_of(cluster, stream)
-        addresses = urls_of(cluster, new_link)
-        answer = await gateways.ask(addresses, LinkRequest(wire_id(new_link), here, target.path))
-        if answer.cluster != target.cluster:
-            raise UnknownCluster(f"{target}: the server at {', '.join(addresses)} is of cluster {answer.cluster}")
+        await agreement(cluster, gateways, stream, new_link)
         link = await cluster.links.add(new_link)
         source = cluster.global_path(stream.path)
         self._did(f"named {target} a replica of {source}", lambda: cluster.links.remove(link.id))

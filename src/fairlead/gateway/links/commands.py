@@ -15,7 +15,8 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
 from fairlead.gateway.links.ailments import Ailments
-from fairlead.gateway.links.autosetup import Autosetup
+from fairlead.gateway.links.autosetup import Autosetup, agreement
+from fairlead.gateway.links.errors import StreamChanged
 from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.replicator_life import Ailment, ReplicatorLife
@@ -25,10 +26,9 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import RunningLink, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, errors_of, status
-from fairlead.model.errors import AlreadyExists, FairleadError, InvalidValue, NotAllowed, NotFound, NotImplementedYet
+from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, NotImplementedYet
 from fairlead.model.names import StreamPath
 
-FORWARDS = ("all", "own")
 REFRESH_TIMEOUT_S = 1.5
 
 
@@ -64,26 +64,20 @@ class LinkCommands:
         replica: StreamPath,
         paused: bool = False,
         urls: Sequence[str] = (),
-        *,
-        forward: str = "all",
-        peer: str = "own",
-        ownership: bool | None = None,
-        accept_writes: bool = False,
+        **options: Any,
     ) -> LinkRecord:
-        """Name a replica of a stream; `urls` are the HTTP addresses of its cluster, if that is another.
+        """Name a replica of a stream; `urls` are the HTTP addresses of its cluster, if that is another, and `options`
+        fields of the link's record.
 
         Raises:
             UnknownStream, AlreadyExists, InvalidName, UnknownCluster (no address given).
-            InvalidValue: there are 64 replicas, or writes are to be accepted from a partner.
+            InvalidValue: there are 64 replicas, or an option cannot be.
             NotAllowed: a replica of itself.
         """
         stream, target = self._cluster.stream(path), self._naming.global_path(replica)
-        if forward not in FORWARDS:
-            raise InvalidValue(f"forward {forward!r}: use one of {', '.join(FORWARDS)}")
         if self._naming.is_here(target):
             self._check_other(stream, target)
-        record = self._naming.new_link(stream, target, urls, paused=paused, forward=forward)
-        record = replace(record, peer=peer, ownership=ownership, accept_writes=accept_writes)
+        record = replace(self._naming.new_link(stream, target, urls, paused=paused), **options)
         return await self._cluster.links.add(record)
 
     async def autosetup(
@@ -93,7 +87,7 @@ class LinkCommands:
         urls: Sequence[str] = (),
         *,
         multimaster: bool = False,
-        accept_writes: bool = False,
+        **options: Any,
     ) -> dict[str, Any]:
         """Make the replica with the source's settings, name it here and the source there, and start; answers what it
         did and what happens now. In another cluster, the caller has made the replica and its upstream before.
@@ -111,7 +105,7 @@ class LinkCommands:
         stream, target = self._cluster.stream(path), self._naming.global_path(replica)
         self._check_new(stream, target)
         steps, here = Autosetup(self._cluster), self._naming.is_here(target)
-        link = replace(self._naming.new_link(stream, target, urls, paused=here), accept_writes=accept_writes)
+        link = replace(self._naming.new_link(stream, target, urls, paused=here), **options)
         record = await (steps.here(stream, link) if here else steps.elsewhere(self._new_gateways(), stream, link))
         source = str(self._cluster.global_path(path))
         return {
@@ -208,13 +202,41 @@ class LinkCommands:
             if link.state.ready and answer.stream == link.record.replica_stream:
                 link.answer = answer
 
-    async def edit_replica(self, path: str, replica: StreamPath, **changes: Any) -> None:
-        """Change `accept_writes` of a link.
+    async def edit_replica(self, path: str, replica: StreamPath, **options: Any) -> None:
+        """Change `options` of a link, fields of its record; a running link feels each at once.
+
+        What its source received and the link passed over so far comes by a rescan, once it is to be sent on.
 
         Raises:
             UnknownStream, NotFound, InvalidValue.
         """
-        await self._cluster.links.edit(self._naming.find(path, replica).id, **changes)
+        record = self._naming.find(path, replica)
+        if record.forward == "own" and options.get("forward") == "all":
+            options["rescan"] = record.rescan + 1
+        await self._cluster.links.edit(record.id, **options)
+
+    async def move_replica(self, path: str, replica: StreamPath, to: StreamPath, urls: Sequence[str] = ()) -> None:
+        """The replica is found at another path or at other addresses now; the link goes on with it where it stands.
+
+        Raises:
+            UnknownStream, NotFound, UnknownCluster, NotAgreed, Unreachable.
+            AlreadyExists: another link of the stream goes there.
+            StreamChanged: another stream than the link's is found there.
+        """
+        stream, record, target = (
+            self._cluster.stream(path),
+            self._naming.find(path, replica),
+            self._naming.global_path(to),
+        )
+        if target != record.replica_path:
+            self._check_new(stream, target)
+        moved = replace(record, replica_path=target, replica_urls=tuple(urls))
+        answer = await agreement(self._cluster, self._new_gateways(), stream, moved)
+        if record.replica_stream not in {None, answer.stream}:
+            raise StreamChanged(
+                f"{target} is another stream than the one that this link feeds; -newreplica is for one that moved"
+            )
+        await self._cluster.links.edit(record.id, replica_path=target, replica_urls=moved.replica_urls)
 
     async def pause(self, path: str, replica: StreamPath) -> None:
         """Send nothing more to a replica, within a second; nothing is lost.

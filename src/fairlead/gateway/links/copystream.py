@@ -57,7 +57,7 @@ class CopyCommands:
         if self._naming.is_here(target) and target.path == src:
             raise NotAllowed(f"{target} cannot be copied into itself")
         ends = tuple(shard.announced.end for shard in stream.shards)
-        record = self._naming.new_link(stream, target, urls, once=ends)
+        record = self._copy_of(self._naming.new_link(stream, target, urls, once=ends))
         pair = (stream.id, target)
         if pair in self._beginning or self._links.copy_of(*pair) is not None:
             raise AlreadyExists(f"a copy of {src} to {target} is under way")
@@ -112,6 +112,14 @@ class CopyCommands:
     async def forbid(self, path: str, source: StreamPath) -> None:
         """Take a permission back that was not used. Raises: UnknownStream, NotFound."""
         await self._cluster.links.forbid_copy(self._cluster.stream(path).id, self._naming.global_path(source))
+
+    def _copy_of(self, copy: LinkRecord) -> LinkRecord:
+        """A copy beside a standing link brings what that link does, since it moves its positions."""
+        with suppress(NotFound):
+            standing = self._cluster.links.find(copy.source, copy.replica_path)
+            own = {name: getattr(copy, name) for name in ("id", "replica_urls", "created_at", "once", "created")}
+            return replace(standing, paused=False, rescan=0, **own)
+        return copy
 
     def _id_there(self, copy: LinkRecord) -> bytes:
         """A copy beside a standing link moves that link's positions."""

@@ -46,7 +46,6 @@ class Naming:
         urls: Sequence[str],
         *,
         paused: bool = False,
-        forward: str = "all",
         once: tuple[int, ...] | None = None,
     ) -> LinkRecord:
         """The record of a link that is to be made, beginning now.
@@ -64,7 +63,6 @@ class Naming:
             replica_urls=tuple(urls),
             paused=paused,
             created_at=self._clock.wall_ms(),
-            forward=forward,
             once=once,
             created=tuple(shard.announced.end for shard in stream.shards),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 
 from fairlead.cluster.cluster import Cluster
@@ -19,6 +20,10 @@ from fairlead.gateway.links.grants.source_logs import SourceLogs
 from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.gateway.links.running.running_links import RunningLinks
+
+_UNFELT = {"replica_stream", "peer", "ownership", "accept_writes"}
+_FELT = tuple(each.name for each in fields(LinkRecord) if each.name not in _UNFELT)
+"""What readers and sinks are told of a link, with each grant; of the others, who wants to know asks the record."""
 
 
 class LinkRunner:
@@ -112,10 +117,11 @@ class LinkRunner:
 
     def _change(self, link: RunningLink, record: LinkRecord) -> None:
         before, link.record = link.record, record
-        if (record.paused, record.rescan, record.replica_urls) == (before.paused, before.rescan, before.replica_urls):
+        if all(getattr(record, name) == getattr(before, name) for name in _FELT):
             return
+        if not record.paused:
+            self._granting.take_back(link, "the link was changed")
         if record.rescan != before.rescan:
-            self._granting.take_back(link, "rescan")
             link.forget()
         self.restart(link)
         self._granting.serve_waiting()

@@ -3,37 +3,35 @@ agreement."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fairlead.client.command import Given
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
+
+FIELDS = {"forward": "forward", "peer": "peer", "ownership": "ownership", "acceptwrites": "accept_writes"}
+"""An option of a link, for `add`, `autosetup` and `edit`, and the field of its record."""
 
 
 async def add(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), given["replica"]
     urls = context.urls(given, replica)
-    forward = given["forward"] or "all"
-    peer = given["peer"] or "own"
-    await context.links.add_replica(
-        path,
-        replica,
-        bool(given["paused"]),
-        urls,
-        forward=forward,
-        peer=peer,
-        ownership=given["ownership"],
-        accept_writes=bool(given["acceptwrites"]),
-    )
+    await context.links.add_replica(path, replica, bool(given["paused"]), urls, **_options(given))
     return []
 
 
 async def autosetup(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), given["replica"]
     urls = context.urls(given, replica)
-    return [await context.links.autosetup(path, replica, urls, accept_writes=bool(given["acceptwrites"]))]
+    return [await context.links.autosetup(path, replica, urls, **_options(given))]
 
 
 async def edit(context: RestContext, given: Given) -> Rows:
-    changes = given.named(acceptwrites="accept_writes")
-    await context.links.edit_replica(context.local(given["path"]), given["replica"], **changes)
+    path, replica, target = context.local(given["path"]), given["replica"], given["newreplica"]
+    options = _options(given)
+    if target is not None:
+        await context.links.move_replica(path, replica, target, context.urls(given, target))
+    if options:
+        await context.links.edit_replica(path, replica if target is None else target, **options)
     return []
 
 
@@ -57,6 +55,10 @@ async def resume(context: RestContext, given: Given) -> Rows:
 async def remove(context: RestContext, given: Given) -> Rows:
     await context.links.remove(context.local(given["path"]), given["replica"])
     return []
+
+
+def _options(given: Given) -> dict[str, Any]:
+    return given.named(**FIELDS)
 
 
 HANDLERS: dict[str, Handler] = {
