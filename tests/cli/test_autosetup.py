@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead.cli import autosetup as module
+from fairlead.cli import set_up
 from fairlead.cli.progress import Progress
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
@@ -119,7 +120,8 @@ def answers(fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch) -> list[dict
             )
         return Envelope((next(rows),), {})
 
-    monkeypatch.setattr(module, "call", call)
+    for each in (module, set_up):
+        monkeypatch.setattr(each, "call", call)
     monkeypatch.setattr(module, "POLL_SECONDS", 0.0)
     return found
 

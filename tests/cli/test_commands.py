@@ -263,7 +263,7 @@ BAD = [
     ("stream topic info -path /default -topic nope", "topic nope does not exist"),
     ("stream replica add -path /default -replica /mapr/lisbon/x", "cluster lisbon is not in"),
     ("stream replica add -path /default -replica /default", "itself"),
-    ("stream replica autosetup -path /default -replica /x -multimaster true", "not implemented yet"),
+    ("stream replica autosetup -path /default -replica /x -throttle true", "not implemented yet"),
     ("stream replica add -path /default -replica /x -synchronous", "-synchronous true: not implemented yet"),
     ("stream replica edit -path /default -replica /nope -acceptwrites true", "not a replica"),
     ("stream replica pause -path /default -replica /nope", "not a replica"),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from fairlead.cli import set_up
+from fairlead.cli.calls import call
+from fairlead.client.admin import Envelope
+from fairlead.client.command import Command
+from fairlead.model.errors import NotAllowed
 from tests.cli.desk import CommandLine
 from tests.support.sites import Site
 
@@ -60,6 +66,111 @@ def test_a_step_that_fails_takes_the_others_back(both: CommandLine) -> None:
     assert done.err.count("(taken back)") == 2
     both.refused("stream info -path /mapr/newyork/back", "does not exist")
     both.ok("stream replica remove -path /back -replica /mapr/newyork/back --yes")
+
+
+def links(both: CommandLine, path: str) -> list[tuple[str, bool, bool]]:
+    """The replicas of a stream: where, whether paused, whether writes are taken from it."""
+    rows = both.ok(f"stream replica list -path {path} -json").json["data"]
+    return [(row["replicaPath"], row["paused"], row["acceptWrites"]) for row in rows]
+
+
+def masters(both: CommandLine, path: str) -> list[str]:
+    """The upstreams of a stream that are marked."""
+    rows = both.ok(f"stream upstream list -path {path} -json").json["data"]
+    return [row["upstream"] for row in rows if row["multimaster"]]
+
+
+def take_down(both: CommandLine, name: str) -> None:
+    """Leave no link that nobody carries."""
+    here, there = f"/mapr/sanfrancisco/{name}", f"/mapr/newyork/{name}"
+    both.ok(f"stream replica remove -path {here} -replica {there} --yes")
+    both.ok(f"stream replica remove -path {there} -replica {here} --yes")
+
+
+def test_one_command_makes_a_pair_of_masters(both: CommandLine) -> None:
+    """Both links, which take each other's writes, and both upstreams, marked; the way back goes last."""
+    both.ok("stream create -path /pair -ttl 77")
+    lines = both.ok(autosetup("pair") + " -multimaster true").out.splitlines()
+    assert lines[:5] == [
+        "created /mapr/newyork/pair with the settings of /mapr/sanfrancisco/pair",
+        "named /mapr/sanfrancisco/pair an upstream of /mapr/newyork/pair",
+        "named /mapr/sanfrancisco/pair a replica of /mapr/newyork/pair",
+        "named /mapr/newyork/pair an upstream of /mapr/sanfrancisco/pair",
+        "named /mapr/newyork/pair a replica of /mapr/sanfrancisco/pair",
+    ]
+    assert links(both, "/mapr/sanfrancisco/pair") == [("/mapr/newyork/pair", False, True)]
+    assert links(both, "/mapr/newyork/pair") == [("/mapr/sanfrancisco/pair", False, True)]
+    assert masters(both, "/pair") == ["/mapr/newyork/pair"]
+    assert masters(both, "/mapr/newyork/pair") == ["/mapr/sanfrancisco/pair"]
+    take_down(both, "pair")
+
+
+def test_masters_are_made_whole_or_not_at_all(both: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last step fails, or Ctrl-C comes before it: nothing is left at either cluster, and each step is told of."""
+    both.ok("stream create -path /whole")
+    raised: list[BaseException] = []
+
+    def failing(command: Command, params: Mapping[str, Any], cluster: str | None = None) -> Envelope:
+        if command.verb == "resume":
+            raise raised[-1]
+        return call(command, params, cluster)
+
+    monkeypatch.setattr(set_up, "call", failing)
+    for error, code in ((NotAllowed("not today"), 1), (KeyboardInterrupt(), 130)):
+        raised.append(error)
+        done = both(autosetup("whole") + " -multimaster true")
+        assert (done.code, done.err.count("(taken back)")) == (code, 4 if code == 1 else 5)
+        both.refused("stream info -path /mapr/newyork/whole", "does not exist")
+        assert links(both, "/whole") == []
+        assert both.ok("stream upstream list -path /whole -json").json["data"] == []
+
+
+def test_a_replica_that_is_there_becomes_a_master(both: CommandLine) -> None:
+    """A pair of one way is made one of both by setting up the way back; a failed step keeps what was there."""
+    both.ok("stream create -path /grown")
+    both.ok(autosetup("grown"))
+    way_back = "stream replica autosetup -path /mapr/newyork/grown -replica /mapr/sanfrancisco/grown"
+    both.refused(way_back, "exists in cluster sanfrancisco")
+    assert both.ok("stream info -path /grown -json").json["data"]
+    lines = both.ok(f"{way_back} -useexistingreplica true -paused true").out.splitlines()
+    assert lines[:2] == [
+        "named /mapr/newyork/grown an upstream of /mapr/sanfrancisco/grown",
+        "named /mapr/sanfrancisco/grown a replica of /mapr/newyork/grown",
+    ]
+    assert lines[2].startswith("nothing is sent yet: run fairlead stream replica resume -path /mapr/newyork/grown")
+    assert links(both, "/mapr/newyork/grown") == [("/mapr/sanfrancisco/grown", True, False)]
+    take_down(both, "grown")
+
+
+def test_without_a_direct_copy_the_links_wait_for_copystream(
+    both: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are made paused, and resumed after the copy. Ctrl-C in it leaves all set up, and says how to go on."""
+    copies = []
+
+    def ended(params: Mapping[str, Any], cluster: str | None) -> Envelope:
+        copies.append((params["src"], params["dst"]))
+        assert links(both, "/mapr/newyork/later") == [("/mapr/sanfrancisco/later", True, True)]
+        if stopped:
+            raise KeyboardInterrupt
+        return Envelope(({"recordsCopied": 3},), {})
+
+    monkeypatch.setattr(set_up, "ended", ended)
+    here, there = "/mapr/sanfrancisco/later", "/mapr/newyork/later"
+    for stopped in (True, False):
+        both.ok("stream create -path /later")
+        done = both(autosetup("later") + " -multimaster true -directcopy false")
+        assert done.code == (130 if stopped else 0)
+        assert links(both, here) == [(there, stopped, True)]
+        assert links(both, there) == [(here, stopped, True)]
+        if stopped:
+            assert f"after it run: fairlead stream replica resume -path {here} -replica {there} and" in done.err
+        else:
+            assert f"copied 3 records of {here} to {there}" in done.out
+        take_down(both, "later")
+        for path in (here, there):
+            both.ok(f"stream delete -path {path} --yes")
+    assert copies == [(here, there)] * 2
 
 
 def test_an_address_of_another_cluster_is_noticed(

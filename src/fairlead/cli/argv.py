@@ -2,6 +2,7 @@
 
 -path /ships           --path /ships         one dash or two
 -copyMetaFrom X        --copymetafrom X      names in any case
+--dry-run              --dryrun              names with or without dashes in them
 -paused  -paused true  --paused=true         a boolean with or without a value
 -json true             --json                the same for flags; `false` leaves the flag out
 """
@@ -41,6 +42,7 @@ def _rewritten(left: list[str], command: Any) -> Iterator[str]:
             continue
         name, equals, value = token.partition("=")
         name = "--" + name.lstrip("-").lower()
+        name = name if name in options else "--" + name.replace("-", "")
         option = options.get(name, _Option(takes_value=False, boolean=False))
         if option.boolean:
             yield from _boolean(name, value if equals else _next_boolean(left, option), option)

@@ -13,21 +13,19 @@ from fairlead.cli.calls import call, chosen_cluster
 from fairlead.cli.generate import OwnOption, command_function
 from fairlead.cli.output import print_error, print_json
 from fairlead.cli.progress import Progress
-from fairlead.cli.two_clusters import CREATE, DELETE, Steps, global_path, settings_of
+from fairlead.cli.set_up import set_up
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
 from fairlead.model.clock import SystemClock
 from fairlead.model.errors import AlreadyExists, FairleadError, InvalidValue
-from fairlead.model.names import StreamPath, parse_stream_path
+from fairlead.model.names import parse_stream_path
 from fairlead.process.interrupts import Interrupted
 
 POLL_SECONDS = 0.5
 """Between two questions how far the replica is."""
 _AUTOSETUP = BY_PATH["/rest/stream/replica/autosetup"]
 _LIST = BY_PATH["/rest/stream/replica/list"]
-_ADD_UPSTREAM = BY_PATH["/rest/stream/upstream/add"]
-_REMOVE_UPSTREAM = BY_PATH["/rest/stream/upstream/remove"]
 
 
 def _run(
@@ -36,7 +34,7 @@ def _run(
     if timeout is not None and not wait:
         raise InvalidValue("--timeout: only with --wait")
     try:
-        answer = _set_up(command, params, cluster)
+        answer = set_up(command, params, cluster)
     except AlreadyExists as error:
         if not wait or _row(params, cluster) is None:
             raise
@@ -47,43 +45,6 @@ def _run(
     for line in _told(answer):
         print(line, file=sys.stderr, flush=True)
     return _in_step(params, cluster, timeout)
-
-
-def _set_up(command: Command, params: Mapping[str, Any], cluster: str | None) -> Envelope:
-    """Do each cluster's part there, or take it back.
-
-    Raises:
-        FairleadError: that of the step which failed, with what became of the others.
-        Interrupted: Ctrl-C before the source was asked.
-    """
-    given = command.parse(params)
-    source = global_path(given["path"], cluster)
-    replica = global_path(given["replica"], source.cluster)
-    if replica.cluster == source.cluster:
-        return call(command, params, cluster)
-    steps, prepared = Steps(), False
-    try:
-        _prepare(steps, source, replica)
-        prepared = True
-        answer = call(command, params, cluster)
-    except FairleadError as error:
-        raise steps.undone(error) from error
-    except KeyboardInterrupt:
-        if prepared:
-            raise
-        raise Interrupted(f"nothing was set up: {steps.taken_back() or 'nothing was done yet'}") from None
-    row = {**answer.first, "done": [*steps.done, *answer.first["done"]]}
-    return Envelope((row,), {**answer.envelope, "data": [row]})
-
-
-def _prepare(steps: Steps, source: StreamPath, replica: StreamPath) -> None:
-    """The other cluster's part."""
-    place, upstream = {"path": str(replica)}, {"path": str(replica), "upstream": str(source)}
-    settings = settings_of(source, "shards")
-    call(CREATE, {**place, **settings})
-    steps.did(f"created {replica} with the settings of {source}", lambda: call(DELETE, place))
-    call(_ADD_UPSTREAM, upstream)
-    steps.did(f"named {source} an upstream of {replica}", lambda: call(_REMOVE_UPSTREAM, upstream))
 
 
 def _in_step(params: Mapping[str, Any], cluster: str | None, timeout: float | None) -> Envelope:

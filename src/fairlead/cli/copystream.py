@@ -26,15 +26,23 @@ from fairlead.model.names import parse_stream_path
 
 POLL_SECONDS = 0.5
 """Between two questions how far the copy is."""
-_START = BY_PATH["/rest/copystream/start"]
+START = BY_PATH["/rest/copystream/start"]
 _STATUS = BY_PATH["/rest/copystream/status"]
 _ALLOW = BY_PATH["/rest/copystream/allow"]
 _REMOVE = BY_PATH["/rest/copystream/remove"]
 
 
 def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> Envelope:
-    """Start, then ask how far it is until it has ended: the source's replicator does the work, not this process."""
     _start(command, params, cluster)
+    return ended(params, cluster)
+
+
+def ended(params: Mapping[str, Any], cluster: str | None) -> Envelope:
+    """Ask how far a copy is until it has ended: the source's replicator does the work, not this process.
+
+    Raises:
+        FairleadError: it has stopped.
+    """
     chosen = {name: params[name] for name in ("src", "dst")}
     progress = Progress()
     try:
@@ -85,5 +93,5 @@ def _allow(permission: Mapping[str, str]) -> None:
 
 
 app = typer.Typer()
-app.callback(invoke_without_command=True)(noun_function(_START, _copy))
+app.callback(invoke_without_command=True)(noun_function(START, _copy))
 add_noun(app, ("copystream",), but=("start", "status"))

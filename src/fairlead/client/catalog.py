@@ -11,7 +11,6 @@ from dataclasses import replace
 from fairlead.client.command import Command, Param
 
 _FALSE = ("false", "0", "no", "off")
-_TRUE = ("true", "1", "yes", "on")
 
 _PATH = Param("path", "stream", "path of the stream: /ships or /mapr/<cluster>/ships", required=True)
 _TOPIC = Param("topic", "topic", "name of the topic", required=True)
@@ -315,9 +314,15 @@ _REPLICA_COMMANDS = (
         (
             _SOURCE,
             _REPLICA,
-            Param("multimaster", "boolean", "not built yet", default="false", only=_FALSE),
-            Param("directcopy", "boolean", "the source's replicator copies what is there", default="true", only=_TRUE),
-            Param("useexistingreplica", "boolean", "not built yet", default="false", only=_FALSE),
+            Param("multimaster", "boolean", "also the other way: each feeds the other", default="false"),
+            Param(
+                "directcopy",
+                "boolean",
+                "the link copies what is there; false: `copystream` does, and the link begins after it",
+                default="true",
+            ),
+            Param("useexistingreplica", "boolean", "the replica may be there already", default="false"),
+            Param("paused", "boolean", "do not start yet (ours)", default="false"),
             *_LINK,
             *_NOT_BUILT_LINK,
         ),
@@ -378,12 +383,18 @@ _OWNERSHIP = Param(
     "the source may give our topics another owner (ours)",
     default="true for own, false for partner",
 )
+_MULTIMASTER = Param(
+    "multimaster",
+    "boolean",
+    "the replica feeds the source too, and each makes and writes topics of its own (ours)",
+    default="false",
+)
 _UPSTREAM_COMMANDS = (
     Command(
         _UPSTREAM_NOUN,
         "add",
         "Let a replica accept a source.",
-        (_OF_REPLICA, _UPSTREAM, _PEER, _ORIGINS, _OWNERSHIP),
+        (_OF_REPLICA, _UPSTREAM, _PEER, _ORIGINS, _OWNERSHIP, _MULTIMASTER),
         changes=True,
     ),
     Command(
@@ -393,7 +404,7 @@ _UPSTREAM_COMMANDS = (
         (
             _OF_REPLICA,
             _UPSTREAM,
-            *(replace(param, default="as it is") for param in (_PEER, _ORIGINS, _OWNERSHIP)),
+            *(replace(param, default="as it is") for param in (_PEER, _ORIGINS, _OWNERSHIP, _MULTIMASTER)),
         ),
         changes=True,
     ),
@@ -402,7 +413,7 @@ _UPSTREAM_COMMANDS = (
         "list",
         "List the sources that a replica accepts.",
         (_OF_REPLICA,),
-        columns=("upstream", "peer", "origins", "ownership"),
+        columns=("upstream", "peer", "origins", "ownership", "multimaster"),
     ),
     Command(
         _UPSTREAM_NOUN,

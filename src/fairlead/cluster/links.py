@@ -202,7 +202,7 @@ class Links:
         return await self._edit(_upstream_key(upstream), bound, upstream_json, _no_upstream(upstream.path))
 
     async def edit_upstream(self, stream: bytes, path: StreamPath, **changes: Any) -> UpstreamRecord:
-        """Change `peer`, `origins` and `ownership` of a standing upstream.
+        """Change `peer`, `origins`, `ownership` and `multimaster` of a standing upstream.
 
         Raises:
             NotFound: it was not accepted.

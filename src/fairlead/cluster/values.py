@@ -138,11 +138,15 @@ class UpstreamRecord:
     may."""
     source_urls: tuple[str, ...] = ()
     """HTTP addresses of the source's cluster, as its last contact named them; of one of our own only."""
+    multimaster: bool = False
+    """The two feed each other, and each makes and writes topics of its own."""
 
     def __post_init__(self) -> None:
         _one_of("peer", self.peer, PEERS)
         if self.origins and self.peer != "partner":
             raise InvalidValue("origins are for -peer partner; an upstream of your own brings topics of any owner")
+        if self.multimaster and self.peer != "own":
+            raise InvalidValue(f"{self.path} is a partner, and no master of one's own; leave out -multimaster")
 
     @property
     def moves_owners(self) -> bool:

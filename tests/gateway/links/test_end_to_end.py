@@ -21,7 +21,6 @@ from fairlead.model.errors import (
     NotAgreed,
     NotAllowed,
     NotFound,
-    NotImplementedYet,
     UnknownStream,
 )
 from fairlead.model.names import StreamPath
@@ -341,12 +340,6 @@ async def test_a_failed_autosetup_takes_back_what_it_made(sf: Site, monkeypatch:
         await sf.links.autosetup(SHIPS, StreamPath("/there"))
     assert sf.links.list(SHIPS) == []
     assert [stream.path for stream in sf.cluster.streams() if stream.path in {"/copy", "/there"}] == ["/there"]
-
-
-async def test_what_is_not_built_is_refused(sf: Site, ny: Site) -> None:
-    """Multi-master is not ignored."""
-    with pytest.raises(NotImplementedYet, match="multimaster"):
-        await sf.links.autosetup(SHIPS, REPLICA, ny.urls, multimaster=True)
 
 
 async def test_wrong_replicas_are_refused(sf: Site) -> None:

@@ -335,9 +335,7 @@ NOT_BUILT = [
     ("stream/replica/add", {"replica": "/r", "throttle": "true"}),
     ("stream/replica/add", {"replica": "/r", "networkencryption": "true"}),
     ("stream/replica/add", {"replica": "/r", "networkcompression": "lz4"}),
-    ("stream/replica/autosetup", {"replica": "/r", "multimaster": "true"}),
-    ("stream/replica/autosetup", {"replica": "/r", "useexistingreplica": "true"}),
-    ("stream/replica/autosetup", {"replica": "/r", "directcopy": "false"}),
+    ("stream/replica/autosetup", {"replica": "/r", "throttle": "true"}),
 ]
 
 
@@ -430,6 +428,51 @@ async def test_allowed_copies_are_listed_and_taken_back(desk: Desk) -> None:
     assert [row["from"] for row in await desk.get("copystream/list", path="/r")] == ["/mapr/newyork/ships"]
     await desk.post("stream/delete", path="/r")
     assert not [key for key in desk.cluster.meta.state.entries if key.startswith("allowed/")]
+
+
+async def test_autosetup_makes_a_pair_of_masters(desk: Desk) -> None:
+    """Links and upstreams both ways, each marked, and each takes what the other passes on. With `-paused`, or without a
+    direct copy, nothing is sent before it is resumed."""
+    await desk.post("stream/create", path="/a", ttl=77)
+    (row,) = await desk.post(
+        "stream/replica/autosetup", path="/a", replica="/b", multimaster=True, forward="own", directcopy="false"
+    )
+    assert [line.split()[0] for line in row["done"]] == ["created", "named", "named", "named", "named"]
+    assert "fairlead stream replica resume -path /mapr/sanfrancisco/a -replica /mapr/sanfrancisco/b" in row["next"]
+    for path, other in (("/a", "/b"), ("/b", "/a")):
+        (link,) = await desk.get("stream/replica/list", path=path)
+        (upstream,) = await desk.get("stream/upstream/list", path=path)
+        assert (link["stream"], link["paused"], link["forward"], link["acceptWrites"]) == (other, True, "own", True)
+        assert (upstream["upstream"], upstream["multimaster"]) == (f"/mapr/sanfrancisco{other}", True)
+    with pytest.raises(errors.AlreadyExists):
+        await desk.post("stream/replica/autosetup", path="/a", replica="/b", multimaster=True, useexistingreplica=True)
+    await desk.post("stream/replica/autosetup", path="/a", replica="/c", multimaster=True, acceptwrites=False)
+    links = await desk.get("stream/replica/list", path="/a")
+    assert [(row["stream"], row["paused"], row["acceptWrites"]) for row in links] == [
+        ("/b", True, True),
+        ("/c", False, False),
+    ]
+
+
+async def test_a_replica_that_is_there_is_set_up_and_kept(desk: Desk) -> None:
+    """Also one that names its upstream already, which becomes a master. When a step fails, all is as it was."""
+    for path in ("/a", "/b"):
+        await desk.post("stream/create", path=path)
+    await desk.post("stream/upstream/add", path="/b", upstream="/a")
+    await desk.post("stream/upstream/add", path="/a", upstream="/b", peer="partner")
+    given = {"path": "/a", "replica": "/b", "multimaster": True, "useexistingreplica": True}
+    with pytest.raises(errors.AlreadyExists, match="cluster"):
+        await desk.post("stream/replica/autosetup", **{**given, "useexistingreplica": False})
+    with pytest.raises(errors.InvalidValue, match=r"/b is a partner, and no master .* marked .*\(taken back\)"):
+        await desk.post("stream/replica/autosetup", **given)
+    assert desk.cluster.links.all() == []
+    (upstream,) = await desk.get("stream/upstream/list", path="/b")
+    assert not upstream["multimaster"]
+    await desk.post("stream/upstream/edit", path="/a", upstream="/b", peer="own")
+    (row,) = await desk.post("stream/replica/autosetup", **given)
+    assert [line.split()[0] for line in row["done"]] == ["named", "marked", "named", "marked"]
+    with pytest.raises(errors.InvalidValue, match="/b is a partner"):
+        await desk.post("stream/upstream/edit", path="/a", upstream="/b", peer="partner")
 
 
 async def test_autosetup_to_another_cluster_does_this_one_s_part() -> None:

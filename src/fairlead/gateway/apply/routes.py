@@ -76,7 +76,7 @@ async def _accept(cluster: Cluster, stream: Stream, request: LinkRequest) -> Non
     copy = UpstreamRecord(stream.id, path, request.source.stream, request.link)
     with suppress(NotAgreed):
         standing = upstream_of(cluster, stream, request.source, request.link)
-        await cluster.links.add_upstream(replace(copy, peer=standing.peer, origins=standing.origins))
+        await cluster.links.add_upstream(replace(standing, source_stream=copy.source_stream, once_link=request.link))
         return
     try:
         await cluster.links.begin_copy(copy)

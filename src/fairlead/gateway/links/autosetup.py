@@ -8,16 +8,21 @@ work.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
+from fairlead.gateway.links.naming import Naming
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import place_of, urls_of, wire_id
 from fairlead.model.envelope import code_of, to_error
-from fairlead.model.errors import FairleadError, UnknownCluster
+from fairlead.model.errors import FairleadError, UnknownCluster, UnknownStream
+from fairlead.model.names import StreamPath
 from fairlead.wire.neighbours import LinkAnswer, LinkRequest
 
 Undo = Callable[[], Awaitable[object]]
@@ -38,11 +43,29 @@ async def agreement(cluster: Cluster, gateways: Gateways, stream: Stream, link: 
     return answer
 
 
+@dataclass(frozen=True, slots=True)
+class SetUp:
+    """How a pair of streams is set up."""
+
+    multimaster: bool = False
+    """Also the other way."""
+    existing: bool = False
+    """The replica may be there already."""
+    paused: bool = False
+    """Nothing is sent before a person resumes it."""
+
+
+ONE_WAY = SetUp()
+
+
 class Autosetup:
     """One run; its steps are taken back, last first, when one fails."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, naming: Naming, how: SetUp, options: Mapping[str, Any]) -> None:
         self._cluster = cluster
+        self._naming = naming
+        self._how = how
+        self._options = options
         self._done: list[tuple[str, Undo]] = []
 
     @property
@@ -50,45 +73,84 @@ class Autosetup:
         """What it did, a line for each step."""
         return [what for what, _ in self._done]
 
-    async def here(self, stream: Stream, new_link: LinkRecord) -> LinkRecord:
-        """Do all in this cluster; `new_link` is paused.
+    async def here(self, stream: Stream, target: StreamPath) -> LinkRecord:
+        """Do all in this cluster: every link is made paused, and sends nothing before both sides have agreed.
 
         Raises:
             FairleadError: that of the step which failed, with what became of the others.
         """
-        try:
-            return await self._here(stream, new_link)
-        except FairleadError as error:
-            raise await self._undone(error) from error
+        async with self._taking_back():
+            made, source = await self._replica(stream, target), self._cluster.global_path(stream.path)
+            links = [await self._link(stream, self._new_link(stream, target))]
+            await self._upstream(made, source)
+            if self._how.multimaster:
+                links.append(await self._link(made, self._new_link(made, source)))
+                await self._upstream(stream, target)
+            if not self._how.paused:
+                links = [await self._cluster.links.edit(link.id, paused=False) for link in links]
+            return links[0]
 
-    async def _here(self, stream: Stream, new_link: LinkRecord) -> LinkRecord:
-        cluster, links, target = self._cluster, self._cluster.links, new_link.replica_path
-        source = cluster.global_path(stream.path)
-        made = await cluster.create_stream(target.path, replace(stream.settings, created_at=0))
-        self._did(f"created {target} with the settings of {source}", lambda: cluster.delete_stream(target.path))
-        link = await links.add(new_link)
-        self._did(f"named {target} a replica of {source}", lambda: links.remove(link.id))
-        upstream = await links.add_upstream(UpstreamRecord(made.id, source))
-        self._did(f"named {source} an upstream of {target}", lambda: links.remove_upstream(upstream))
-        return await links.edit(link.id, paused=False)
-
-    async def elsewhere(self, gateways: Gateways, stream: Stream, new_link: LinkRecord) -> LinkRecord:
+    async def elsewhere(
+        self, gateways: Gateways, stream: Stream, target: StreamPath, urls: Sequence[str]
+    ) -> LinkRecord:
         """Do this cluster's part, once the other has agreed.
 
         Raises:
             UnknownStream, NotAgreed: the other's part is not done.
             UnknownCluster: the addresses are those of a third cluster.
-            FairleadError: the other does not answer, or the link cannot be made.
+            FairleadError: the other does not answer, or a step fails; with what became of those before.
         """
-        cluster, target = self._cluster, new_link.replica_path
-        await agreement(cluster, gateways, stream, new_link)
-        link = await cluster.links.add(new_link)
-        source = cluster.global_path(stream.path)
-        self._did(f"named {target} a replica of {source}", lambda: cluster.links.remove(link.id))
-        return link
+        link = self._new_link(stream, target, urls, paused=self._how.paused)
+        await agreement(self._cluster, gateways, stream, link)
+        async with self._taking_back():
+            if self._how.multimaster:
+                await self._upstream(stream, target)
+            return await self._link(stream, link)
+
+    def _new_link(
+        self, stream: Stream, target: StreamPath, urls: Sequence[str] = (), *, paused: bool = True
+    ) -> LinkRecord:
+        return self._naming.new_link(stream, target, urls, paused=paused, **self._options)
+
+    async def _replica(self, stream: Stream, target: StreamPath) -> Stream:
+        cluster, source = self._cluster, self._cluster.global_path(stream.path)
+        if self._how.existing:
+            with suppress(UnknownStream):
+                return cluster.stream(target.path)
+        made = await cluster.create_stream(target.path, replace(stream.settings, created_at=0))
+        self._did(f"created {target} with the settings of {source}", lambda: cluster.delete_stream(target.path))
+        return made
+
+    async def _link(self, stream: Stream, link: LinkRecord) -> LinkRecord:
+        links = self._cluster.links
+        made = await links.add(link)
+        source = self._cluster.global_path(stream.path)
+        self._did(f"named {link.replica_path} a replica of {source}", lambda: links.remove(made.id))
+        return made
+
+    async def _upstream(self, stream: Stream, source: StreamPath) -> None:
+        """Name a source; one that a stream which was there names already is marked, if it is to be."""
+        links, multimaster = self._cluster.links, self._how.multimaster
+        replica = self._cluster.global_path(stream.path)
+        known = next((each for each in links.standing_upstreams(stream.id) if each.path == source), None)
+        if known is None or not self._how.existing:
+            upstream = await links.add_upstream(UpstreamRecord(stream.id, source, multimaster=multimaster))
+            self._did(f"named {source} an upstream of {replica}", lambda: links.remove_upstream(upstream))
+        elif multimaster and not known.multimaster:
+            await links.edit_upstream(stream.id, source, multimaster=True)
+            undo = partial(links.edit_upstream, stream.id, source, multimaster=False)
+            self._did(f"marked {source}, an upstream of {replica}, as a master", undo)
 
     def _did(self, what: str, undo: Undo) -> None:
         self._done.append((what, undo))
+
+    @asynccontextmanager
+    async def _taking_back(self) -> AsyncIterator[None]:
+        """Steps below this are all done, or taken back, last first; the error says what became of each."""
+        try:
+            yield
+        except FairleadError as error:
+            raise await self._undone(error) from error
 
     async def _undone(self, error: FairleadError) -> FairleadError:
         """Take back what was done, last first; the same error with what became of each step."""

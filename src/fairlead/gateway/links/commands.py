@@ -15,7 +15,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
 from fairlead.gateway.links.ailments import Ailments
-from fairlead.gateway.links.autosetup import Autosetup, agreement
+from fairlead.gateway.links.autosetup import ONE_WAY, Autosetup, SetUp, agreement
 from fairlead.gateway.links.errors import StreamChanged
 from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.naming import Naming
@@ -26,7 +26,7 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import RunningLink, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, errors_of, status
-from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, NotImplementedYet
+from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound
 from fairlead.model.names import StreamPath
 
 REFRESH_TIMEOUT_S = 1.5
@@ -77,7 +77,7 @@ class LinkCommands:
         stream, target = self._cluster.stream(path), self._naming.global_path(replica)
         if self._naming.is_here(target):
             self._check_other(stream, target)
-        record = replace(self._naming.new_link(stream, target, urls, paused=paused), **options)
+        record = self._naming.new_link(stream, target, urls, paused=paused, **options)
         return await self._cluster.links.add(record)
 
     async def autosetup(
@@ -85,28 +85,29 @@ class LinkCommands:
         path: str,
         replica: StreamPath,
         urls: Sequence[str] = (),
-        *,
-        multimaster: bool = False,
+        how: SetUp = ONE_WAY,
         **options: Any,
     ) -> dict[str, Any]:
         """Make the replica with the source's settings, name it here and the source there, and start; answers what it
-        did and what happens now. In another cluster, the caller has made the replica and its upstream before.
+        did and what happens now. In another cluster, the caller has made the replica and its upstream before, and the
+        link back where it is multi-master.
 
         What exists is copied by the link itself. When a step fails, what was made is taken back, and the error says so.
 
         Raises:
             AlreadyExists: there is a stream at the replica's path in this cluster, or the link is there.
             UnknownStream, NotAgreed: the other cluster's part is not done.
-            NotImplementedYet: multi-master.
             FairleadError: as the steps.
         """
-        if multimaster:
-            raise NotImplementedYet("-multimaster true")
         stream, target = self._cluster.stream(path), self._naming.global_path(replica)
         self._check_new(stream, target)
-        steps, here = Autosetup(self._cluster), self._naming.is_here(target)
-        link = replace(self._naming.new_link(stream, target, urls, paused=here), **options)
-        record = await (steps.here(stream, link) if here else steps.elsewhere(self._new_gateways(), stream, link))
+        if how.multimaster:
+            options.setdefault("accept_writes", True)
+        steps = Autosetup(self._cluster, self._naming, how, options)
+        if self._naming.is_here(target):
+            record = await steps.here(stream, target)
+        else:
+            record = await steps.elsewhere(self._new_gateways(), stream, target, urls)
         source = str(self._cluster.global_path(path))
         return {
             "source": source,
@@ -117,6 +118,9 @@ class LinkCommands:
 
     def _what_follows(self, stream: Stream, record: LinkRecord) -> str:
         """What happens now, for the person who has just set a link up."""
+        if record.paused:
+            names = f"-path {self._cluster.global_path(stream.path)} -replica {record.replica_path}"
+            return f"nothing is sent yet: run fairlead stream replica resume {names}"
         link, ailing = self._links.get(record.id), self.replicator.ailment()
         if ailing is not None:
             return f"nothing is copied yet: {ailing.error}"
@@ -274,11 +278,10 @@ class LinkCommands:
         path: str,
         upstream: StreamPath,
         peer: str = "own",
-        origins: Sequence[bytes] = (),
-        ownership: bool | None = None,
+        **options: Any,
     ) -> UpstreamRecord:
         """Let a replica accept a source, which may bring topics of any owner (`own`), or only its own and those of the
-        streams `origins` (`partner`). With `ownership` it may give ours another owner; None: one of our own may.
+        streams `origins` (`partner`). `options` are fields of the upstream's record.
 
         Raises:
             UnknownStream, InvalidName, AlreadyExists, InvalidValue (64 upstreams), NotAllowed: itself.
@@ -286,12 +289,10 @@ class LinkCommands:
         stream, source = self._cluster.stream(path), self._naming.global_path(upstream)
         if self._naming.is_here(source) and source.path == path:
             raise NotAllowed(f"{source} cannot be an upstream of itself")
-        return await self._cluster.links.add_upstream(
-            UpstreamRecord(stream.id, source, peer=peer, origins=tuple(origins), ownership=ownership)
-        )
+        return await self._cluster.links.add_upstream(UpstreamRecord(stream.id, source, peer=peer, **options))
 
     async def edit_upstream(self, path: str, upstream: StreamPath, **changes: Any) -> None:
-        """Change `peer`, `origins` or `ownership` of a source; holds for the frames that come from then on.
+        """Change `options` of a source, fields of its record; holds for the frames that come from then on.
 
         Raises:
             UnknownStream, NotFound, InvalidValue.

@@ -6,6 +6,7 @@ Out: global paths, records of links that are found or to be made. It never write
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
@@ -47,10 +48,12 @@ class Naming:
         *,
         paused: bool = False,
         once: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> LinkRecord:
-        """The record of a link that is to be made, beginning now.
+        """The record of a link that is to be made, beginning now; `options` are further fields of it.
 
         Raises:
+            InvalidValue: an option cannot be.
             UnknownCluster: the replica is in another cluster and there is no address of it.
         """
         if not urls and not self.is_here(target):
@@ -65,4 +68,5 @@ class Naming:
             created_at=self._clock.wall_ms(),
             once=once,
             created=tuple(shard.announced.end for shard in stream.shards),
+            **options,
         )

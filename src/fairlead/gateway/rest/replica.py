@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.client.command import Given
+from fairlead.gateway.links.autosetup import SetUp
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
 FIELDS = {"forward": "forward", "peer": "peer", "ownership": "ownership", "acceptwrites": "accept_writes"}
@@ -22,7 +23,13 @@ async def add(context: RestContext, given: Given) -> Rows:
 async def autosetup(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), given["replica"]
     urls = context.urls(given, replica)
-    return [await context.links.autosetup(path, replica, urls, **_options(given))]
+    # Without a direct copy the links wait for the one that the caller makes.
+    how = SetUp(
+        multimaster=bool(given["multimaster"]),
+        existing=bool(given["useexistingreplica"]),
+        paused=bool(given["paused"]) or given["directcopy"] is False,
+    )
+    return [await context.links.autosetup(path, replica, urls, how, **_options(given))]
 
 
 async def edit(context: RestContext, given: Given) -> Rows:

@@ -9,25 +9,25 @@ from fairlead.cluster.values import UpstreamRecord
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.model.errors import InvalidValue
 
+FIELDS = {"ownership": "ownership", "multimaster": "multimaster"}
+"""An option of an upstream, and the field of its record that it becomes as it is."""
+
 
 async def add(context: RestContext, given: Given) -> Rows:
     peer = given["peer"] or ("partner" if given["origins"] else "own")
-    origins = _origins(given["origins"] or "")
-    path = context.local(given["path"])
-    await context.links.add_upstream(path, given["upstream"], peer, origins, given["ownership"])
+    options = {"origins": _origins(given["origins"] or ""), **given.named(**FIELDS)}
+    await context.links.add_upstream(context.local(given["path"]), given["upstream"], peer, **options)
     return []
 
 
 async def edit(context: RestContext, given: Given) -> Rows:
-    changes: dict[str, Any] = {}
+    changes = given.named(**FIELDS)
     if given["peer"] is not None:
         changes["peer"] = given["peer"]
         if given["peer"] == "own":
             changes["origins"] = ()
     if given["origins"] is not None:
         changes["origins"] = _origins(given["origins"])
-    if given["ownership"] is not None:
-        changes["ownership"] = given["ownership"]
     await context.links.edit_upstream(context.local(given["path"]), given["upstream"], **changes)
     return []
 
@@ -48,6 +48,7 @@ def _row(record: UpstreamRecord) -> dict[str, Any]:
         "peer": record.peer,
         "origins": [origin.hex() for origin in record.origins],
         "ownership": record.moves_owners,
+        "multimaster": record.multimaster,
     }
 
 
