@@ -278,9 +278,11 @@ def a_source_knows_the_owner(model: Model, link: Link) -> None:
             assert topic.epoch >= known.epoch, f"{link}: {topic} at the source, which {known} has"
 
 
-def _wrote(model: Model, site: Site, place: Place, epoch: int) -> bool:
-    """Whether the site gave the offsets of that epoch."""
-    return place in model.trees and model.trees[place][epoch].owner == site.stream_id
+def _had_lost(model: Model, site: Site, place: Place, tail: PartitionState) -> bool:
+    """Whether the site wrote the last epoch of a tail, and all of it had expired there."""
+    epoch = model.trees.get(place, {}).get(tail.epoch)
+    gone = site.shown.gone.get((model.tails[place[0]], place[1]), 0)
+    return epoch is not None and epoch.owner == site.stream_id and gone >= tail.end
 
 
 def _is_for_people(model: Model, topic: Topic) -> bool:
@@ -305,8 +307,8 @@ def a_replica_stands_where_its_owner_does(model: Model, owner: Site, topic: Topi
         got = state.partition(copy.number, partition)
         if topic.incarnation in model.tails and got.end >= expected.end:
             continue  # of what a replica had cut off, the owner may have copied a longer tail, which is another topic
-        if topic.incarnation in model.tails and _wrote(model, replica, (topic.incarnation, partition), expected.epoch):
-            continue  # no link brings a site what it wrote, and here its part of the tail had expired when it was cut
+        if topic.incarnation in model.tails and _had_lost(model, replica, (topic.incarnation, partition), expected):
+            continue  # no link brings a site what it wrote
         assert got.end == expected.end, f"{replica.name}: {topic.name} ends at {got}, at {owner.name} at {expected}"
         assert got.epoch == expected.epoch
         # A deletion of before a change of owner does not come to who has heard of the change first.
