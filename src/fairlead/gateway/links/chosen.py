@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import InvalidName, InvalidValue
 from fairlead.model.names import check_topic_name
+from fairlead.model.shown import few
 
 TOPICS_MAX: Final = 50_000
 """Of one command."""
@@ -58,9 +59,13 @@ def owned_at(stream: Stream, place: str) -> list[str]:
     Raises:
         InvalidValue: these are none, or too many.
     """
-    found = [topic.name for topic in stream.topics() if is_at(stream.owner_path(topic), place)]
+    by_owner: dict[str, list[str]] = {}
+    for topic in stream.topics():
+        by_owner.setdefault(stream.owner_path(topic), []).append(topic.name)
+    found = [name for owner, names in by_owner.items() if is_at(owner, place) for name in names]
     if not found:
-        raise InvalidValue(f"-from {place}: it owns no topic of {stream.path}, by what is known here")
+        owners = f"; its topics are owned by {few(sorted(by_owner))}" if by_owner else ", which has none"
+        raise InvalidValue(f"-from {place}: it owns no topic of {stream.path}, by what is known here{owners}")
     _check_count(len(found))
     return sorted(found)
 
