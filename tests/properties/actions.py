@@ -11,7 +11,16 @@ from tests.properties.healing import check_all, check_what_changed, heal
 from tests.properties.links import Links
 from tests.properties.model import Site
 from tests.properties.owners import Owners, topics_of
-from tests.properties.shape import SHARED, SLICES_USED, Link, Shape, close_shape, random_shape
+from tests.properties.shape import (
+    SHARED,
+    SLICES_USED,
+    Link,
+    Shape,
+    any_filter,
+    close_shape,
+    filtered_shape,
+    random_shape,
+)
 from tests.properties.sites import HOUR_MS, TTL_MS, MakeStorage, World
 from tests.properties.takeovers import Takeovers
 
@@ -187,6 +196,10 @@ def announce(play: Play) -> None:
     play.links.announce(play.link(play.links.standing))
 
 
+def refilter(play: Play) -> None:
+    play.links.refilter(play.link(), any_filter(play.choose, play.world.shape.sites))
+
+
 # Machines
 
 
@@ -309,3 +322,10 @@ MOVES = Kind(
     (RowKind.BATCH, RowKind.START),
 )
 """Topics are few, and change their owners often, at sites that are cut off from each other too."""
+FILTERED = Kind(
+    filtered_shape,
+    60,
+    [*ACTIONS, Action("refilter", 3, refilter)],
+    {"create": 3, "produce": 30, "hand over": 0, "take a topic": 0, "fault": 2, "cut": 2, "heal": 3, "flow": 6},
+)
+"""Links leave topics out, and other ones in time."""

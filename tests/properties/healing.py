@@ -23,7 +23,8 @@ def check_what_changed(world: World, links: Links) -> None:
     for link, wire_id in links.wire_ids.items():
         slices = world.sites[link.target].shown.moved.pop(wire_id, ())
         if slices and links.knows_history(link):
-            invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, slices)
+            passing = world.shape.filter_of(link)
+            invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, slices, passing)
             invariants.a_position_is_not_ahead(world.model, link, wire_id)
             invariants.a_conflict_has_a_cause(world.model, link, wire_id)
 
@@ -36,7 +37,8 @@ def check_all(world: World, links: Links) -> None:
     _check_sites(world, world.sites.values())
     for link, wire_id in links.wire_ids.items():
         if links.knows_history(link):
-            invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, world.slices)
+            passing = world.shape.filter_of(link)
+            invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, world.slices, passing)
             invariants.a_position_is_not_ahead(world.model, link, wire_id)
             invariants.a_conflict_has_a_cause(world.model, link, wire_id)
 

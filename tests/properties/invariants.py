@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tests.properties.model import Model, Place, Seen, Site
-from tests.properties.shape import IDS, Link, Shape
+from tests.properties.shape import IDS, Link, Shape, lets_by
 from tests.streamlog.world import rows_of, values_at
 
+from fairlead.cluster.topic_filter import TopicFilter
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.rows import Kind
@@ -62,7 +63,7 @@ def a_topic_comes_by_its_links(model: Model, shape: Shape, site: Site) -> None:
     """1: from its owner, over links that may bring it."""
     for topic in site.log.announced.state.topics():
         owners = {name for name in shape.sites if IDS[name] in model.owners_of(topic.incarnation)}
-        reached = {name for owner in owners for name in shape.reached_from(owner)}
+        reached = {name for owner in owners for name in shape.reached_from(owner, name=topic.name, ever=True)}
         assert site.name in reached, f"{site.name}: {topic.name} of {owners} may not come here"
 
 
@@ -137,18 +138,23 @@ def a_gap_is_what_was_gone(model: Model, site: Site, place: Place, gaps: set[int
     assert all(offset < gone for offset in gaps), f"{site.name}: a false gap {sorted(gaps)}, gone below {gone}"
 
 
-def nothing_below_a_position_is_missing(model: Model, link: Link, wire_id: bytes, slices: Iterable[int]) -> None:
+def nothing_below_a_position_is_missing(
+    model: Model, link: Link, wire_id: bytes, slices: Iterable[int], passing: TopicFilter
+) -> None:
     """6: whatever lies before a position is here, or noted, or what did away with it at the source is here or to come:
     a tombstone or the start of a log lies behind the rows that it stands for, and so behind a position that was
     recorded between them."""
     source, destination = model.sites[link.source], model.sites[link.target]
     state = destination.log.announced.state
+    out = {each for name, found in model.names.items() if not lets_by(passing, name) for each in found}
     positions = {slice_: at.commit for (_, slice_), at in state.positions(wire_id).items() if slice_ in slices}
     if not positions:
         return
     noted = {(key[1], key[2]) for key in state.notes(wire_id)}
     for seen in source.shown.seen:
-        if seen.commit >= positions.get(seen.slice, 0) or not _goes_over(model, link, seen) or seen.place in noted:
+        if seen.commit >= positions.get(seen.slice, 0) or seen.place in noted or seen.place[0] in out:
+            continue
+        if not _goes_over(model, link, seen):
             continue
         if any(_is_superseded(model, site, seen) for site in (source, destination)) or _is_pending(destination, seen):
             continue
@@ -245,13 +251,14 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
         for topic in owner.log.announced.state.topics():
             is_the_last = topic.owner == owner.stream_id and topic.epoch == model.epoch_of(topic.incarnation)
             if is_the_last and not _is_for_people(model, topic):
-                for name in shape.reached_from(owner.name, moved=topic.epoch > 0) - {owner.name}:
+                for name in shape.reached_from(owner.name, moved=topic.epoch > 0, name=topic.name) - {owner.name}:
                     a_replica_stands_where_its_owner_does(model, owner, topic, model.sites[name])
     for link, wire_id in wire_ids.items():
         for each in (note.behind for note in model.sites[link.target].log.announced.state.notes(wire_id).values()):
             is_known = model.sites[link.source].log.announced.state.by_incarnation(each.incarnation) is not None
             owner_site = next((name for name in shape.sites if IDS[name] == model.owner_of(each.incarnation)), "")
-            has_all = owner_site and link.source in shape.reached_from(owner_site, moved=True)
+            has_all = owner_site and link.source in shape.reached_from(owner_site, moved=True, name=each.topic)
+            has_all = has_all and lets_by(shape.filter_of(link), each.topic)
             is_known = is_known and bool(has_all)
             if not model.contested(each.topic) and each.incarnation not in model.rolled_back and is_known:
                 assert _has_a_cause(model, link, each.incarnation, each.topic), f"{link}: still {each}"
@@ -265,7 +272,7 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
             if topic.incarnation in model.deleted and not _is_for_people(model, topic) and not model.torn:
                 writer = next(each for each in shape.sites if IDS[each] == model.owner_of(topic.incarnation))
                 moved = len(model.owners_of(topic.incarnation)) > 1
-                assert site.name not in shape.reached_from(writer, moved=moved), (
+                assert site.name not in shape.reached_from(writer, moved=moved, name=topic.name), (
                     f"{site.name}: {topic.name} was deleted and lives"
                 )
 

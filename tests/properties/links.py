@@ -13,10 +13,11 @@ from zlib import crc32
 from tests.properties.lines import InFlight, Line, Standing
 from tests.properties.model import Site
 from tests.properties.readers import Conversation, ReadFrames, apply
-from tests.properties.shape import IDS, Link
+from tests.properties.shape import IDS, Link, lets_by
 from tests.properties.sites import World
 from tests.support.stepped import Stalled
 
+from fairlead.cluster.topic_filter import TopicFilter
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.batch import CRC_AT
 from fairlead.replication.carried.referred import pieces_of
@@ -138,6 +139,15 @@ class Links:
         line.life += 1
         line.created = self._sites[link.source].log.announced.end
 
+    def refilter(self, link: Link, to: TopicFilter) -> None:
+        """Somebody lets a link leave other topics out; if one may come that did not, it reads all again."""
+        self._world.note("refilter", str(link), to)
+        before = self._filter(link)
+        self.lose_connection(link)
+        self._world.shape.filters.setdefault(link, [before]).append(to)
+        if not to.narrows(before):
+            self.rescan(link)
+
     def knows_history(self, link: Link) -> bool:
         """At contact: the source has all that the destination has applied. If it has not, it was rolled back, and the
         link stands still until somebody lets it read all again."""
@@ -165,8 +175,12 @@ class Links:
         if not starts:
             return
         grant, found = self._grant(link, starts, end), ReadFrames()
-        self._read(link, lambda talk: talk.read(grant, source.storage, self._limits(), found))
+        passing = self._filter(link) or None
+        self._read(link, lambda talk: talk.read(grant, source.storage, self._limits(), found, passing))
         self._take(link, found)
+
+    def _filter(self, link: Link) -> TopicFilter:
+        return self._world.shape.filter_of(link)
 
     def _grant(self, link: Link, starts: dict[int, int], until: int | None) -> Grant:
         self._grants += 1
@@ -186,6 +200,7 @@ class Links:
             end=source.log.announced.end,
             until=until,
             created=line.created,
+            filtered=bool(self._filter(link)),
         )
 
     def _take(self, link: Link, found: ReadFrames) -> None:
@@ -205,7 +220,8 @@ class Links:
         starts = {each: self._start(link, each, 0) for each in self._world.slices}
         grant, found = self._grant(link, starts, None), ReadFrames(UNANSWERED_FRAMES)
         talk = self._conversation(link)
-        task = self._world.loop.create_task(talk.read(grant, source.storage, self._limits(), found))
+        passing = self._filter(link) or None
+        task = self._world.loop.create_task(talk.read(grant, source.storage, self._limits(), found, passing))
         line.standing = Standing(talk, task, found)
         self.announce(link)
 
@@ -304,6 +320,9 @@ class Links:
             sent = decode_frame(each)
             back = [row for row in sent.rows if IDS[link.target] in {row.origin, row.via}]
             assert sent.repair is not None or not back, f"{link}: rows go back"
+            told = [topic.name for topic in sent.topics.values()]
+            out = [name for name in told if not self._world.shape.may_have_brought(link, name)]
+            assert not out, f"{link}: {out} are left out"
         if damage:
             data = [*data[:-1], self._damaged(data[-1])]
         admission = ANYBODY if link.peer == "own" else Admission(frozenset({IDS[link.source]}))
@@ -347,6 +366,8 @@ class Links:
         for note in destination.log.announced.state.behind(self.wire_id(link)):
             topic = source.log.announced.state.by_incarnation(note.incarnation)
             if topic is None or note.conflict or note.partition >= topic.partitions:
+                continue
+            if not lets_by(self._filter(link), topic.name):
                 continue
             wanted = RepairPartition(topic.number, note.partition, note.end, note.reason)
             self._grants += 1

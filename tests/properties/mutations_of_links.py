@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.properties.actions import FILTERED
 from tests.properties.switching import Mutation
 
 _ROWS = "streamlog.applying.rows:FrameRows."
@@ -135,6 +136,33 @@ OF_LINKS = [
         "if route.own_of is not None:",
         "if False:",
         7,
+    ),
+    Mutation(
+        "filter",
+        "a link brings no row of a topic that it leaves out",
+        "streamlog.reading.slices:_SliceReader.read",
+        "places = places[self._passing.of(found)]",
+        "pass",
+        0,
+        FILTERED,
+    ),
+    Mutation(
+        "filter-deletion",
+        "a deletion is told where the topic was",
+        "gateway.links.passing:passing_numbers",
+        "if gone:",
+        "if False:",
+        0,
+        FILTERED,
+    ),
+    Mutation(
+        "filter-asked",
+        "a topic that is new is asked for",
+        "streamlog.reading.slices:PassingTopics.unknown",
+        "if each in again or each not in self._passes",
+        "if each not in self._passes and self._passes == {}",
+        0,
+        FILTERED,
     ),
     Mutation(
         "never-back",

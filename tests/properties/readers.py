@@ -13,6 +13,7 @@ from typing import Protocol, cast
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.diverged import copy_tails
 from fairlead.cluster.stream import Stream
+from fairlead.cluster.topic_filter import TopicFilter
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.replication.carried.rows import LinkFrame
@@ -31,6 +32,8 @@ from fairlead.wire.control import (
     ListObjects,
     Locate,
     Located,
+    Passing,
+    PassingWanted,
     ReaderHello,
     ReadReport,
     RepairGrant,
@@ -132,13 +135,21 @@ class Conversation:
         self._key = (source.stream_id, 0)
         self._reports: dict[int, ReadReport] = {}
 
-    async def read(self, grant: Grant, storage: Storage, limits: FrameLimits, found: ReadFrames) -> None:
-        """Read a grant to its end, if it has one; `found` has what was handed on, also where this fails.
+    async def read(
+        self,
+        grant: Grant,
+        storage: Storage,
+        limits: FrameLimits,
+        found: ReadFrames,
+        passing: TopicFilter | None = None,
+    ) -> None:
+        """Read a grant to its end, if it has one; `found` has what was handed on, also where this fails. `passing`:
+        which topics it brings, if it is filtered.
 
         Raises:
             FairleadError: the storage failed; the connection ends and the grant with it.
         """
-        self._port.grant(grant)
+        self._port.grant(grant, passing)
         reader = GrantReader(grant, self._view, storage, found.credit, self._say, found.hand_on, limits)
         found.scanned_to = lambda: reader.scanned_to
         found.ends = lambda: self._ends(reader)
@@ -174,6 +185,8 @@ class Conversation:
             self._port.list_again(message)
         elif isinstance(message, TopicsWanted):
             self._port.name_topics(message)
+        elif isinstance(message, PassingWanted):
+            self._port.name_passing(message)
         elif isinstance(message, Locate):
             await self._port.locate(message)
 
@@ -187,6 +200,8 @@ class Conversation:
                     self._view.announce(message)
                 elif isinstance(message, Topics):
                     self._view.topics(message)
+                elif isinstance(message, Passing):
+                    self._view.passing(message)
                 elif isinstance(message, Located):
                     self._view.located(message)
 

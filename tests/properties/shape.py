@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import count, islice, pairwise
 from random import Random
 
+from fairlead.cluster.topic_filter import ALL_TOPICS, TopicFilter
 from fairlead.model.names import slice_of
 
 SITES = "abcdefgh"
@@ -22,6 +24,12 @@ def names_of(site: str, how_many: int = 3) -> list[str]:
     """What a site calls its topics; no other site uses these names."""
     found = (name for name in (f"{site}{number}" for number in count()) if slice_of(name) in SLICES_USED)
     return list(islice(found, how_many))
+
+
+@cache
+def lets_by(passing: TopicFilter, name: str) -> bool:
+    """Whether a topic of this name passes; asked again and again."""
+    return passing.passes(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +53,40 @@ class Shape:
 
     sites: str
     links: tuple[Link, ...]
+    filters: dict[Link, list[TopicFilter]] = field(default_factory=dict, compare=False)
+    """What each link was told to leave out, the last one now; a link that is missing leaves nothing out."""
+
+    def filter_of(self, link: Link) -> TopicFilter:
+        """What it leaves out now."""
+        return self.filters.get(link, [ALL_TOPICS])[-1]
+
+    def may_have_brought(self, link: Link, name: str) -> bool:
+        """Whether the link ever brought a topic of that name."""
+        return any(lets_by(each, name) for each in self.filters.get(link, [ALL_TOPICS]))
 
     def neighbours(self, site: str) -> list[str]:
         """To whom a site sends and from whom it gets, both as its own."""
         own = {(link.source, link.target) for link in self.links if link.peer == "own"}
         return [other for other in self.sites if {(site, other), (other, site)} <= own]
 
-    def reached_from(self, owner: str, *, moved: bool = False) -> set[str]:
+    def reached_from(self, owner: str, *, moved: bool = False, name: str = "", ever: bool = False) -> set[str]:
         """Sites to which the topics of `owner` come, once all is healed. `moved`: those that another one has made: over
         a link with forward own they come only with the new owner's first row, and over a partner's not at all if they
-        came by another way before."""
+        came by another way before. `name`: over links that do not leave it out; or, with `ever`, did not once."""
         found = {owner}
         waiting = [owner]
         while waiting:
             at = waiting.pop()
             for link in self.links:
                 passes = not moved or (link.forward == "all" and link.peer == "own")
+                passes = passes and self._lets_by(link, name, ever)
                 if link.source == at and link.target not in found and passes and self._passes(link, owner):
                     found.add(link.target)
                     waiting.append(link.target)
         return found
+
+    def _lets_by(self, link: Link, name: str, ever: bool) -> bool:
+        return not name or (self.may_have_brought(link, name) if ever else lets_by(self.filter_of(link), name))
 
     def _passes(self, link: Link, owner: str) -> bool:
         return link.source == owner or (link.forward == "all" and link.peer == "own")
@@ -86,6 +108,21 @@ def close_shape(random: Random) -> Shape:
         for a, b in sorted(pairs)
     ]
     return Shape(sites, tuple(links))
+
+
+def any_filter(random: Random, sites: str) -> TopicFilter:
+    """Topics of some sites, or all but those; or all."""
+    some = "|".join(f"{site}.*" for site in random.sample(sites, random.randint(1, 2)))
+    return random.choice([ALL_TOPICS, TopicFilter(topics=f"{some}|{SHARED}"), TopicFilter(exclude=some)])
+
+
+def filtered_shape(random: Random) -> Shape:
+    """Three or four sites in a line or a ring, whose links leave topics out."""
+    shape = close_shape(random)
+    for link in shape.links:
+        if random.random() < 0.6:
+            shape.filters[link] = [any_filter(random, shape.sites)]
+    return shape
 
 
 def random_shape(random: Random) -> Shape:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.properties.actions import MOVES, Kind, Play
+from tests.properties.actions import FILTERED, MOVES, Kind, Play
 from tests.properties.mutations import MUTATIONS
 from tests.properties.shape import DIAMOND
 from tests.properties.sites import RUNS, World
@@ -73,6 +73,16 @@ def test_no_record_is_silently_missing_where_topics_change_their_owners_often(pa
         for seed in seeds_of(part, RUNS // PARTS):
             with told(seed):
                 Play(seed, kind=MOVES).run()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_where_links_leave_topics_out(part: int) -> None:
+    """And nothing at all is told of a topic that a link leaves out."""
+    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
+    with switched_off(MUTATIONS[off]) if off else nullcontext():
+        for seed in seeds_of(part, RUNS // PARTS):
+            with told(seed):
+                Play(seed, kind=FILTERED).run()
 
 
 @pytest.mark.parametrize("seed", FOUND)

@@ -121,7 +121,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             f'"forward":"all","data_root":"/data","prefix":"streams/aa","slices":{{"3":9}},{TEXT_EPOCHS},"end":12,'
-            '"until":99,"created":1700,"read_from":{"3":10}}'
+            '"until":99,"created":1700,"read_from":{"3":10},"filtered":false}'
         ),
     ),
     (
@@ -130,7 +130,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"own","data_root":"/data","prefix":"p","slices":{},"epochs":[],"end":0,'
-            '"until":null,"created":null,"read_from":{}}'
+            '"until":null,"created":null,"read_from":{},"filtered":false}'
         ),
     ),
     (
@@ -273,6 +273,7 @@ DEFAULTS = {
     "until",
     "created",
     "read_from",
+    "filtered",
     "reset",
     "frames",
     "records",
@@ -361,7 +362,10 @@ def test_what_is_no_object_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"type":"nothing"}', "message of type 'nothing': expected one of done, hello, list, locate, read, topics"),
+        (
+            '{"type":"nothing"}',
+            "message of type 'nothing': expected one of done, hello, list, locate, passing, read, topics",
+        ),
         ('{"type":"grant","grant":1}', "message of type 'grant': expected one of done, hello, list"),
         ('{"type":5}', "expected one of done"),
         ('{"type":null}', "expected one of done"),

@@ -54,6 +54,8 @@ _LINK = (
     Param(
         "acceptwrites", "boolean", "take what the replica passes on of produces to our topics (ours)", default="false"
     ),
+    Param("topics", "text", "only topics whose whole names this regular expression matches (ours)", default="all"),
+    Param("excludetopics", "text", "no topic whose whole name this regular expression matches (ours)", default="none"),
 )
 """Options of a link, which may be given when it is made and changed while it runs."""
 _LINK_PEER = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from fairlead.cluster.keys import VERSION
+from fairlead.cluster.topic_filter import TopicFilter, check_expression
 from fairlead.model.errors import InvalidValue
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
 from fairlead.model.names import StreamPath, parse_stream_path
@@ -101,8 +102,14 @@ class LinkRecord:
     """Whether the replica's answers may say that our topics have another owner; None: one of our own may."""
     accept_writes: bool = False
     """Whether the replica may pass on to us what is produced there to topics of ours."""
+    topics: str | None = None
+    """Only topics whose whole names this regular expression matches are sent; None: all."""
+    exclude_topics: str | None = None
+    """No topic is sent whose whole name this regular expression matches."""
 
     def __post_init__(self) -> None:
+        check_expression("-topics", self.topics)
+        check_expression("-excludetopics", self.exclude_topics)
         _one_of("forward", self.forward, FORWARDS)
         _one_of("peer", self.peer, PEERS)
         if self.accept_writes and self.peer != "own":
@@ -110,6 +117,11 @@ class LinkRecord:
                 f"{self.replica_path} is a partner, and writes are taken from replicas of your own only; leave out "
                 "-acceptwrites"
             )
+
+    @property
+    def filter(self) -> TopicFilter:
+        """Which topics are sent."""
+        return TopicFilter(self.topics, self.exclude_topics)
 
     @property
     def moves_owners(self) -> bool:

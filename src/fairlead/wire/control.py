@@ -43,6 +43,16 @@ class TopicsWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class PassingWanted:
+    """Which of these topics does that grant bring? Asked of a grant that is `filtered`."""
+
+    source: bytes
+    shard: int
+    grant: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadReport:
     """How far a grant has been scanned; at most every 200 ms, and only when it changed."""
 
@@ -103,6 +113,8 @@ class Grant:
     """Where the shard ended when the link was made, if that is known; goes into its frames."""
     read_from: Mapping[int, int] = field(default_factory=dict)
     """By slice, the commit below which an earlier grant has found nothing more to send; frames begin at `slices`."""
+    filtered: bool = False
+    """Only topics that the server names (PassingWanted): no row of another one is sent."""
 
     @property
     def starts(self) -> dict[int, int]:
@@ -172,6 +184,16 @@ class Topics:
     source: bytes
     shard: int
     topics: tuple[TopicName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """Answer to PassingWanted: those of its numbers that the grant brings. A deleted topic is one of them if its
+    deletion is to be told; what was never a topic is none."""
+
+    source: bytes
+    shard: int
+    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,12 +221,17 @@ async def test_every_option_of_a_link_can_be_changed(desk: Desk) -> None:
         ({"peer": "partner"}, {"peer": "partner"}),
         ({"ownership": True}, {"ownership": True}),
         ({"forward": "all"}, {"forward": "all", "rescan": 1}),
+        ({"topics": "a.*"}, {"topics": "a.*"}),
+        ({"excludetopics": "ab"}, {"exclude_topics": "ab"}),
+        ({"excludetopics": ""}, {"exclude_topics": None, "rescan": 2}),
     ):
         await desk.post("stream/replica/edit", path="/s", replica="/r", **given)
         link = replace(link, **field)
         assert desk.cluster.links.all() == [link]
     with pytest.raises(errors.UnknownStream):
         await desk.post("stream/replica/edit", path="/s", replica="/r", newreplica="/nowhere")
+    with pytest.raises(errors.InvalidValue, match=r"-topics 'a\(' is no regular expression"):
+        await desk.post("stream/replica/edit", path="/s", replica="/r", topics="a(")
     with pytest.raises(errors.InvalidValue, match="forward 'some': use one of all, own"):
         await desk.post("stream/replica/edit", path="/s", replica="/r", forward="some")
 

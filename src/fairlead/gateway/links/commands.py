@@ -209,13 +209,15 @@ class LinkCommands:
     async def edit_replica(self, path: str, replica: StreamPath, **options: Any) -> None:
         """Change `options` of a link, fields of its record; a running link feels each at once.
 
-        What its source received and the link passed over so far comes by a rescan, once it is to be sent on.
+        What the link passed over so far comes by a rescan, once it is to be sent: what its source received, and topics
+        that it left out.
 
         Raises:
             UnknownStream, NotFound, InvalidValue.
         """
         record = self._naming.find(path, replica)
-        if record.forward == "own" and options.get("forward") == "all":
+        changed = replace(record, **options)
+        if (record.forward, changed.forward) == ("own", "all") or not changed.filter.narrows(record.filter):
             options["rescan"] = record.rescan + 1
         await self._cluster.links.edit(record.id, **options)
 

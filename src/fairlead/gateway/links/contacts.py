@@ -22,6 +22,7 @@ from fairlead.gateway.links.errors import RolledBack, StreamChanged
 from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.grants.source_logs import SourceLogs
+from fairlead.gateway.links.passing import sent_ones
 from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.positions import SliceKey
 from fairlead.gateway.links.running.running_link import RunningLink, source_of, urls_of
@@ -159,10 +160,12 @@ class Contacts:
         link.on(Event.LOOK)
 
     def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
-        behind = [each for each in answer.behind if not each.reason.startswith("conflict")]
+        noted = [each for each in answer.behind if not each.reason.startswith("conflict")]
+        behind = sent_ones(stream, link.record.filter, noted)
+        link.not_sent = len(noted) - len(behind)
         if any(held.repair for held in self._table.of(link.record.id)):
             return
-        link.note_behind(answer.behind_total - answer.conflicts_total)
+        link.note_behind(link.behind)
         alone = link.repairs > REPAIRS_BESIDE_TRAFFIC and any(
             each.reason != "crc" and stream.by_incarnation(each.incarnation) is not None for each in behind
         )

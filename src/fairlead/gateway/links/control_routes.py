@@ -26,6 +26,7 @@ from fairlead.wire.control import (
     LinksActive,
     ListObjects,
     Locate,
+    PassingWanted,
     Progress,
     ReaderHello,
     ReadReport,
@@ -72,6 +73,8 @@ async def _from_reader(tasks: TaskReports, connected: ConnectedReader, message: 
             connected.list_again(message)
         case TopicsWanted():
             connected.name_topics(message)
+        case PassingWanted():
+            connected.name_passing(message)
         case Locate():
             connected.heard()
             await connected.locate(message)

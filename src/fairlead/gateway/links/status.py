@@ -136,6 +136,8 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "replicaUrls": list(link.record.replica_urls),
         "forward": link.record.forward,
         "acceptWrites": link.record.accept_writes,
+        "topics": link.record.topics or "",
+        "excludeTopics": link.record.exclude_topics or "",
         "recordsCopied": link.counts.records,
         "bytesCopied": link.counts.size_bytes,
         "duplicates": link.counts.duplicates,

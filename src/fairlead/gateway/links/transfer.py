@@ -87,6 +87,11 @@ class Transfers:
         away = [topic for topic in known if topic.owner not in {stream.id, link.replica_stream}]
         refused += [Refusal(topic.name, f"{stream.owner_path(topic)} owns it; hand it over there") for topic in away]
         here = [topic for topic in known if topic.owner == stream.id]
+        out = {topic.name for topic in here if not link.filter.passes(topic.name)}
+        refused += [
+            Refusal(name, f"the link to {link.replica_path} leaves it out, so it would never hear") for name in out
+        ]
+        here = [topic for topic in here if topic.name not in out]
         answer = await self._ask(stream, link, [topic.incarnation for topic in here])
         going: list[Topic] = []
         for topic, held in zip(here, answer.topics, strict=True):

@@ -56,11 +56,11 @@ async def answer_pull(cluster: Cluster, request: PullRequest) -> bytes:
     if len(request.wanted) > WANTED_MAX:
         raise InvalidValue(f"{len(request.wanted)} partitions in one question: {WANTED_MAX} are allowed")
     stream = cluster.stream(request.path)
-    owners = may_have(cluster, stream, request.asker)
+    share = may_have(cluster, stream, request.asker)
     found, lacking = list[_Found](), dict[bytes, None]()
     for wanted in request.wanted:
         held = _find(stream, wanted)
-        if held is None or (owners is not None and held.topic.owner not in owners):
+        if held is None or not share.has(held.topic):
             lacking[wanted.incarnation] = None
         else:
             found.append(held)

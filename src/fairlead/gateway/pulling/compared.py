@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.pulling.neighbours import may_have
+from fairlead.gateway.pulling.neighbours import Share, may_have
 from fairlead.gateway.pulling.serving import READ_MS, WANTED_MAX, serve, while_merged
 from fairlead.model.clock import Clock
 from fairlead.model.errors import InvalidValue
@@ -62,34 +62,33 @@ async def answer_compare(cluster: Cluster, request: CompareRequest) -> str:
     if len(request.compared) > WANTED_MAX:
         raise InvalidValue(f"{len(request.compared)} partitions in one question: {WANTED_MAX} are allowed")
     stream = cluster.stream(request.path)
-    owners = may_have(cluster, stream, request.asker)
-    work = (stream, request.compared, owners, cluster.clock)
+    share = may_have(cluster, stream, request.asker)
+    work = (stream, request.compared, share, cluster.clock)
     found = await asyncio.get_running_loop().run_in_executor(cluster.lookups, _compared, *work)
     return to_json(CompareAnswer(cluster.name, stream.id, tuple(found)))
 
 
-def _compared(
-    stream: Stream, wanted: Sequence[ComparedPartition], owners: frozenset[bytes] | None, clock: Clock
-) -> list[HeldPartition]:
+def _compared(stream: Stream, wanted: Sequence[ComparedPartition], share: Share, clock: Clock) -> list[HeldPartition]:
     """The first of these, as many as can be looked at in time. Blocking."""
     found, until_ms = list[HeldPartition](), clock.monotonic_ms() + READ_MS
     for each in wanted:
         if found and clock.monotonic_ms() > until_ms:
             break
-        found.append(_held(stream, each, owners))
+        found.append(_held(stream, each, share))
     return found
 
 
-def _held(stream: Stream, wanted: ComparedPartition, owners: frozenset[bytes] | None) -> HeldPartition:
+def _held(stream: Stream, wanted: ComparedPartition, share: Share) -> HeldPartition:
     found = stream.by_incarnation(wanted.incarnation)
     if found is None:
         buried = (shard.state.tombstone(wanted.incarnation) for shard in stream.shards)
-        epoch = next((each.epoch for each in buried if each is not None), None)
+        told = (each for each in buried if each is not None and share.has_name(each.name))
+        epoch = next((each.epoch for each in told), None)
         return _NOT_HELD if epoch is None else HeldPartition(held=False, epoch=epoch, deleted=True)
     if wanted.partition >= found[1].partitions:
         return _NOT_HELD
     shard, topic = found
-    if owners is not None and topic.owner not in owners:
+    if not share.has(topic):
         return _NOT_HELD
     state = shard.state.partition(topic.number, wanted.partition)
     gaps = tuple((gap.start, gap.end) for gap in shard.state.gaps_of(topic.number, wanted.partition))

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
+from fairlead.cluster.topic_filter import ALL_TOPICS, TopicFilter
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.apply.agreement import admission, global_path
 from fairlead.gateway.links.running.running_link import urls_of
 from fairlead.model.errors import NotAgreed, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.values import Topic
 from fairlead.wire.link_protocol import StreamPlace
 
 
@@ -62,16 +64,35 @@ def _of_replica(stream: Stream, link: LinkRecord) -> Admission:
     return Admission(frozenset({stream.id}), moves_owners=link.moves_owners)
 
 
-def may_have(cluster: Cluster, stream: Stream, asker: StreamPlace) -> frozenset[bytes] | None:
-    """Of which owners' topics a stream that asks may have the records; None: of all.
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What of a stream a neighbour may have."""
+
+    owners: frozenset[bytes] | None = None
+    """Topics of these alone; None: of all."""
+    passing: TopicFilter = ALL_TOPICS
+    """A partner hears of no topic that the link to it leaves out. One's own replica asks for what it holds already."""
+
+    def has(self, topic: Topic) -> bool:
+        """Whether the topic is in it."""
+        return (self.owners is None or topic.owner in self.owners) and self.has_name(topic.name)
+
+    def has_name(self, name: str) -> bool:
+        """Whether a topic that is gone was in it, by its name."""
+        return not self.passing or self.passing.passes(name)
+
+
+def may_have(cluster: Cluster, stream: Stream, asker: StreamPlace) -> Share:
+    """What a stream that asks may have.
 
     Raises:
         NotAgreed: it is no neighbour.
     """
     path = global_path(asker)
     links = cluster.links.standing(stream.id)
-    if any((link.replica_path, link.replica_stream) == (path, asker.stream) for link in links):
-        return None
+    link = next((each for each in links if (each.replica_path, each.replica_stream) == (path, asker.stream)), None)
+    if link is not None:
+        return Share(passing=link.filter) if link.peer == "partner" else Share()
     upstreams = cluster.links.standing_upstreams(stream.id)
     bound = next((each for each in upstreams if (each.path, each.source_stream) == (path, asker.stream)), None)
     if bound is None:
@@ -79,4 +100,4 @@ def may_have(cluster: Cluster, stream: Stream, asker: StreamPlace) -> frozenset[
         raise NotAgreed(
             f"{path} is bound to {here} by no link; run: fairlead stream replica add -path {here} -replica {path}"
         )
-    return None if bound.peer == "own" else frozenset({asker.stream})
+    return Share() if bound.peer == "own" else Share(frozenset({asker.stream}))

@@ -9,7 +9,14 @@ from fairlead.client.command import Given
 from fairlead.gateway.links.autosetup import SetUp
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
-FIELDS = {"forward": "forward", "peer": "peer", "ownership": "ownership", "acceptwrites": "accept_writes"}
+FIELDS = {
+    "forward": "forward",
+    "peer": "peer",
+    "ownership": "ownership",
+    "acceptwrites": "accept_writes",
+    "topics": "topics",
+    "excludetopics": "exclude_topics",
+}
 """An option of a link, for `add`, `autosetup` and `edit`, and the field of its record."""
 
 
@@ -65,7 +72,8 @@ async def remove(context: RestContext, given: Given) -> Rows:
 
 
 def _options(given: Given) -> dict[str, Any]:
-    return given.named(**FIELDS)
+    options = given.named(**FIELDS)
+    return options | {name: options[name] or None for name in ("topics", "exclude_topics") if name in options}
 
 
 HANDLERS: dict[str, Handler] = {

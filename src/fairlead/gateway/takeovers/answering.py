@@ -47,11 +47,11 @@ def answer_standing(cluster: Cluster, request: StandingRequest) -> StandingAnswe
     if len(request.incarnations) > BATCH:
         raise InvalidValue(f"{len(request.incarnations)} topics in one question: {BATCH} are allowed")
     stream = cluster.stream(request.path)
-    owners = may_have(cluster, stream, request.asker)
+    share = may_have(cluster, stream, request.asker)
     topics, asked, partitions = list[StandingTopic](), 0, 0
     for incarnation in request.incarnations:
         found = stream.by_incarnation(incarnation)
-        if found is not None and (owners is None or found[1].owner in owners):
+        if found is not None and share.has(found[1]):
             partitions += found[1].partitions
             if topics and partitions > PARTITIONS_MAX:
                 break

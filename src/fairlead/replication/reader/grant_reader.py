@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -18,14 +19,22 @@ from fairlead.model.errors import Damaged, Missing
 from fairlead.replication.carried.referred import REFER_BYTES
 from fairlead.replication.reader.credit import CreditWindow
 from fairlead.replication.reader.framer import Framer, HandOn
-from fairlead.replication.reader.in_thread import in_thread
+from fairlead.replication.reader.in_thread import READ_AT_ONCE_BYTES, in_thread
 from fairlead.replication.reader.log_view import LogView, Send
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.numbers import mask_of, slices_of_mask
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.located import LocatedRows
-from fairlead.streamlog.reading.slices import Route, SlicePart, bytes_in_frame, read_slices
+from fairlead.streamlog.reading.slices import (
+    Asked,
+    PassingTopics,
+    Route,
+    SlicePart,
+    bytes_in_frame,
+    read_passing,
+    read_slices,
+)
 from fairlead.streamlog.values import LogObject
 from fairlead.wire.control import Done, Grant, ReadReport
 
@@ -100,6 +109,7 @@ class GrantReader:
         self._pace = ReadPace(asyncio.get_running_loop().time)
         self._framer = Framer(grant, view, credit, hand_on)
         self._route = route_of(grant)
+        self._passing = PassingTopics() if grant.filtered else None
         self._scanned = grant.starts
         self._framed = dict(grant.slices)
         self._emitted: dict[int, int] = {}
@@ -153,10 +163,14 @@ class GrantReader:
     async def _read_to(self, target: int) -> None:
         objects = await self._view.objects(self.scanned_to, target)
         async for parts in in_thread(
-            self._parts(objects, self._view.dead()), lambda part: bytes_in_frame(part.columns)
+            self._parts(objects, self._view.dead()),
+            lambda part: READ_AT_ONCE_BYTES if isinstance(part, Asked) else bytes_in_frame(part.columns),
         ):
             for part in parts:
-                await self._part(part)
+                if isinstance(part, Asked):
+                    await self._ask(part.numbers)
+                else:
+                    await self._part(part)
             await self._framer.flush()
         self._scan(self._scanned, target)
         self._unframed_bytes += self._read_bytes
@@ -169,9 +183,15 @@ class GrantReader:
         for start in sorted({at for at in self._framed.values() if at < target}):
             await self._frame(mask_of(each for each, at in self._framed.items() if at == start), start, target, None)
 
-    def _parts(self, objects: Sequence[LogObject], dead: DeadRows) -> Iterator[SlicePart]:
+    async def _ask(self, numbers: tuple[int, ...]) -> None:
+        """Which of these topics the link brings; the thread has stopped for the answer."""
+        assert self._passing is not None
+        self._passing.note(numbers, await self._view.ask_passing(self.grant.grant, numbers))
+
+    def _parts(self, objects: Sequence[LogObject], dead: DeadRows) -> Iterator[SlicePart | Asked]:
         """The rows of these objects in parts; this runs in a thread."""
-        yield from read_slices(
+        read = read_slices if self._passing is None else partial(read_passing, passing=self._passing)
+        yield from read(
             self._storage,
             objects,
             self._scanned,

@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from fairlead.model.errors import Damaged
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.values import DeadFrom, LogObject
-from fairlead.wire.control import Announce, ListObjects, Locate, Located, Topics, TopicsWanted
+from fairlead.wire.control import (
+    Announce,
+    ListObjects,
+    Locate,
+    Located,
+    Passing,
+    PassingWanted,
+    Topics,
+    TopicsWanted,
+)
 
 Send = Callable[[object], Awaitable[None]]
 _T = TypeVar("_T")
+NUMBERS_ASKED_MAX = 10_000
+"""Topics in one question whether they pass."""
 LISTS_MAX = 3
 """A list that was made for another grant may come first; a hole that remains after this many lists is the log's."""
 
@@ -33,6 +44,7 @@ class LogView:
         self._cuts: set[DeadFrom] = set()
         self._topics: dict[int, FrameTopic] = {}
         self._asked_topics: deque[asyncio.Future[Topics]] = deque()
+        self._asked_passing: deque[asyncio.Future[Passing]] = deque()
         self._asked_places: deque[asyncio.Future[Located]] = deque()
         self._news = asyncio.Event()
         self.end = 0
@@ -68,6 +80,10 @@ class LogView:
     def topics(self, message: Topics) -> None:
         """Take the answer to the oldest question about topics."""
         _answer(self._asked_topics, message)
+
+    def passing(self, message: Passing) -> None:
+        """Take the answer to the oldest question about topics that pass."""
+        _answer(self._asked_passing, message)
 
     def located(self, message: Located) -> None:
         """Take the answer to the oldest question about places."""
@@ -139,6 +155,16 @@ class LogView:
             for topic in (await question).topics:
                 self._topics[topic.number] = FrameTopic(topic.incarnation, topic.name)
         return {number: self._topics[number] for number in sorted(wanted) if number in self._topics}
+
+    async def ask_passing(self, grant: int, numbers: Sequence[int]) -> list[int]:
+        """Those of these topics that a grant brings."""
+        found: list[int] = []
+        for first in range(0, len(numbers), NUMBERS_ASKED_MAX):
+            question = _ask(self._asked_passing)
+            some = tuple(numbers[first : first + NUMBERS_ASKED_MAX])
+            await self._send(PassingWanted(self._source, self._shard, grant, some))
+            found += (await question).numbers
+        return found
 
     async def locate(self, number: int, partition: int, offset: int) -> Located:
         """Which objects hold rows of this partition from `offset` on."""

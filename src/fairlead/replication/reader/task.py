@@ -22,7 +22,17 @@ from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader
-from fairlead.wire.control import Announce, Credit, Grant, Located, ReaderHello, RepairGrant, Topics, Withdraw
+from fairlead.wire.control import (
+    Announce,
+    Credit,
+    Grant,
+    Located,
+    Passing,
+    ReaderHello,
+    RepairGrant,
+    Topics,
+    Withdraw,
+)
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import READER_HEARS
 
@@ -157,7 +167,7 @@ class _Conversation:
             else:
                 self._tell_view(message)
 
-    def _tell_view(self, message: Announce | Topics | Located) -> None:
+    def _tell_view(self, message: Announce | Topics | Passing | Located) -> None:
         view = self._views.get((message.source, message.shard))
         if view is None:
             return
@@ -165,6 +175,8 @@ class _Conversation:
             view.announce(message)
         elif isinstance(message, Topics):
             view.topics(message)
+        elif isinstance(message, Passing):
+            view.passing(message)
         else:
             view.located(message)
 

@@ -26,7 +26,7 @@ from fairlead.streamlog.numbers import masks_alike, slices_of_mask, slices_of_nu
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import NOTHING_DEAD, DeadRows
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, has_control, load, open_object, together
-from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NOT_YET_SENT_KINDS, PASSED_ON_KINDS, Kind
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, NOT_YET_SENT_KINDS, PASSED_ON_KINDS, Kind
 from fairlead.streamlog.values import LogObject
 
 FRAME_BYTES: Final = 1 << 20
@@ -50,6 +50,40 @@ class Route:
     own_of: bytes | None = None
     """`-forward own`: id of the source, of which go only rows that no link brought there, and what has become of the
     topics that were its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Between two parts: which of these topics pass is to be noted before the next one is asked for."""
+
+    numbers: tuple[int, ...]
+
+
+class PassingTopics:
+    """Which topics go over a link that leaves some out, as far as that was told; by their numbers."""
+
+    def __init__(self) -> None:
+        self._passes: dict[int, bool] = {}
+
+    def note(self, asked: Iterable[int], passing: Iterable[int]) -> None:
+        """Of the numbers that were `asked`, those that pass."""
+        self._passes.update(dict.fromkeys(asked, False))
+        self._passes.update(dict.fromkeys(passing, True))
+
+    def unknown(self, columns: Columns) -> tuple[int, ...]:
+        """The topics of rows of which it is to be asked: those that are new, and those of which rows say what became of
+        them, since such a row may give a topic another name."""
+        told = np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))
+        again = set(np.unique(columns.topic[told]).tolist())
+        numbers = np.unique(columns.topic[columns.topic < NO_TOPIC_SENT]).tolist()
+        return tuple(each for each in numbers if each in again or each not in self._passes)
+
+    def of(self, columns: Columns) -> NDArray[np.bool_]:
+        """Which rows go: those of the topics that pass, and those of no topic."""
+        numbers, place = np.unique(columns.topic, return_inverse=True)
+        passes = [each >= NO_TOPIC_SENT or self._passes.get(each, False) for each in numbers.tolist()]
+        found: NDArray[np.bool_] = np.array(passes, np.bool_)[place]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +130,39 @@ def read_slices(
     alike. As soon as there is a row to send, all of them are brought to the end of the objects that are read together,
     so that the parts after that are of all slices. A commit is never cut, so a part can be larger.
     """
-    reader = _SliceReader(storage, from_commits, framed or from_commits, route, frame_bytes, refer_bytes)
+    for part in _read(storage, objects, from_commits, framed, route, frame_bytes, refer_bytes, dead, None):
+        assert isinstance(part, SlicePart)
+        yield part
+
+
+def read_passing(
+    storage: Storage,
+    objects: Sequence[LogObject],
+    from_commits: Mapping[int, int],
+    passing: PassingTopics,
+    *,
+    framed: Mapping[int, int] | None = None,
+    route: Route | None = None,
+    frame_bytes: int = FRAME_BYTES,
+    refer_bytes: int | None = None,
+    dead: DeadRows = NOTHING_DEAD,
+) -> Iterator[SlicePart | Asked]:
+    """The same of the topics that pass alone; where topics are met of which nothing is noted in `passing`, it asks."""
+    yield from _read(storage, objects, from_commits, framed, route, frame_bytes, refer_bytes, dead, passing)
+
+
+def _read(
+    storage: Storage,
+    objects: Sequence[LogObject],
+    from_commits: Mapping[int, int],
+    framed: Mapping[int, int] | None,
+    route: Route | None,
+    frame_bytes: int,
+    refer_bytes: int | None,
+    dead: DeadRows,
+    passing: PassingTopics | None,
+) -> Iterator[SlicePart | Asked]:
+    reader = _SliceReader(storage, from_commits, framed or from_commits, route, frame_bytes, refer_bytes, passing)
     lowest = min(from_commits.values(), default=0)
     for group in _groups(storage, (o for o in objects if o.end > lowest)):
         yield from reader.read(group._replace(rows=_live(group.rows, dead)))
@@ -160,8 +226,10 @@ class _SliceReader:
         route: Route | None,
         frame_bytes: int,
         refer_bytes: int | None,
+        passing: PassingTopics | None,
     ) -> None:
         self._storage = storage
+        self._passing = passing
         self._route = route
         self._frame_bytes = frame_bytes
         self._refer_bytes = sys.maxsize if refer_bytes is None else refer_bytes
@@ -169,13 +237,22 @@ class _SliceReader:
         self._from = np.full(SLICES, np.iinfo(np.int64).max, np.int64)
         self._from[list(from_commits)] = list(from_commits.values())
 
-    def read(self, group: _Group) -> Iterator[SlicePart]:
+    def read(self, group: _Group) -> Iterator[SlicePart | Asked]:
         columns = group.rows.columns
         slices = slices_of_numbers(columns.topic)
         wanted = sendable(columns, self._route) & (columns.commit >= self._from[slices])
         places = np.flatnonzero(wanted)
+        if self._passing is not None and len(places):
+            found = columns.take(places)
+            if unknown := self._passing.unknown(found):
+                yield Asked(unknown)
+            places = places[self._passing.of(found)]
         if not len(places):
             return
+        yield from self._send(group, slices, places)
+
+    def _send(self, group: _Group, slices: NDArray[np.uint32], places: NDArray[np.intp]) -> Iterator[SlicePart]:
+        columns = group.rows.columns
         found = _Rows(slices[places], columns.size[places])
         for mask in self._masks(found, group):
             mine = places[found.of(mask)]

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.topic_filter import TopicFilter
 from fairlead.gateway.links.grants.outbox import Outbox
+from fairlead.gateway.links.passing import passing_numbers
 from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.control import (
@@ -23,6 +25,8 @@ from fairlead.wire.control import (
     ListObjects,
     Locate,
     Located,
+    Passing,
+    PassingWanted,
     ReaderHello,
     RepairGrant,
     TopicName,
@@ -68,6 +72,8 @@ class ConnectedReader:
         self.slots = hello.slots
         self._cluster = cluster
         self._outbox = Outbox()
+        self._filters: dict[int, TopicFilter] = {}
+        """By grant, which topics it brings; a grant that is missing brings all."""
         self._unreported: dict[int, asyncio.TimerHandle] = {}
         self._report_seconds = report_seconds
         self._moved: set[ShardKey] = set()
@@ -77,9 +83,12 @@ class ConnectedReader:
         self._announced_at = -math.inf
         self._due: asyncio.TimerHandle | None = None
 
-    def grant(self, message: Grant) -> None:
-        """Give a grant, then the objects from where it is read."""
+    def grant(self, message: Grant, passing: TopicFilter | None = None) -> None:
+        """Give a grant, then the objects from where it is read. `passing`: which topics it brings, if it is
+        `filtered`."""
         key = (message.source.stream, message.shard)
+        if passing is not None:
+            self._filters[message.grant] = passing
         self._users[key] += 1
         self._put(message)
         self._put(_Name(key, min(message.starts.values())))
@@ -115,6 +124,7 @@ class ConnectedReader:
         """Take a grant back."""
         self.heard(grant)
         self.release(key)
+        self._filters.pop(grant, None)
         self._put(Withdraw(grant, reason))
 
     def credit(self, grant: int, frames: int, size_bytes: int) -> None:
@@ -157,6 +167,12 @@ class ConnectedReader:
         found = [shard.state.topic(number) for number in asked.numbers] if shard else []
         names = tuple(TopicName(topic.number, topic.incarnation, topic.name) for topic in found if topic)
         self._put(Topics(asked.source, asked.shard, names))
+
+    def name_passing(self, asked: PassingWanted) -> None:
+        """Answer which topics a grant brings; none, if it does not stand any more."""
+        shard, passing = self._shard((asked.source, asked.shard)), self._filters.get(asked.grant)
+        found = () if shard is None or passing is None else passing_numbers(shard.state, passing, asked.numbers)
+        self._put(Passing(asked.source, asked.shard, tuple(found)))
 
     async def locate(self, asked: Locate) -> None:
         """Answer where the rows of a partition lie from an offset on."""

@@ -15,6 +15,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
+from fairlead.gateway.links.passing import passing_partitions
 from fairlead.gateway.links.running.positions import SliceKey
 from fairlead.gateway.links.running.running_link import RunningLink, place_of, source_of, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
@@ -81,9 +82,9 @@ class Granting:
         nobody else is granted their slices until it is done."""
         given = False
         for shard_number, shard in enumerate(stream.shards):
-            found = [(shard.state.by_incarnation(each.incarnation), each) for each in behind]
+            found = passing_partitions(shard.state, link.record.filter, behind)
             partitions = tuple(
-                RepairPartition(topic.number, each.partition, each.end, each.reason) for topic, each in found if topic
+                RepairPartition(topic.number, each.partition, each.end, each.reason) for topic, each in found
             )
             if partitions:
                 given |= self._give_repair(link, stream, shard_number, partitions[:REPAIRED_AT_ONCE], alone=alone)
@@ -148,13 +149,14 @@ class Granting:
             end=log.end,
             until=_until(link, shard),
             created=_created(link, shard),
+            filtered=bool(link.record.filter),
             read_from=read_from,
         )
         key = (stream.id, shard)
         held = Held(grant.grant, link.record.id, grant.link, grant.run, key, frozenset(slices), reader)
         self._table.add(held)
         link.positions.unread(shard, read_from)
-        reader.grant(grant)
+        reader.grant(grant, link.record.filter if grant.filtered else None)
 
     def _give_repair(
         self, link: RunningLink, stream: Stream, shard: int, partitions: tuple[RepairPartition, ...], *, alone: bool

@@ -83,6 +83,8 @@ class RunningLink:
     """Backlog when the link began in this process; None once it has been caught up with."""
     began_empty: bool = True
     """The replica held nothing of this link at first contact: what runs is the first copy."""
+    not_sent: int = 0
+    """Partitions that the destination has noted behind, of topics that this link leaves out now."""
     repairs: int = 0
     """Repairs in a row after which no less was behind."""
     left_behind: int = 0
@@ -130,10 +132,15 @@ class RunningLink:
         return [each for each in found if stream.by_incarnation(each.incarnation) is not None]
 
     @property
+    def behind(self) -> int:
+        """Partitions that the destination has noted behind, conflicts and those of topics that are left out apart."""
+        return 0 if self.answer is None else self.answer.behind_total - self.answer.conflicts_total - self.not_sent
+
+    @property
     def copy_is_done(self) -> bool:
         """It is a copy, and all of it has arrived."""
         once = self.record.once
-        if once is None or self.answer is None or self.answer.behind_total > self.answer.conflicts_total:
+        if once is None or self.answer is None or self.behind > 0:
             return False
         return self.positions.reached(once)
 

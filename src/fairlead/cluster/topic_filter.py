@@ -1,0 +1,87 @@
+"""Which topics of a stream go over a link: those whose names its regular expressions choose.
+
+Names are matched by RE2, which pyarrow brings: it takes time by the length of the names alone, whatever the expression.
+Always true: what a topic left behind (`<topic>.diverged.…`, `<topic>.pending.…`) is chosen as the topic itself is, so
+that the records of a topic that is left out do not come by another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fairlead.model.errors import InvalidValue
+
+EXPRESSION_LENGTH_MAX: Final = 1000
+_LEFT_BEHIND: Final = (".diverged.", ".pending.")
+"""What follows the topic's name in the names of the topics that it leaves behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFilter:
+    """A topic passes if `topics` matches its whole name, or is None, and `exclude` does not."""
+
+    topics: str | None = None
+    exclude: str | None = None
+
+    def __bool__(self) -> bool:
+        """Whether any topic could be left out."""
+        return self.topics is not None or self.exclude is not None
+
+    def passing(self, names: Iterable[str]) -> list[bool]:
+        """Which of these names pass."""
+        every = list(names)
+        bases = [base_of(name) for name in every]
+        found = [True] * len(every)
+        if self.topics is not None:
+            either = zip(_matches(self.topics, every), _matches(self.topics, bases), strict=True)
+            found = [name or base for name, base in either]
+        if self.exclude is not None:
+            out = zip(_matches(self.exclude, every), _matches(self.exclude, bases), strict=True)
+            found = [passes and not (name or base) for passes, (name, base) in zip(found, out, strict=True)]
+        return found
+
+    def narrows(self, before: TopicFilter) -> bool:
+        """Whether surely no topic passes that did not pass `before`. Of two expressions nobody says which one matches
+        more."""
+        fewer = before.topics in {None, self.topics}
+        return fewer and before.exclude in {None, self.exclude}
+
+    def passes(self, name: str) -> bool:
+        """Whether a topic of this name passes."""
+        return self.passing([name])[0]
+
+
+ALL_TOPICS: Final = TopicFilter()
+
+
+def base_of(name: str) -> str:
+    """The name of the topic that has left this one behind; the same name for any other."""
+    for mark in _LEFT_BEHIND:
+        name = name.partition(mark)[0] or name
+    return name
+
+
+def check_expression(option: str, expression: str | None) -> None:
+    """
+    Raises:
+        InvalidValue: it is none, or too long.
+    """
+    if expression is None:
+        return
+    if not 0 < len(expression) <= EXPRESSION_LENGTH_MAX:
+        raise InvalidValue(f"{option}: use a regular expression of 1 to {EXPRESSION_LENGTH_MAX:,} characters")
+    try:
+        pc.match_substring_regex(pa.array([""], pa.string()), expression)
+        _matches(expression, [""])
+    except pa.ArrowInvalid as error:
+        raise InvalidValue(f"{option} {expression!r} is no regular expression: {error}") from error
+
+
+def _matches(expression: str, names: Sequence[str]) -> list[bool]:
+    found: list[bool] = pc.match_substring_regex(pa.array(names, pa.string()), rf"\A(?:{expression})\z").to_pylist()
+    return found
