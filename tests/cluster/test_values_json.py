@@ -31,12 +31,14 @@ SETTINGS = (
     '"timestamp_type": "createtime", "pid_expiry_seconds": 604800, "produceperm": "", "consumeperm": "", '
     '"topicperm": "", "copyperm": "", "adminperm": "", "shards": 1, "created_at": 0, "forward_writes": false}'
 )
+LATER = '"topics": null, "exclude_topics": null}'
+"""Of a link."""
 LINKS = [
     (
         LinkRecord(ID, SOURCE, "/flöte", parse_stream_path("/mapr/newyork/ships"), (), False, 1_700),
         '{"v": 1, "source": "' + "73" * 16 + '", "source_path": "/fl\\u00f6te", "replica_path": "/mapr/newyork/ships", '
         '"replica_urls": [], "paused": false, "created_at": 1700, "forward": "all", "replica_stream": null, '
-        '"once": null, "rescan": 0, "created": [], "peer": "own", "ownership": null, "accept_writes": false}',
+        '"once": null, "rescan": 0, "created": [], "peer": "own", "ownership": null, "accept_writes": false, ' + LATER,
     ),
     (
         LinkRecord(
@@ -58,7 +60,7 @@ LINKS = [
         '{"v": 1, "source": "' + "73" * 16 + '", "source_path": "/ships", "replica_path": "/r", '
         '"replica_urls": ["http://a", "http://b"], "paused": true, "created_at": 0, "forward": "own", '
         '"replica_stream": "' + "64" * 16 + '", "once": [3, 9223372036854775808], "rescan": 2, "created": [7], '
-        '"peer": "partner", "ownership": true, "accept_writes": false}',
+        '"peer": "partner", "ownership": true, "accept_writes": false, ' + LATER,
     ),
 ]
 UPSTREAMS = [
@@ -111,6 +113,7 @@ def test_of_a_link_what_came_later_may_be_missing() -> None:
     """And nothing else."""
     link, text = LINKS[0]
     later = ("v", "forward", "replica_stream", "once", "rescan", "created", "peer", "ownership", "accept_writes")
+    later += tuple(json.loads("{" + LATER))
     data = {name: value for name, value in json.loads(text).items() if name not in later}
     assert link_from_json(ID, data) == link
     for field, shorter in without_each(text, *later).items():
