@@ -10,6 +10,7 @@ from benchmarks.cases import (
     consume,
     copy,
     decode,
+    fan_out,
     forwarding,
     hostile,
     java_consume,
@@ -45,6 +46,7 @@ ALL: tuple[Case, ...] = (
     connections.CASE,
     hostile.CASE,
     decode.CASE,
+    fan_out.CASE,
     spark_read.CASE,
     replicator.CASE,
 )

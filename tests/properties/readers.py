@@ -14,10 +14,11 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.diverged import copy_tails
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.topic_filter import TopicFilter
+from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.replication.carried.rows import LinkFrame
-from fairlead.replication.reader.credit import CreditWindow
+from fairlead.replication.reader.credit import CreditPool, CreditWindow
 from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader
@@ -99,7 +100,7 @@ class ReadFrames:
     """What the reader of one grant hands on, and what its destination has answered of it."""
 
     def __init__(self, frames_max: int = FRAMES_MAX) -> None:
-        self.credit = CreditWindow(lambda: CREDIT_BYTES, frames_max)
+        self.credit = CreditWindow(CreditPool(2 * CREDIT_BYTES, CREDIT_BYTES), frames_max)
         self.scanned_to: Callable[[], int] = lambda: 0
         self.ends: Callable[[], Mapping[int, int]] = dict
         """By slice, where the last frame that was handed on ends."""
@@ -224,7 +225,7 @@ async def apply(
         FairleadError: the connection failed.
     """
     stream = cast(Stream, OneStream(destination))
-    session = ApplySession(stream, hello, CREDIT_BYTES, ApplyCounts(), piece_rows)
+    session = ApplySession(stream, hello, CREDIT_BYTES, ApplyCounts(), ApplyRoom(CREDIT_BYTES), piece_rows)
     session.admission = admission
     for data in frames:
         await session.submit(data)

@@ -102,6 +102,7 @@ class Settings:
     replicator_workers: int = _setting(2, "reading tasks of the replicator", 1, 64)
     frame_bytes: int = _setting(4 * MB, "a frame is cut near this size", 1000, 32 * MB)
     window_bytes: int = _setting(32 * MB, "bytes in flight to one destination", 1000)
+    apply_bytes: int = _setting(64 * MB, "frames of all links together that wait to be applied here", 1000)
     position_bytes: int = _setting(64 * MB, "an empty frame moves a position after so much that is not sent", 1000)
     spark_memory_mb: int = _setting(512, "memory of the replicator's JVM; Spark needs 471 to start", 471)
 

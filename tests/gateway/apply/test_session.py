@@ -11,6 +11,7 @@ from tests.gateway.apply.test_socket import LINK, NUMBER, SLICE, SOURCE, TOPIC, 
 from tests.streamlog.world import FakeClock, committed, opened
 
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession, in_pieces, pieces, split
 from fairlead.model.errors import FairleadError, StorageFull
 from fairlead.model.names import shard_of
@@ -43,10 +44,10 @@ class FakeStream:
         self.shards = [SlowShard() for _ in range(count)]
 
 
-def session(stream: FakeStream, window_bytes: int = 1_000_000) -> ApplySession:
+def session(stream: FakeStream, window_bytes: int = 1_000_000, room: ApplyRoom | None = None) -> ApplySession:
     """A connection to a fake stream."""
     hello = ApplyHello(1, LINK, GrantRun(1, 1), SOURCE, b"d" * 16, 0)
-    return ApplySession(cast(Stream, stream), hello, window_bytes, ApplyCounts())
+    return ApplySession(cast(Stream, stream), hello, window_bytes, ApplyCounts(), room or ApplyRoom(1 << 30))
 
 
 def outcome(position: int, appended: int = 0) -> FrameOutcome:

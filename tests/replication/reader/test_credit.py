@@ -6,12 +6,12 @@ import asyncio
 
 from tests.support.waiting import in_time
 
-from fairlead.replication.reader.credit import CreditWindow
+from fairlead.replication.reader.credit import CreditPool, CreditWindow
 
 
 async def test_bytes_and_frames_are_bounded() -> None:
     """Whichever bound is met first; the answers make room."""
-    credit = CreditWindow(lambda: 100, 3)
+    credit = CreditWindow(CreditPool(1000, 100), 3)
     await credit.take(60)
     waiting = asyncio.ensure_future(credit.take(60))
     await asyncio.sleep(0)
@@ -29,9 +29,41 @@ async def test_bytes_and_frames_are_bounded() -> None:
 
 async def test_one_frame_always_fits() -> None:
     """However large it is, and however small the share has become."""
-    credit = CreditWindow(lambda: 0, 3)
+    credit = CreditWindow(CreditPool(0, 0), 3)
     async with in_time():
         await credit.take(1000)
     assert not credit.settled
     credit.answered(1, 1000)
     assert credit.settled
+
+
+async def test_grants_of_a_worker_share_one_bound() -> None:
+    """However many destinations are slow, together they hold no more than the bound, but for a frame of each."""
+    pool = CreditPool(256, 64)
+    windows = [CreditWindow(pool, 1000) for _ in range(64)]
+    for window in windows:
+        while window.has_room(1):
+            await window.take(1)
+    assert pool.unanswered_bytes <= 256 + 64
+    assert not any(window.has_room(1) for window in windows)
+    for window in windows:
+        window.close()
+    assert pool.unanswered_bytes == 0
+
+
+async def test_idle_grants_take_nothing_from_a_busy_one() -> None:
+    """A link to far away needs the bytes of a whole round trip under way, also where 63 others have nothing to say."""
+    pool = CreditPool(256, 64)
+    windows = [CreditWindow(pool, 1000) for _ in range(64)]
+    await windows[0].take(1)
+    assert windows[0].has_room(63)
+
+
+async def test_a_frame_of_each_of_many_grants_fits_into_the_bound() -> None:
+    """A slow destination holds the frame that is being sent in memory: with many of them frames are small."""
+    pool = CreditPool(256_000_000, 64_000_000)
+    windows = [CreditWindow(pool, 32) for _ in range(128)]
+    assert windows[0].frame_bytes_max == 2_000_000
+    for window in windows[1:]:
+        window.close()
+    assert windows[0].frame_bytes_max == 256_000_000

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, another
 from fairlead.model.names import shard_of
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
@@ -52,6 +53,7 @@ class ApplySession:
         hello: ApplyHello,
         window_bytes: int,
         totals: ApplyCounts,
+        room: ApplyRoom,
         piece_rows: int = PIECE_ROWS,
     ) -> None:
         self.stream = stream
@@ -63,6 +65,7 @@ class ApplySession:
         """Commits that the source's log had beyond its last frame."""
         self.failure: FairleadError | None = None
         self._totals = totals
+        self._room_of_all = room
         self._piece_rows = piece_rows
         self.window_bytes = window_bytes
         self._waiting_bytes = 0
@@ -86,8 +89,13 @@ class ApplySession:
         """
         self._received += 1
         number, size = self._received, len(data)
-        frame = await _decode(data)
-        self._check(frame)
+        await self._room_of_all.take(size)
+        try:
+            frame = await _decode(data)
+            self._check(frame)
+        except BaseException:
+            self._room_of_all.give(size)
+            raise
         self.lacking = max((frame.end or 0) - frame.to_commit, 0)
         self._waiting_bytes += size
         self._count(frames=1, size_bytes=size)
@@ -145,6 +153,7 @@ class ApplySession:
             return
         finally:
             self._waiting_bytes -= size
+            self._room_of_all.give(size)
             self._room.set()
         self._finish(number)
 

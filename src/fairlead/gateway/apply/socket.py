@@ -1,6 +1,7 @@
 """The destination's side of /gateway/apply, and all its open connections.
 
-Beyond the window nothing is read from the socket, so the source's sink waits and not this server's memory. When the
+Beyond the window, and beyond the room that all links have together, nothing is read from the socket, so the source's
+sink waits and not this server's memory. When the
 agreement ends (upstream removed, stream deleted) the connection is closed at once.
 """
 
@@ -14,6 +15,7 @@ from fastapi.responses import JSONResponse
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.apply.agreement import admit
+from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
 from fairlead.model.envelope import code_of
 from fairlead.model.errors import Closed, FairleadError, NotAgreed
@@ -35,6 +37,7 @@ class ApplyGateway:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.counts = ApplyCounts()
+        self.room = ApplyRoom(cluster.settings.apply_bytes)
         self.sessions: set[ApplySession] = set()
 
     def start(self) -> None:
@@ -51,7 +54,7 @@ class ApplyGateway:
         check_protocol(text)
         hello = from_json(text, APPLY_SAYS)
         stream, admission = admit(self.cluster, hello)
-        session = ApplySession(stream, hello, self.cluster.settings.window_bytes, self.counts)
+        session = ApplySession(stream, hello, self.cluster.settings.window_bytes, self.counts, self.room)
         session.admission = admission
         self.sessions.add(session)
         return session

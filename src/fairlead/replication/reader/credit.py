@@ -1,31 +1,83 @@
-"""How far a reader may run ahead of its destination.
+"""How far readers may run ahead of their destinations.
 
 A grant hands frames on until the bytes or frames that its destination has not answered reach a bound; then it waits for
 the source server to pass on the sink's progress. So a thin link neither fills memory nor holds up its neighbours in
 Spark's pipe, and a busy link gathers more rows into a frame instead of queueing small frames.
+
+All grants of a worker share one bound, of which each may have as much as the others leave: a lone link has half of it
+(or its own bound, if that is less), idle ones nothing, and however many are slow, together they stay within it. Beyond
+it a grant has one frame at a time, and where there are many grants frames are small.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+
+FRAME_BYTES_MIN = 256 * 1024
+"""Frames are cut no smaller than this because of other grants."""
+
+
+class CreditPool:
+    """What all grants of a worker share."""
+
+    def __init__(self, bytes_max: int, grant_bytes_max: int) -> None:
+        self.unanswered_bytes = 0
+        """Of all grants together."""
+        self._bytes_max = bytes_max
+        self._grant_bytes_max = grant_bytes_max
+        self._grants = 0
+
+    @property
+    def share_bytes(self) -> int:
+        """What a grant may have unanswered now, if that is more than one frame."""
+        return min(self._grant_bytes_max, self._bytes_max - self.unanswered_bytes)
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """A frame of each grant fits within the bound."""
+        return max(self._bytes_max // max(self._grants, 1), FRAME_BYTES_MIN)
+
+    def began(self) -> None:
+        """There is a grant more."""
+        self._grants += 1
+
+    def ended(self, unanswered_bytes: int) -> None:
+        """There is one less; what it had handed on counts no more."""
+        self._grants -= 1
+        self.unanswered_bytes -= unanswered_bytes
 
 
 class CreditWindow:
-    """The credit of one grant."""
+    """The credit of one grant, from its beginning until `close`."""
 
-    def __init__(self, bytes_max: Callable[[], int], frames_max: int) -> None:
-        """`bytes_max` may change: many grants share what one worker may have on the way."""
-        self._bytes_max = bytes_max
+    def __init__(self, pool: CreditPool, frames_max: int) -> None:
+        self._pool = pool
         self._frames_max = frames_max
         self._handed = (0, 0)
         self._answered = (0, 0)
         self._room = asyncio.Event()
+        self._closed = False
+        pool.began()
+
+    def close(self) -> None:
+        """The grant has ended."""
+        if not self._closed:
+            self._closed = True
+            self._pool.ended(self._unanswered_bytes)
 
     @property
     def settled(self) -> bool:
         """Whether everything that was handed on has been answered."""
         return self._answered >= self._handed
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """Larger frames are not to be made now."""
+        return self._pool.frame_bytes_max
+
+    @property
+    def _unanswered_bytes(self) -> int:
+        return self._handed[1] - self._answered[1]
 
     async def until_settled(self) -> None:
         """Wait until everything that was handed on has been answered."""
@@ -34,19 +86,28 @@ class CreditWindow:
             await self._room.wait()
 
     async def take(self, size_bytes: int) -> None:
-        """Wait for room for one more frame, and use it. One frame always fits, however large."""
+        """Wait for room for one more frame, and use it. One frame always fits, however large. Who waits has frames
+        under way, and looks again when one of them is answered."""
         while not self.has_room(size_bytes):
             self._room.clear()
             await self._room.wait()
         self._handed = (self._handed[0] + 1, self._handed[1] + size_bytes)
+        self._count(size_bytes)
 
     def answered(self, frames: int, size_bytes: int) -> None:
         """Note how much has been answered in all."""
+        before = self._unanswered_bytes
         self._answered = (frames, size_bytes)
+        self._count(self._unanswered_bytes - before)
         self._room.set()
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether one more frame may be handed on."""
         frames = self._handed[0] - self._answered[0]
-        waiting = self._handed[1] - self._answered[1]
-        return frames <= 0 or (frames < self._frames_max and waiting + size_bytes <= self._bytes_max())
+        return frames <= 0 or (
+            frames < self._frames_max and self._unanswered_bytes + size_bytes <= self._pool.share_bytes
+        )
+
+    def _count(self, by_bytes: int) -> None:
+        if not self._closed:
+            self._pool.unanswered_bytes += by_bytes

@@ -197,7 +197,7 @@ class GrantReader:
             self._scanned,
             framed=self._framed,
             route=self._route,
-            frame_bytes=self._limits.frame_bytes,
+            frame_bytes=min(self._limits.frame_bytes, self.credit.frame_bytes_max),
             refer_bytes=self._limits.refer_bytes,
             dead=dead,
         )

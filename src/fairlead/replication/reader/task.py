@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -17,7 +18,7 @@ from fairlead.model.errors import FairleadError, StorageUnavailable
 from fairlead.replication.carried.objects import OpenObjects, open_directory
 from fairlead.replication.carried.rows import LinkFrame
 from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
-from fairlead.replication.reader.credit import CreditWindow
+from fairlead.replication.reader.credit import CreditPool, CreditWindow
 from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.log_view import LogView
@@ -41,7 +42,7 @@ UNANSWERED_BYTES_MAX = 64_000_000
 """Limit of one grant: twice the window of a connection, so that the next frame waits at the sink when an answer
 comes."""
 UNANSWERED_BYTES_OF_WORKER = 256_000_000
-"""Limit that all grants of a worker share: what may wait in its sink when every destination is slow."""
+"""Limit of all grants of a worker together, see `credit`: what may wait in its sink when every destination is slow."""
 UNANSWERED_FRAMES_MAX = 32
 """Limit of one grant. Where frames are small and many, a queue only adds latency; rows that
 wait in the log instead go out in fewer, larger frames."""
@@ -58,7 +59,7 @@ log = structlog.get_logger("fairlead.replication.reader")
 class ReaderSettings:
     """Bounds of a reader."""
 
-    slots: int = 64
+    slots: int = 4096
     frame_bytes: int = 4_000_000
     position_bytes: int = 64_000_000
     once: bool = False
@@ -141,6 +142,7 @@ class _Conversation:
         self._open_objects = open_objects
         self._views: dict[tuple[bytes, int], LogView] = {}
         self._running: dict[int, _RunningGrant] = {}
+        self._credit_of_all = CreditPool(UNANSWERED_BYTES_OF_WORKER, UNANSWERED_BYTES_MAX)
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
@@ -183,7 +185,7 @@ class _Conversation:
     def _grant(self, grant: Grant | RepairGrant) -> None:
         view = self._view((grant.source.stream, grant.shard))
         storage = self._open_objects(grant.data_root)
-        credit = CreditWindow(self._share_bytes, UNANSWERED_FRAMES_MAX)
+        credit = CreditWindow(self._credit_of_all, UNANSWERED_FRAMES_MAX)
         limits = FrameLimits(self._settings.frame_bytes, self._settings.position_bytes)
         send = self._control.send
         reader: GrantReader | RepairReader
@@ -192,16 +194,14 @@ class _Conversation:
         else:
             reader = RepairReader(grant, view, storage, credit, send, self._hand_on, limits)
         task = asyncio.ensure_future(reader.run())
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, credit))
         self._running[grant.grant] = _RunningGrant(reader, view, task)
-
-    def _share_bytes(self) -> int:
-        return min(UNANSWERED_BYTES_MAX, UNANSWERED_BYTES_OF_WORKER // max(len(self._running), 1))
 
     def _view(self, key: tuple[bytes, int]) -> LogView:
         return self._views.setdefault(key, LogView(*key, self._control.send))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, credit: CreditWindow, task: asyncio.Task[None]) -> None:
+        credit.close()
         if not task.cancelled() and (error := task.exception()) is not None and not self._failed.done():
             self._failed.set_exception(error)
 

@@ -20,8 +20,9 @@ class LinkOptions:
     workers: int = 2
     """Tasks of a round."""
     round_seconds: float = 60.0
-    slots: int = 64
-    """How many grants one worker takes at a time."""
+    slots: int = 4096
+    """How many grants one worker takes at a time. A grant that none takes waits for ever, so this is far above 64
+    replicas of a stream; what grants may hold is bounded for all of a worker together."""
     frame_bytes: int = 4_000_000
     window_bytes: int = 32_000_000
     position_bytes: int = 64_000_000

@@ -36,7 +36,7 @@ from fairlead.wire.control import (
 )
 
 OBJECTS_PER_MESSAGE_MAX = 2000
-SLOTS_MAX = 1024
+SLOTS_MAX = 4096
 """Grants that one worker may ask for at a time."""
 REPORT_SECONDS = 10.0
 """A reader says how far it is when it is given a grant, and then at each change. One that does not is stuck or gone:

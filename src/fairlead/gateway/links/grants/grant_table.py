@@ -7,6 +7,7 @@ less).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -59,13 +60,24 @@ class Runs:
             self._last[link, shard] = run
 
 
+RunKey = tuple[bytes, int, GrantRun]
+"""(link as its destination knows it, shard of the source, run)."""
+
+
 class GrantTable:
-    """All reader tasks that are connected, and what each holds; and all sink tasks."""
+    """All reader tasks that are connected, and what each holds; and all sink tasks.
+
+    Thousands of grants may stand, and each answer of a destination looks one up: none is searched for.
+    """
 
     def __init__(self) -> None:
         self.readers: list[ConnectedReader] = []
         self.sinks: set[Outbox] = set()
         self._held: dict[int, Held] = {}
+        self._of_link: dict[bytes, dict[int, Held]] = {}
+        self._of_run: dict[RunKey, int] = {}
+        self._load: Counter[int] = Counter()
+        """Grants by the id of the reader."""
         self._answered: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
@@ -78,25 +90,35 @@ class GrantTable:
     def add(self, held: Held) -> None:
         """Note a grant that was given."""
         self._held[held.number] = held
+        self._of_link.setdefault(held.link, {})[held.number] = held
+        self._of_run[_run_of(held)] = held.number
+        self._load[id(held.reader)] += 1
 
     def drop(self, number: int) -> Held | None:
         """Note that a grant has ended."""
         self._answered.pop(number, None)
-        return self._held.pop(number, None)
+        held = self._held.pop(number, None)
+        if held is not None:
+            of_link = self._of_link[held.link]
+            del of_link[number]
+            if not of_link:
+                del self._of_link[held.link]
+            self._of_run.pop(_run_of(held), None)
+            self._load[id(held.reader)] -= 1
+        return held
 
     def answered(self, known_as: bytes, shard: int, run: GrantRun, frames: int, size_bytes: int) -> None:
         """A destination has answered this much more of a grant: its reader may hand on as much."""
-        for held in self._held.values():
-            if (held.known_as, held.key[1], held.run) == (known_as, shard, run):
-                before = self._answered.get(held.number, (0, 0))
-                total = (before[0] + frames, before[1] + size_bytes)
-                self._answered[held.number] = total
-                held.reader.credit(held.number, *total)
-                return
+        held = self._held.get(self._of_run.get((known_as, shard, run), 0))
+        if held is not None:
+            before = self._answered.get(held.number, (0, 0))
+            total = (before[0] + frames, before[1] + size_bytes)
+            self._answered[held.number] = total
+            held.reader.credit(held.number, *total)
 
     def of(self, link: bytes) -> list[Held]:
         """The grants of a link, repairs included."""
-        return [held for held in self._held.values() if held.link == link]
+        return list(self._of_link.get(link, {}).values())
 
     def slices(self, link: bytes, shard: int) -> set[int]:
         """The slices of a link's shard that are held."""
@@ -112,16 +134,13 @@ class GrantTable:
         lost = [held for held in self._held.values() if held.reader is reader]
         for held in lost:
             self.drop(held.number)
+        del self._load[id(reader)]
         return {held.link for held in lost}
 
     def free(self) -> list[ConnectedReader]:
         """Readers that may be given more, those with the fewest grants first."""
-        load = {id(reader): 0 for reader in self.readers}
-        for held in self._held.values():
-            load[id(held.reader)] += 1
-        return sorted(
-            (reader for reader in self.readers if load[id(reader)] < reader.slots), key=lambda reader: load[id(reader)]
-        )
+        with_room = (reader for reader in self.readers if self._load[id(reader)] < reader.slots)
+        return sorted(with_room, key=lambda reader: self._load[id(reader)])
 
     def withdraw(self, held: Iterable[Held], reason: str) -> dict[tuple[bytes, int], GrantRun]:
         """Take grants back; answers the largest run among them, by link (as its destination knows it) and shard."""
@@ -133,6 +152,10 @@ class GrantTable:
             key = each.known_as, each.key[1]
             last[key] = each.run if key not in last or last[key] < each.run else last[key]
         return last
+
+
+def _run_of(held: Held) -> RunKey:
+    return held.known_as, held.key[1], held.run
 
 
 def groups(pending_bytes: Mapping[int, int], parts: int) -> list[list[int]]:
