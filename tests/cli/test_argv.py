@@ -22,6 +22,7 @@ ADD = "stream replica add"
         (f"{ADD} -paused=FALSE -path /a", f"{ADD} --paused=FALSE --path /a"),
         (f"{ADD} -paused maybe -path /a", f"{ADD} --paused=maybe --path /a"),
         ("stream list -json", "stream list --json"),
+        ("stream create --dry-run --copy-meta-from /a", "stream create --dry-run --copymetafrom /a"),
         ("stream list -json true", "stream list --json"),
         ("stream list -JSON false", "stream list"),
         ("stream cursor list -path /a -partition -1", "stream cursor list --path /a --partition -1"),

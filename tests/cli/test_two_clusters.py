@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fairlead.cli import set_up
+from fairlead.cli import outlook, set_up
 from fairlead.cli.calls import call
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
@@ -171,6 +171,48 @@ def test_without_a_direct_copy_the_links_wait_for_copystream(
         for path in (here, there):
             both.ok(f"stream delete -path {path} --yes")
     assert copies == [(here, there)] * 2
+
+
+def test_a_dry_run_shows_what_would_come_and_changes_nothing(
+    both: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics, bytes, names that are a conflict, what is missing, and the time at the rate that links were measured at;
+    of the way back too. Of a replica that is not there yet, all is missing."""
+    here, there = "/mapr/sanfrancisco/dry", "/mapr/newyork/dry"
+    both.ok("stream create -path /dry")
+    both.ok("stream topic create -path /dry -topic same")
+    (row,) = both.ok(f"{autosetup('dry')} -dryrun -json").json["data"]
+    assert (row["topics"], row["bytes"], row["conflicts"], row["seconds"]) == (1, 0, [], None)
+    halves = [f"upstream {here} of {there}", f"replica {there} of {here}"]
+    assert row["missing"] == [f"stream {there}", *halves]
+    both.refused(f"stream info -path {there}", "does not exist")
+
+    both.ok(f"stream create -path {there}")
+    both.ok(f"stream topic create -path {there} -topic same")
+    both.ok(f"stream topic create -path {there} -topic other")
+    both.ok(f"stream upstream add -path {there} -upstream {here}")
+    both.ok("stream create -path /rated")
+    both.ok("stream replica add -path /rated -replica /mapr/newyork/rated -paused true")
+
+    def measured(command: Command, params: Mapping[str, Any], cluster: str | None = None) -> Envelope:
+        found = call(command, params, cluster)
+        if command.path == "/rest/stream/replica/list":
+            return Envelope(tuple({**row, "bytesPerSecond": 50} for row in found.data), found.envelope)
+        if command.path == "/rest/stream/topic/list":
+            return Envelope(tuple({**row, "logicalsize": 100} for row in found.data), found.envelope)
+        return found
+
+    monkeypatch.setattr(outlook, "call", measured)
+    given = "-multimaster true -useexistingreplica true"
+    forth, back = both.ok(f"{autosetup('dry')} {given} --dry-run -json").json["data"]
+    assert (forth["topics"], forth["alike"], forth["conflicts"]) == (1, 0, ["same"])
+    assert (forth["bytes"], forth["bytesPerSecond"], forth["seconds"]) == (100, 50, 2.0)
+    assert forth["missing"] == halves[1:]
+    assert (back["topics"], back["conflicts"], back["seconds"]) == (2, ["same"], None)
+    assert back["missing"] == [f"upstream {there} of {here}", f"replica {here} of {there}"]
+    assert "conflicts       same\n" in both.ok(f"{autosetup('dry')} {given} --dry-run").out
+    assert links(both, here) == links(both, there) == []
+    both.ok("stream replica remove -path /rated -replica /mapr/newyork/rated --yes")
 
 
 def test_an_address_of_another_cluster_is_noticed(

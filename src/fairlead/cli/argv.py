@@ -42,7 +42,8 @@ def _rewritten(left: list[str], command: Any) -> Iterator[str]:
             continue
         name, equals, value = token.partition("=")
         name = "--" + name.lstrip("-").lower()
-        name = name if name in options else "--" + name.replace("-", "")
+        joined = "--" + name.replace("-", "")
+        name = joined if name not in options and joined in options else name
         option = options.get(name, _Option(takes_value=False, boolean=False))
         if option.boolean:
             yield from _boolean(name, value if equals else _next_boolean(left, option), option)

@@ -11,9 +11,10 @@ from typing import Any
 
 from fairlead.cli.calls import call, chosen_cluster
 from fairlead.cli.generate import OwnOption, command_function
-from fairlead.cli.output import print_error, print_json
+from fairlead.cli.outlook import outlook
+from fairlead.cli.output import print_error, print_json, print_rows
 from fairlead.cli.progress import Progress
-from fairlead.cli.set_up import set_up
+from fairlead.cli.set_up import pair_of, set_up
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
@@ -29,10 +30,20 @@ _LIST = BY_PATH["/rest/stream/replica/list"]
 
 
 def _run(
-    command: Command, params: Mapping[str, Any], cluster: str | None, wait: bool = False, timeout: float | None = None
+    command: Command,
+    params: Mapping[str, Any],
+    cluster: str | None,
+    *,
+    wait: bool = False,
+    timeout: float | None = None,
+    dryrun: bool = False,
 ) -> Envelope:
     if timeout is not None and not wait:
         raise InvalidValue("--timeout: only with --wait")
+    pair = pair_of(command, params, cluster)
+    if dryrun:
+        rows = tuple(outlook(pair))
+        return Envelope(rows, {"status": "OK", "total": len(rows), "data": list(rows)})
     try:
         answer = set_up(command, params, cluster)
     except AlreadyExists as error:
@@ -115,6 +126,8 @@ def _show(answer: Envelope, command: Command, as_json: bool) -> None:
     row = answer.first
     if as_json:
         print_json(answer.envelope)
+    elif "conflicts" in row:
+        print_rows(answer.data, ())
     elif "done" in row:
         for line in _told(answer):
             print(line)
@@ -129,6 +142,7 @@ autosetup = command_function(
     _run,
     _show,
     (
+        OwnOption("dryrun", bool, "only show what would be brought and made, and how long that takes (ours)"),
         OwnOption("wait", bool, "wait until the replica is in step, and show how far it is (ours)"),
         OwnOption("timeout", float | None, "with --wait: give up waiting after so many seconds (ours)"),
     ),

@@ -114,7 +114,7 @@ def _at_both(command: Command, params: Mapping[str, Any], cluster: str | None, p
 
 def _at_the_replica(steps: Steps, pair: Pair, params: Mapping[str, Any]) -> None:
     """The other cluster's part; its link back is paused until this one's part is done."""
-    if not (pair.existing and _is_there(pair.replica)):
+    if not (pair.existing and is_there(pair.replica)):
         place = {"path": str(pair.replica)}
         call(CREATE, {**place, **settings_of(pair.source, "shards")})
         steps.did(f"created {pair.replica} with the settings of {pair.source}", lambda: call(DELETE, place))
@@ -135,21 +135,21 @@ def _name_upstream(steps: Steps, pair: Pair) -> None:
     except AlreadyExists:
         if not pair.existing:
             raise
-        if masters and not _names(pair)["multimaster"]:
+        if masters and not upstream_of(pair)["multimaster"]:
             call(_EDIT_UPSTREAM, {**pair.upstream, **masters})
             what = f"marked {pair.source}, an upstream of {pair.replica}, as a master"
             steps.did(what, partial(call, _EDIT_UPSTREAM, {**pair.upstream, "multimaster": "false"}))
 
 
-def _names(pair: Pair) -> Mapping[str, Any]:
-    """The upstream as the replica has it; empty if it names none."""
+def upstream_of(pair: Pair) -> Mapping[str, Any]:
+    """The source as the replica names it; empty if it does not."""
     rows = call(_LIST_UPSTREAMS, {"path": str(pair.replica)}).data
     return next((row for row in rows if row["upstream"] == str(pair.source)), {})
 
 
 def _source_s_part(pair: Pair) -> Callable[[], None]:
     """What takes back what the source's cluster did of it, as far as it has come; what was there before stays."""
-    named = bool(_names(pair.back))
+    named = bool(upstream_of(pair.back))
 
     def take_back() -> None:
         with suppress(NotFound):
@@ -161,7 +161,8 @@ def _source_s_part(pair: Pair) -> Callable[[], None]:
     return take_back
 
 
-def _is_there(path: StreamPath) -> bool:
+def is_there(path: StreamPath) -> bool:
+    """There is a stream at this path."""
     with suppress(UnknownStream):
         call(INFO, {"path": str(path)})
         return True

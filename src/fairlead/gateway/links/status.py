@@ -140,6 +140,7 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "excludeTopics": link.record.exclude_topics or "",
         "recordsCopied": link.counts.records,
         "bytesCopied": link.counts.size_bytes,
+        "bytesPerSecond": link.rate.bytes_per_second,
         "duplicates": link.counts.duplicates,
         "positions": _positions(link, stream),
         "partitionsBehind": _behind_total(link, stream),

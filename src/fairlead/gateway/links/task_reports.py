@@ -140,6 +140,8 @@ class TaskReports:
         link.counts.records += message.records
         link.counts.size_bytes += message.size_bytes
         link.counts.duplicates += message.duplicates
+        if link.copy_bytes is not None:
+            link.rate.note(message.size_bytes, self._cluster.clock.monotonic_ms())
         if message.behind and not link.repairs:
             link.attention.look_in(self._timing.repair_s if link.conflicts else self._timing.backoff_first_s)
         self._note_moved(link, records=message.records)

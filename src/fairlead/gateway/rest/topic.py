@@ -101,6 +101,7 @@ def _row(stream: Stream, topic: Topic, lags: Mapping[str, int], size: Size | Non
         "logicalsize": size.logical_bytes,
         "maxlag": max(lags.values(), default=0),
         "owner": stream.owner_path(topic),
+        "incarnation": topic.incarnation.hex(),
     }
 
 

@@ -72,3 +72,14 @@ def test_a_copy_shows_how_much_of_it_is_done() -> None:
     assert percentage(state, Backlog(5, 250, 0, 0, 1)) == 75
     assert percentage(state, Backlog(1, 1, 0, 0, 1)) == 99
     assert percentage(state, Backlog(0, 0, 0, 0, 0)) == 100
+
+
+def test_a_copys_rate_leaves_out_what_came_before_its_first_report() -> None:
+    """Spark started before it; how long that first frame took is not known."""
+    rate = link().rate
+    assert rate.bytes_per_second is None
+    rate.note(1_000_000, 60_000)
+    assert rate.bytes_per_second is None
+    rate.note(3_000, 61_000)
+    rate.note(3_000, 63_000)
+    assert rate.bytes_per_second == 2_000

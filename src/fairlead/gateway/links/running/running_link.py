@@ -63,6 +63,30 @@ class LinkCounts:
 
 
 @dataclass(slots=True)
+class Rate:
+    """How fast what was there is carried: from the first report of a sink on, so that the start of Spark is left
+    out."""
+
+    began_ms: int | None = None
+    last_ms: int = 0
+    size_bytes: int = 0
+
+    def note(self, size_bytes: int, now_ms: int) -> None:
+        """So much more was recorded at the destination, `now_ms` by the monotonic clock."""
+        if self.began_ms is None:
+            self.began_ms = now_ms
+        else:
+            self.size_bytes += size_bytes
+        self.last_ms = now_ms
+
+    @property
+    def bytes_per_second(self) -> int | None:
+        """None: too little was carried to tell."""
+        took_ms = 0 if self.began_ms is None else self.last_ms - self.began_ms
+        return self.size_bytes * 1000 // took_ms if took_ms else None
+
+
+@dataclass(slots=True)
 class RunningLink:
     """One link, as it runs."""
 
@@ -79,6 +103,8 @@ class RunningLink:
     answer: LinkAnswer | None = None
     positions: Positions = field(default_factory=Positions)
     counts: LinkCounts = field(default_factory=LinkCounts)
+    rate: Rate = field(default_factory=Rate)
+    """Of what is carried before it has caught up."""
     copy_bytes: int | None = None
     """Backlog when the link began in this process; None once it has been caught up with."""
     began_empty: bool = True
