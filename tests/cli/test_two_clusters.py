@@ -210,6 +210,8 @@ def test_a_dry_run_shows_what_would_come_and_changes_nothing(
     assert forth["missing"] == halves[1:]
     assert (back["topics"], back["conflicts"], back["seconds"]) == (2, ["same"], None)
     assert back["missing"] == [f"upstream {there} of {here}", f"replica {here} of {there}"]
+    rows = both.ok(f"{autosetup('dry')} {given} --dry-run -excludetopics sa.* -json").json["data"]
+    assert [(row["topics"], row["conflicts"]) for row in rows] == [(0, []), (1, [])]
     assert "conflicts       same\n" in both.ok(f"{autosetup('dry')} {given} --dry-run").out
     assert links(both, here) == links(both, there) == []
     both.ok("stream replica remove -path /rated -replica /mapr/newyork/rated --yes")

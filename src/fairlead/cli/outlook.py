@@ -36,7 +36,8 @@ def _topics(pair: Pair, path: StreamPath) -> dict[str, Mapping[str, Any]] | None
     """By name; None if the stream is not there."""
     if not is_there(path):
         return None
-    return {row["topic"]: row for row in call(_TOPICS, {"path": str(path)}).data}
+    chosen = {name: pair.given[name] for name in ("topics", "excludetopics") if pair.given[name]}
+    return {row["topic"]: row for row in call(_TOPICS, {"path": str(path), **chosen}).data}
 
 
 def _way(pair: Pair, topics: Mapping[str, Mapping[str, Any]], there: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -49,13 +49,17 @@ _NOT_BUILT_LINK = (
     Param("networkcompression", "text", "not built yet", default="off", only=("off",)),
 )
 
+_CHOSEN = (
+    Param("topics", "text", "only topics whose whole names this regular expression matches (ours)", default="all"),
+    Param("excludetopics", "text", "no topic whose whole name this regular expression matches (ours)", default="none"),
+)
+"""Which topics are meant, by regular expressions."""
 _LINK = (
     Param("forward", "text", "all: also what the stream received; own: only its own records (ours)", default="all"),
     Param(
         "acceptwrites", "boolean", "take what the replica passes on of produces to our topics (ours)", default="false"
     ),
-    Param("topics", "text", "only topics whose whole names this regular expression matches (ours)", default="all"),
-    Param("excludetopics", "text", "no topic whose whole name this regular expression matches (ours)", default="none"),
+    *_CHOSEN,
 )
 """Options of a link, which may be given when it is made and changed while it runs."""
 _LINK_PEER = (
@@ -183,7 +187,11 @@ _TOPIC_COMMANDS = (
         _TOPIC_NOUN,
         "list",
         "List the topics of a stream.",
-        (_PATH, Param("owner", "text", "only topics that this cluster, or the stream at this path, owns (ours)")),
+        (
+            _PATH,
+            Param("owner", "text", "only topics that this cluster, or the stream at this path, owns (ours)"),
+            *_CHOSEN,
+        ),
         columns=("topic", "partitions", "consumers", "maxlag", "owner"),
     ),
     Command(

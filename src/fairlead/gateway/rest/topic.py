@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import compress
 from operator import itemgetter
 from typing import Any
 
@@ -12,6 +13,7 @@ from fairlead.client.command import Given
 from fairlead.cluster.claims import Claiming, parent
 from fairlead.cluster.owner_changes import diverged_of
 from fairlead.cluster.stream import Stream
+from fairlead.cluster.topic_filter import TopicFilter, check_expression
 from fairlead.cluster.values import TIMESTAMP_TYPES
 from fairlead.gateway.claims import ClaimOptions
 from fairlead.gateway.links.chosen import is_at
@@ -72,14 +74,26 @@ async def info(context: RestContext, given: Given) -> Rows:
 
 async def list_topics(context: RestContext, given: Given) -> Rows:
     stream, owner = context.stream(given), given["owner"]
+    topics = _chosen(stream, given)
     lags = await _lags(stream)
     sizes = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, _sizes, stream)
     rows = [
         _row(stream, topic, lags.get(topic.name, {}), sizes.get((stream.shard_for(topic.name), topic.number)))
-        async for topic in in_turns(stream.topics())
+        async for topic in in_turns(topics)
         if owner is None or is_at(stream.owner_path(topic), owner)
     ]
     return sorted(rows, key=itemgetter("topic"))
+
+
+def _chosen(stream: Stream, given: Given) -> Iterable[Topic]:
+    """The topics that the expressions of a call choose."""
+    chosen = TopicFilter(given["topics"] or None, given["excludetopics"] or None)
+    check_expression("-topics", chosen.topics)
+    check_expression("-excludetopics", chosen.exclude)
+    if not chosen:
+        return stream.topics()
+    topics = list(stream.topics())
+    return compress(topics, chosen.passing(topic.name for topic in topics))
 
 
 def _sizes(stream: Stream) -> dict[tuple[Shard, int], Size]:
