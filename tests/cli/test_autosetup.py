@@ -102,6 +102,7 @@ def row(state: str, percent: int, pending: int, error: str = "", replicator: str
         "replicaState": f"REPLICA_STATE_{state}",
         "copyTableCompletionPercentage": percent,
         "putsPending": pending,
+        "conflicts": 0,
         "errors": {"Msg": error} if error else {},
         "replicator": {"state": replicator},
     }

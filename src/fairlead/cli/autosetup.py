@@ -126,7 +126,7 @@ def _show(answer: Envelope, command: Command, as_json: bool) -> None:
     row = answer.first
     if as_json:
         print_json(answer.envelope)
-    elif "conflicts" in row:
+    elif "missing" in row:
         print_rows(answer.data, ())
     elif "done" in row:
         for line in _told(answer):
