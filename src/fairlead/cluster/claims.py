@@ -78,6 +78,7 @@ class Claiming:
                 batches=batches,
                 to=to,
                 stamped=self._stamped,
+                start=self._tail.state.partition(self.topic.number, partition).log_start,
             )
             records += await self._target.submit(request, sum(len(batch.data) for batch in batches))
             at = to

@@ -62,10 +62,19 @@ def _is_aborted(header: BatchHeader, aborted: Sequence[Aborted]) -> bool:
 
 
 def claim(
-    draft: Draft, number: int, partition: int, id: int, batches: Sequence[TailBatch], to: int, *, stamped: bool
+    draft: Draft,
+    number: int,
+    partition: int,
+    id: int,
+    batches: Sequence[TailBatch],
+    to: int,
+    *,
+    stamped: bool,
+    start: int = 0,
 ) -> int:
     """A request: append those of a tail's next batches, which end at its offset `to`, that the partition does not have;
-    answers how many records these are. `stamped`: they get the time of now (LogAppendTime).
+    answers how many records these are. `stamped`: they get the time of now (LogAppendTime). `start` is where the tail
+    begins now.
 
     Raises:
         UnknownTopic, UnknownPartition
@@ -77,6 +86,8 @@ def claim(
     check_may_write(draft, topic, partition, draft.state.partition(number, partition))
     check_unmarked(draft.state, number, partition)
     tails = claimed(draft.state, number, partition)
+    if id in tails:
+        tails[id].forget_below(start)
     records = 0
     for batch in batches:
         of_tail = tails.get(batch.id)

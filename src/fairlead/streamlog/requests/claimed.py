@@ -78,6 +78,18 @@ class OfTail:
         """Whether these records stand there."""
         return any(piece.holds(sequence, length) for piece in reversed(self.pieces))
 
+    def forget_below(self, start: int) -> None:
+        """Forget records that the tail, which begins at `start`, does not have any more: a pending topic is claimed
+        again and again. They are kept while there are few, for the sake of diverged topics that have some of them; but
+        not until numbers come again."""
+        many = len(self.pieces) > PIECES_MAX // 2
+
+        def counts(piece: Piece) -> bool:
+            below = (start - piece.sequence - piece.length) % SEQUENCES
+            return below >= SEQUENCES // 2 or not (many or below > SEQUENCES // 4)
+
+        self.pieces = [piece for piece in self.pieces if counts(piece)]
+
     def next_offset(self, start: int) -> int:
         """The offset of a tail which begins at `start` that nothing from there on is known of."""
         ends = [start + (each.sequence - start) % SEQUENCES + each.length for each in self.pieces]

@@ -193,10 +193,10 @@ def names(tail: Tail, cluster: str) -> Iterator[str]:
     """Names for the diverged topic, best first; `cluster` is that of the tail's owner. The last is nobody else's."""
     name = f"{tail.topic.name}.diverged.{cluster}.{tail.epoch}"
     for end in ("", f"-{tail.cut.by_epoch}", f"-{tail.incarnation.hex()}"):
-        yield _fitting(name, end)
+        yield fitting(name, end)
 
 
-def _fitting(name: str, end: str) -> str:
+def fitting(name: str, end: str) -> str:
     """The name with that end; one that is too long is cut, and says by a hash what of it is missing."""
     if len(name) + len(end) <= TOPIC_NAME_LENGTH_MAX:
         return name + end

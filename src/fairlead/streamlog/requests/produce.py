@@ -18,7 +18,7 @@ from fairlead.streamlog.requests.ownership import check_may_write
 from fairlead.streamlog.rows import ATTRIBUTES_MASK
 from fairlead.streamlog.state.effects import last_sequence
 from fairlead.streamlog.state.producers import ProducerState
-from fairlead.streamlog.values import topic_with
+from fairlead.streamlog.values import Topic, topic_with
 from fairlead.streamlog.writing.draft import Draft
 
 MAX_SEQUENCE = 2**31 - 1
@@ -36,8 +36,11 @@ class ProduceResult(NamedTuple):
     """The batch was there already; nothing was appended."""
 
 
-def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> ProduceResult:
-    """Append one batch.
+def produce(
+    draft: Draft, number: int, partition: int, batch: CheckedBatch, *, follows_pending: bool = False
+) -> ProduceResult:
+    """Append one batch. `follows_pending`: all of its producer's sequences before it that are not here were put aside
+    (`pending`), and do not come.
 
     Raises:
         UnknownTopic, UnknownPartition
@@ -52,15 +55,27 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
     state = draft.state.partition(number, partition)
     check_may_write(draft, topic, partition, state)
     check_unmarked(draft.state, number, partition)
-    header, epoch = batch.header, topic.epoch
+    header = batch.header
     if header.producer_id >= 0:
         known = draft.state.producer(number, partition, header.producer_id)
         if known is not None:
             may_lack = known.last_at_ms <= draft.opened_at_ms and known.batches[-1].base_offset < state.start
-            duplicate_at = _check_sequence(header, known, may_lack)
+            duplicate_at = _check_sequence(header, known, may_lack, follows_pending)
             if duplicate_at is not None:
                 return ProduceResult(duplicate_at, state.log_start, draft.now_ms, True)
-    base = state.end
+    base = append(draft, topic, partition, batch)
+    return ProduceResult(base, state.log_start, draft.now_ms, False)
+
+
+def append(draft: Draft, topic: Topic, partition: int, batch: CheckedBatch) -> int:
+    """Append a batch at a partition's end, and answer its offset.
+
+    Raises:
+        InvalidValue: the partition has no offset left.
+        StorageFull
+    """
+    number, epoch, header = topic.number, topic.epoch, batch.header
+    base = draft.state.partition(number, partition).end
     last = base + header.last_offset_delta
     if last >= OFFSET_MAX:
         raise InvalidValue(f"topic {number}, partition {partition}: its offsets are used up; produce to another topic")
@@ -79,12 +94,24 @@ def produce(draft: Draft, number: int, partition: int, batch: CheckedBatch) -> P
         bits=header.attributes & ATTRIBUTES_MASK,
         crc=header.crc,
     )
-    return ProduceResult(base, state.log_start, draft.now_ms, False)
+    return base
 
 
-def _check_sequence(header: BatchHeader, known: ProducerState, may_lack: bool) -> int | None:
+def sequence_after(sequence: int, count: int = 1) -> int:
+    """The sequence that comes so many after another."""
+    return (sequence + count) % (MAX_SEQUENCE + 1)
+
+
+def sequences_ahead(sequence: int, of: int) -> int:
+    """How many sequences the first comes after the second; negative: before it."""
+    ahead = (sequence - of) % (MAX_SEQUENCE + 1)
+    return ahead if ahead <= MAX_SEQUENCE // 2 else ahead - MAX_SEQUENCE - 1
+
+
+def _check_sequence(header: BatchHeader, known: ProducerState, may_lack: bool, follows_pending: bool) -> int | None:
     """The offset of the batch if it is a duplicate, None if it is the next one. `may_lack`: it was remembered when the
     log was opened, which now begins above all of that; later batches may be gone too, so any sequence may follow.
+    `follows_pending`: any that is higher may.
 
     Raises:
         StaleProducerEpoch, OutOfOrderSequence
@@ -101,7 +128,8 @@ def _check_sequence(header: BatchHeader, known: ProducerState, may_lack: bool) -
         for batch in known.batches:
             if batch.first_sequence == first and batch.last_sequence == last:
                 return batch.base_offset
-        expected = (known.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1)
-    if first != expected and not may_lack:
+        expected = sequence_after(known.batches[-1].last_sequence)
+    may_skip = may_lack or (follows_pending and sequences_ahead(first, expected) > 0)
+    if first != expected and not may_skip:
         raise OutOfOrderSequence(f"producer {header.producer_id} sent sequence {first}, {expected} was to follow")
     return None

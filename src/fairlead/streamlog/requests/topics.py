@@ -27,9 +27,11 @@ def create_topic(
     owner_at: str = "",
     incarnation: bytes | None = None,
     partitions_max: Callable[[int], int] | None = None,
+    ext: Mapping[str, Any] | None = None,
 ) -> Topic:
     """Make a topic that this stream owns, which stands at the global path `owner_at`. `incarnation` is 16 random bytes,
-    made by the draft if not given; `partitions_max` says how many partitions this log may have after a commit.
+    made by the draft if not given; `partitions_max` says how many partitions this log may have after a commit; `ext`
+    are fields of its TOPIC row that few topics have.
 
     Raises:
         NotAllowed: it would have more.
@@ -51,6 +53,7 @@ def create_topic(
         configs=dict(configs or {}),
         home=name,
         owner_at=owner_at,
+        ext=dict(ext or {}),
     )
     put_topic(draft, topic, draft.stream_id, None)
     return topic
