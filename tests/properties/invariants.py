@@ -42,6 +42,10 @@ def live_rows_are_a_path_of_the_tree(model: Model, site: Site) -> None:
             for gap in site.log.announced.state.gaps_of(topic.number, place[1])
             for offset in range(gap.start, gap.end)
         }
+        assert is_torn or place[0] in model.rolled_back or state.deleted_to <= model.deletable_to(place, topic.epoch), (
+            f"{site.name}: {topic.name} is deleted to {state.deleted_to}, of which nobody has deleted so much"
+        )
+        assert gaps.isdisjoint(found), f"{site.name}: {topic.name} has records in its gaps {sorted(gaps & set(found))}"
         missing = set(range(state.log_start, state.end)) - set(found)
         assert missing <= gaps, f"{site.name}: offsets {sorted(missing - gaps)} of {topic.name} are silently missing"
         acknowledged_records_are_at_their_writer(model, site, topic, place, state, found)

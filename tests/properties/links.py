@@ -176,8 +176,20 @@ class Links:
             return
         grant, found = self._grant(link, starts, end), ReadFrames()
         passing = self._filter(link) or None
+        heard = grant.end if line.conversation is None else line.heard
         self._read(link, lambda talk: talk.read(grant, source.storage, self._limits(), found, passing))
+        line.heard = heard if line.conversation is None else grant.end
         self._take(link, found)
+        self._check_lives(source, line.frames[-found.taken :] if found.taken else [], heard)
+
+    def _check_lives(self, source: Site, frames: Sequence[InFlight], heard: int) -> None:
+        """What was cut below the commit up to which the reader had heard of cuts is not sent."""
+        state = source.log.announced.state
+        for each in frames:
+            for row in decode_frame(each.frame.data).rows if not each.frame.referred else ():
+                cuts = state.cuts_of(row.topic, row.partition) if row.kind == Kind.BATCH else ()
+                dead = [cut for cut in cuts if row.base_offset >= cut.offset and row.commit < cut.commit < heard]
+                assert not dead, f"{source.name} sends {row[:6]}, which is dead by {dead}"
 
     def _filter(self, link: Link) -> TopicFilter:
         return self._world.shape.filter_of(link)

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from tests.properties.shape import IDS
+from tests.properties.shape import IDS, Shape
 from tests.streamlog.world import FakeClock
 
 from fairlead.protocol.batch import records_of
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Call, Fault, Faults
 from fairlead.streamlog import payloads
+from fairlead.streamlog.merging.job import MergeFailure, MergeJob, MergeResult
 from fairlead.streamlog.numbers import slice_of_number, slices_of_mask
 from fairlead.streamlog.payloads import History, PositionPayload, TopicPayload
 from fairlead.streamlog.rows import Kind, Row
@@ -71,6 +72,8 @@ class Shown:
     """By (link, slice), the commit and the run of the last position."""
     gaps: dict[Place, list[tuple[int, int, bytes]]] = field(default_factory=dict)
     """Gaps that links brought: offsets from and to, and the stream that they came from."""
+    deleted_to: dict[Place, int] = field(default_factory=dict)
+    """The offset below which the topic's owner has deleted all records, as far as rows say."""
     moved: dict[bytes, set[int]] = field(default_factory=dict)
     """Slices of a link whose position has moved, or of which a note has gone, since that was looked at."""
 
@@ -88,6 +91,8 @@ class Site:
     shown: Shown = field(default_factory=Shown)
     snapshot: tuple[dict[str, bytes], Shown] | None = None
     """What a backup of it holds."""
+    merging: tuple[ShardLog, MergeJob, MergeResult | MergeFailure] | None = None
+    """A job that is done and not installed yet, and the writer that planned it."""
     changed: bool = False
     """It was opened again, or merged: what was read before may read otherwise now."""
 
@@ -140,13 +145,16 @@ def class_of_change(owner: bytes, by: bytes, writer_epoch_id: bytes) -> int:
 class Model:
     """All that the sites have shown."""
 
-    def __init__(self, sites: Mapping[str, Site]) -> None:
+    def __init__(self, sites: Mapping[str, Site], shape: Shape) -> None:
         self.sites = sites
+        self._shape = shape
         self.trees: dict[Place, dict[int, Epoch]] = {}
         self.acked: dict[Place, dict[tuple[int, int], bytes]] = {}
         """By (epoch, offset), the records that a producer was told of."""
         self.deleted_to: dict[Place, tuple[int, int]] = {}
         """In which epoch, and up to where, records were deleted, as the owner has acknowledged."""
+        self.deletions: dict[Place, set[tuple[int, int]]] = {}
+        """The same of all that owners have asked for, whatever became of it."""
         self.deleted_at: set[tuple[bytes, str]] = set()
         """Incarnations, and the sites at which they were deleted, by whichever owner: all that was there went with
         them, a tail that was not copied yet too."""
@@ -158,6 +166,8 @@ class Model:
         """By name, the incarnations that ever had it, and their first owners."""
         self.tails: dict[bytes, bytes] = {}
         """Incarnations of diverged topics, and those of the topics whose logs were cut."""
+        self.tail_of: dict[tuple[bytes, int, int], bytes] = {}
+        """By the topic that was cut, the last epoch of the tail and that of the owner for whom: the diverged topic."""
         self.torn: set[str] = set()
         """Sites that were rolled back and had shown more."""
 
@@ -169,30 +179,48 @@ class Model:
         if row.kind == Kind.TOPIC:
             self._topic(site, row)
         elif row.kind == Kind.TRUNCATE and row.topic in shown.topics:
-            place = (shown.topics[row.topic].incarnation, row.partition)
-            keep = payloads.decode_truncate(row.batch).keep
-            if row.base_offset < 0:
-                return
-            if keep is not None:
-                self.tails[keep] = place[0]
-            shown.log_starts[place] = min(shown.log_starts.get(place, 0), row.base_offset)
-            gaps = shown.gaps.get(place, ())
-            shown.gaps[place] = [(first, min(end, row.base_offset), via) for first, end, via in gaps]
+            self._cut(shown, row)
         elif row.kind == Kind.TOPIC_DELETED:
             self._topic_deleted(site, row)
         elif row.kind == Kind.BATCH and row.topic in shown.topics:
             self._batch(site, row)
         elif row.kind == Kind.POSITION:
             self._position(shown, payloads.decode_position(row.batch))
-        elif row.kind == Kind.START and row.via is not None and row.topic in shown.topics:
-            start = payloads.decode_start(row.batch)
-            if start.gap_from is not None and shown.topics[row.topic].incarnation not in self.tails:
-                place = (shown.topics[row.topic].incarnation, row.partition)
-                shown.gaps.setdefault(place, []).append((start.gap_from, row.base_offset, row.via))
+        elif row.kind == Kind.START and row.topic in shown.topics:
+            self._start(site, row)
         elif row.kind == Kind.BEHIND:
             note = payloads.decode_behind(row.batch)
             if note.reason is None:
                 shown.moved.setdefault(note.link, set()).update(range(16))
+
+    def _cut(self, shown: Shown, row: Row) -> None:
+        """A log was cut: every holder of that tail keeps it in the same topic."""
+        place = (shown.topics[row.topic].incarnation, row.partition)
+        payload = payloads.decode_truncate(row.batch)
+        if row.base_offset < 0:
+            return
+        if payload.keep is not None:
+            self.tails[payload.keep] = place[0]
+            known = self.tail_of.setdefault((place[0], row.epoch, payload.by_epoch), payload.keep)
+            assert known == payload.keep, f"two diverged topics for the tail of epoch {row.epoch} of {place}"
+        shown.log_starts[place] = min(shown.log_starts.get(place, 0), row.base_offset)
+        shown.deleted_to[place] = min(shown.deleted_to.get(place, 0), row.base_offset)
+        gaps = shown.gaps.get(place, ())
+        shown.gaps[place] = [(first, min(end, row.base_offset), via) for first, end, via in gaps]
+
+    def _start(self, site: Site, row: Row) -> None:
+        """Something is gone, or never came. What an owner of before has deleted does not count once its successor is
+        known, but as far as that one says so."""
+        shown, topic = site.shown, site.shown.topics[row.topic]
+        place, start = (topic.incarnation, row.partition), payloads.decode_start(row.batch)
+        if start.deleted_to > shown.deleted_to.get(place, 0):
+            told = topic.deleted_to[row.partition] if row.partition < len(topic.deleted_to) else 0
+            assert start.epoch >= topic.epoch or start.deleted_to <= told, (
+                f"{site.name}: an owner of before has deleted {place} to {start.deleted_to}, the present one to {told}"
+            )
+            shown.deleted_to[place] = start.deleted_to
+        if row.via is not None and start.gap_from is not None and place[0] not in self.tails:
+            shown.gaps.setdefault(place, []).append((start.gap_from, row.base_offset, row.via))
 
     def _position(self, shown: Shown, position: PositionPayload) -> None:
         slices = slices_of_mask(position.slices)
@@ -210,8 +238,14 @@ class Model:
 
     def _topic(self, site: Site, row: Row) -> None:
         topic = payloads.decode_topic(row.batch)
+        before = site.shown.topics.get(row.topic)
         site.shown.topics[row.topic] = topic
         self.names.setdefault(topic.name, {}).setdefault(topic.incarnation, topic.owner)
+        if row.via is not None and before is not None and topic.epoch > before.epoch:
+            via = next(name for name in self.sites if IDS[name] == row.via)
+            assert row.via == before.owner or self._shape.trusts(site.name, via), (
+                f"{site.name}: {via}, a partner, gives away {topic.name} of {before.owner!r}"
+            )
         if topic.incarnation in self.tails:
             self._diverged(topic)
         elif row.via is None:
@@ -220,6 +254,17 @@ class Model:
             change = class_of_change(topic.owner, site.stream_id, site.log.epoch.id)
             for partition in range(topic.partitions):
                 self._announce_epoch((topic.incarnation, partition), topic, change)
+                if before is not None and topic.owner != site.stream_id and topic.epoch > before.epoch:
+                    self._all_is_handed_over((topic.incarnation, partition), before.epoch, topic.epoch)
+
+    def _all_is_handed_over(self, place: Place, epoch: int, later: int) -> None:
+        """Who gives a topic away, and has not got all of it itself, gives all of it."""
+        if place[0] in self.rolled_back:
+            return
+        for number, offset in self.acked.get(place, {}):
+            assert not self.is_on_path(place, epoch, number, offset) or self.is_on_path(place, later, number, offset), (
+                f"acknowledged {offset} of {place}, epoch {number}, was not handed over with epoch {later}"
+            )
 
     def _diverged(self, topic: TopicPayload) -> None:
         """A topic that has the history of another one, up to an epoch."""
@@ -365,6 +410,21 @@ class Model:
             max((entry for entry in path if entry[1] <= offset), key=lambda entry: entry[0], default=(-1, 0))[0]
             == epoch
         )
+
+    def deletable_to(self, place: Place, last_epoch: int) -> int:
+        """The highest offset to which anybody has deleted records of the history that ends in `last_epoch`."""
+        return max(
+            (min(to, self._parts_at(place, by, last_epoch)) for by, to in self.deletions.get(place, ())), default=0
+        )
+
+    def _parts_at(self, place: Place, one: int, other: int) -> int:
+        """Where the histories that end in these epochs part."""
+        tree, ends = self.trees[place], list[dict[int, int]]()
+        for path in (tree[each].path if each in tree else ((each, 0),) for each in (one, other)):
+            nexts = [first for _, first in path[1:]] + [2**62]
+            ends.append({number: end for (number, _), end in zip(path, nexts, strict=True)})
+        common = max(ends[0].keys() & ends[1].keys(), default=None)
+        return 0 if common is None else min(found[common] for found in ends)
 
     def is_history(self, place: Place, last_epoch: int, found: Mapping[int, bytes | None]) -> bool:
         """Whether these records stand at their offsets in the history that ends in `last_epoch`."""

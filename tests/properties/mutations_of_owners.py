@@ -8,6 +8,7 @@ from tests.properties.switching import Mutation, Off
 _CLAIMS = "streamlog.applying.claims:"
 _HISTORIES = "streamlog.ownership.histories:"
 _OWNERSHIP = "streamlog.requests.ownership:"
+_ROW = "streamlog.applying.rows:"
 _ROWS = "streamlog.applying.rows:FrameRows."
 _TOPICS = "streamlog.applying.topics:TopicRows."
 OF_OWNERS = [
@@ -190,6 +191,78 @@ OF_OWNERS = [
         "if tombstone is not None and payload.epoch <= tombstone.epoch:",
         "if tombstone is not None:",
         115,
+        MOVES,
+    ),
+    Mutation(
+        "parting-at-the-lower-end",
+        "two histories part where the newest epoch that both have ends first",
+        _HISTORIES + "parting",
+        "return min(end, ends[epoch])",
+        "return ends[epoch]",
+        527,
+        MOVES,
+    ),
+    Mutation(
+        "deletions-of-before",
+        "what an owner of before has deleted is not deleted from the present owner's log",
+        _ROW + "_clipped",
+        ", deleted_to=0)",
+        ")",
+        52,
+        MOVES,
+    ),
+    Mutation(
+        "hand-over-of-pending",
+        "an epoch that its owner has not begun begins where that one's would have",
+        _OWNERSHIP + "_written",
+        "if is_active(topic, partition, state)",
+        "if True",
+        9,
+        MOVES,
+    ),
+    Mutation(
+        "partner-moves-no-owner",
+        "a partner gives no owner to what is not its own",
+        _CLAIMS + "claim_of",
+        "if is_the_sources or admission.moves_owners",
+        "if True",
+        70,
+        MOVES,
+    ),
+    Mutation(
+        "partner-of-before",
+        "a row of before the present owner's epoch counts, whoever has written it",
+        _ROWS + "_counts",
+        "epoch < topic.epoch or ",
+        "",
+        249,
+        MOVES,
+    ),
+    Mutation(
+        "more-at-an-owner-of-before",
+        "an owner has as many partitions as one of before has made",
+        _TOPICS + "_hear_of_more",
+        "if more > 0 and",
+        "if False and",
+        1300,
+        MOVES,
+    ),
+    Mutation(
+        "own-name",
+        "a topic keeps its name when its owner changes",
+        _CLAIMS + "changed",
+        "name=known.name, ",
+        "",
+        19,
+        MOVES,
+    ),
+    Mutation(
+        "revived-from-its-start",
+        "a topic that comes back is brought from its start",
+        _TOPICS + "topic",
+        "if tombstone is not None:\n            self._bring",
+        "if False:\n            self._bring",
+        578,
         MOVES,
     ),
 ]

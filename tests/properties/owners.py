@@ -75,6 +75,8 @@ class Owners:
         state = site.log.announced.state.partition(topic.number, partition)
         more = choose.randrange(6)
         offset = min(state.log_start + more, state.end) if more else -1
+        asked = topic.epoch, state.end if offset < 0 else offset
+        self._world.model.deletions.setdefault((topic.incarnation, partition), set()).add(asked)
         found = self._world.run(site, lambda d: delete_records(d, topic.number, partition, offset))
         if isinstance(found, int):
             assert found >= offset
@@ -103,6 +105,7 @@ class Owners:
             result = self._world.run(site, lambda d: produce(d, topic.number, partition, batch))
             if isinstance(result, ProduceResult):
                 self._world.model.acknowledge(place, result.base_offset, values)
+                self._check_lives(site, place, result.base_offset, values[0])
                 producer.sequence += len(values)
                 producer.unanswered = None
                 return
@@ -113,6 +116,15 @@ class Owners:
                 assert was_cut or is_torn, "a producer was refused that kept its order"
                 self._new_producer(site, place)
                 return
+
+    def _check_lives(self, site: Site, place: Place, base: int, value: bytes) -> None:
+        """What is acknowledged stands in the topic's history at that moment, be it sent for the first time or again."""
+        model, topic = self._world.model, site.log.announced.state.by_incarnation(place[0])
+        if topic is not None and place[0] not in model.rolled_back:
+            epoch = next(each.number for each in model.trees[place].values() if each.records.get(base) == value)
+            assert model.is_on_path(place, topic.epoch, epoch, base), (
+                f"{site.name}: dead {base} of {place} acknowledged"
+            )
 
     def _new_producer(self, site: Site, place: Place) -> Producer:
         self._ids += 1

@@ -104,6 +104,8 @@ class ReadFrames:
         self.scanned_to: Callable[[], int] = lambda: 0
         self.ends: Callable[[], Mapping[int, int]] = dict
         """By slice, where the last frame that was handed on ends."""
+        self.taken = 0
+        """How many came with the last call of `take`."""
         self._at_once = frames_max == FRAMES_MAX
         self._frames: list[LinkFrame] = []
         self._handed = (0, 0)
@@ -111,6 +113,7 @@ class ReadFrames:
     def take(self) -> list[LinkFrame]:
         """What came since the last call."""
         taken, self._frames = self._frames, []
+        self.taken = len(taken)
         return taken
 
     def answer(self) -> None:

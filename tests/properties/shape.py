@@ -69,6 +69,10 @@ class Shape:
         own = {(link.source, link.target) for link in self.links if link.peer == "own"}
         return [other for other in self.sites if {(site, other), (other, site)} <= own]
 
+    def trusts(self, site: str, other: str) -> bool:
+        """Whether a link between the two has the other end for one of its own."""
+        return any({link.source, link.target} == {site, other} and link.peer == "own" for link in self.links)
+
     def reached_from(self, owner: str, *, moved: bool = False, name: str = "", ever: bool = False) -> set[str]:
         """Sites to which the topics of `owner` come, once all is healed. `moved`: those that another one has made: over
         a link with forward own they come only with the new owner's first row, and over a partner's not at all if they

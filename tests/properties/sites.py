@@ -28,7 +28,9 @@ from fairlead.protocol.batch import build_batch
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Call, Crashed, Fault, MemoryStorage
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.requests import diverged
+from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topic_expiry import expire
@@ -64,7 +66,7 @@ class World:
         self.loop = SteppedLoop()
         self.trace: list[str] = []
         self.sites: dict[str, Site] = {}
-        self.model = Model(self.sites)
+        self.model = Model(self.sites, shape)
         self.on_opened: Callable[[Site], None] = lambda site: None
         self.on_rolled_back: Callable[[Site], None] = lambda site: None
         self._opened = 0
@@ -262,17 +264,24 @@ class World:
         else:
             self.run(site, lambda d: expire(d, found, site.log.upkeep.topics.cut_count))
 
-    def merge(self, name: str) -> None:
-        """One merge job, installed by the writer that planned it, or by one that was taken over meanwhile."""
+    def merge(self, name: str, *, later: bool = False) -> None:
+        """One merge job, installed by the writer that planned it, or by one that was taken over meanwhile. `later`: by
+        the next call, if the writer is the same then."""
         site = self.sites[name]
         log = site.log
+        planned, site.merging = site.merging, None
         try:
-            job = log.upkeep.plan()
-            if job is None:
-                return
+            if planned is None or planned[0] is not log:
+                job = log.upkeep.plan()
+                if job is None:
+                    return
+                self._opened += 1
+                planned = log, job, run_job.run(site.storage, SeededRandomness(self._opened * 104_729), job)
+                if later:
+                    site.merging = planned
+                    return
+            _, job, result = planned
             site.changed = True
-            self._opened += 1
-            result = run_job.run(site.storage, SeededRandomness(self._opened * 104_729), job)
             if self.random.random() < 0.1:
                 self.take_over(name)
                 try:
@@ -283,6 +292,8 @@ class World:
                     return
                 raise AssertionError("a writer that was taken over installed a manifest")
             installed(log, result)
+            if job.commits:
+                self._check_dropped(site, job)
         except Crashed:
             self.reopen(name, power_fails=self.random.random() < 0.5)
         except FairleadError:
@@ -290,6 +301,17 @@ class World:
                 _no_damage(log)
                 self.reopen(name, power_fails=False)
         self.model.note_starts(site)
+
+    def _check_dropped(self, site: Site, job: MergeJob) -> None:
+        """Of what was cut, only that is left which is still to be copied."""
+        cuts = sorted(job.cuts, key=lambda cut: cut[3:])
+        with site.storage.faults.held_off():
+            for row in rows_of(site.log, job.first, job.end) if cuts else ():
+                where = (row.topic, row.partition)
+                after = [c for c in cuts if c[:2] == where and (row.commit, row.row) < c[3:]]
+                first = next((cut for cut in after if row.base_offset >= cut[2]), None)
+                is_left = row.kind == Kind.BATCH and first is not None and first not in job.kept
+                assert not is_left, f"{site.name}: a merge has left {row[:6]}, dead by {first}"
 
     def copy_kept(self, name: str) -> None:
         """What was cut off goes into topics of its own, in commits of any size."""
