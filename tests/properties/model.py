@@ -19,7 +19,7 @@ from fairlead.protocol.batch import records_of
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Call, Fault, Faults
 from fairlead.streamlog import payloads
-from fairlead.streamlog.merging.job import MergeFailure, MergeJob, MergeResult
+from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.numbers import slice_of_number, slices_of_mask
 from fairlead.streamlog.payloads import History, PositionPayload, TopicPayload
 from fairlead.streamlog.rows import Kind, Row
@@ -91,7 +91,7 @@ class Site:
     shown: Shown = field(default_factory=Shown)
     snapshot: tuple[dict[str, bytes], Shown] | None = None
     """What a backup of it holds."""
-    merging: tuple[ShardLog, MergeJob, MergeResult | MergeFailure] | None = None
+    merging: tuple[ShardLog, MergeJob, MergeResult] | None = None
     """A job that is done and not installed yet, and the writer that planned it."""
     changed: bool = False
     """It was opened again, or merged: what was read before may read otherwise now."""

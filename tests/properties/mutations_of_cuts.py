@@ -147,7 +147,7 @@ OF_CUTS = [
     Mutation(
         "dead-over-links",
         "dead rows are not sent",
-        "streamlog.reading.slices:read_slices",
+        "streamlog.reading.slices:_read",
         "_live(group.rows, dead)",
         "group.rows",
         18,
