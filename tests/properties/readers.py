@@ -100,7 +100,7 @@ class ReadFrames:
     """What the reader of one grant hands on, and what its destination has answered of it."""
 
     def __init__(self, frames_max: int = FRAMES_MAX) -> None:
-        self.credit = CreditWindow(CreditPool(2 * CREDIT_BYTES, CREDIT_BYTES), frames_max)
+        self.credit = CreditWindow(CreditPool(2 * CREDIT_BYTES, CREDIT_BYTES, 2 * frames_max, frames_max))
         self.scanned_to: Callable[[], int] = lambda: 0
         self.ends: Callable[[], Mapping[int, int]] = dict
         """By slice, where the last frame that was handed on ends."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from fairlead.replication.reader.credit import CreditWindow
 from fairlead.replication.reader.in_thread import READ_AT_ONCE_BYTES
 from fairlead.replication.reader.log_view import LogView
 from fairlead.streamlog import payloads
-from fairlead.streamlog.frames.codec import encode_frame, encode_frame_columns
+from fairlead.streamlog.frames.codec import EncodedRows, encode_body, encode_frame, frame_of
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.located import LocatedRows
@@ -24,6 +25,16 @@ from fairlead.wire.control import Grant, RepairGrant
 from fairlead.wire.link_protocol import PROTOCOL
 
 HandOn = Callable[[LinkFrame], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Rows of a frame and what they name."""
+
+    topics: Mapping[int, FrameTopic]
+    rows: Columns | LocatedRows
+    encoded: EncodedRows | None = None
+    """Of rows that are not referred to."""
 
 
 class Framer:
@@ -37,23 +48,25 @@ class Framer:
         self._hand_on = hand_on
         self._ready: list[LinkFrame] = []
         self._ready_bytes = 0
+        self._made = 0
         hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream, grant.shard)
         self._address = FrameAddress(hello, grant.destination).to_json()
 
+    async def body(self, rows: Columns | LocatedRows) -> Body:
+        """What frames of these rows have in common, whatever link they are for."""
+        named, topics = await self._named(rows)
+        if isinstance(named, LocatedRows):
+            return Body(topics, named)
+        return Body(topics, named, encode_body(named))
+
     async def send(
-        self,
-        slices: int,
-        from_commit: int,
-        to_commit: int,
-        rows: Columns | LocatedRows | None,
-        repair: Repair | None = None,
+        self, slices: int, from_commit: int, to_commit: int, body: Body | None, repair: Repair | None = None
     ) -> None:
-        """Make a frame of a mask of slices once the destination has room: of these rows (None: no rows), or of the
-        places where they lie. It is handed on with the next `flush`, if not before."""
+        """Make a frame of a mask of slices once the destination has room; without a `body` it has no rows. It is handed
+        on with the next `flush`, if not before."""
         topics = {} if repair is None else await self._view.names([repair.number])
-        if rows is not None:
-            rows, named = await self._named(rows)
-            topics |= named
+        if body is not None:
+            topics |= body.topics
         grant = self._grant
         frame = Frame(
             link=grant.link,
@@ -70,11 +83,11 @@ class Framer:
             created=grant.created,
             end=max(self._view.end, to_commit),
         )
-        if isinstance(rows, LocatedRows):
-            referred = refer(grant.data_root, frame, rows)
+        if body is not None and isinstance(body.rows, LocatedRows):
+            referred = refer(grant.data_root, frame, body.rows)
             await self._hand(referred.to_bytes(), referred.size_bytes, referred=True)
         else:
-            data = encode_frame(frame) if rows is None else encode_frame_columns(frame, rows)
+            data = encode_frame(frame) if body is None or body.encoded is None else frame_of(frame, body.encoded)
             await self._hand(data, len(data))
 
     async def _hand(self, data: bytes, size_bytes: int, *, referred: bool = False) -> None:
@@ -84,8 +97,14 @@ class Framer:
         await self._credit.take(size_bytes)
         self._ready.append(LinkFrame(self._address, data, size_bytes, referred))
         self._ready_bytes += size_bytes
+        self._made += 1
         if self._ready_bytes >= READ_AT_ONCE_BYTES:
             await self.flush()
+
+    def made(self) -> int:
+        """How many frames since the last call."""
+        made, self._made = self._made, 0
+        return made
 
     async def flush(self) -> None:
         """Hand on what is ready."""

@@ -9,7 +9,7 @@ is read. The next frame covers a stretch without rows, or an empty frame does no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,11 +21,10 @@ from fairlead.replication.reader.credit import CreditWindow
 from fairlead.replication.reader.framer import Framer, HandOn
 from fairlead.replication.reader.in_thread import READ_AT_ONCE_BYTES, in_thread
 from fairlead.replication.reader.log_view import LogView, Send
+from fairlead.replication.reader.shared_reads import Found, SharedPart, SharedReads, Turn
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.numbers import mask_of, slices_of_mask
-from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import DeadRows
-from fairlead.streamlog.reading.located import LocatedRows
 from fairlead.streamlog.reading.slices import (
     Asked,
     PassingTopics,
@@ -33,6 +32,7 @@ from fairlead.streamlog.reading.slices import (
     SlicePart,
     bytes_in_frame,
     read_passing,
+    read_routes,
     read_slices,
 )
 from fairlead.streamlog.values import LogObject
@@ -41,8 +41,8 @@ from fairlead.wire.control import Done, Grant, ReadReport
 MISSED_PAUSE_SECONDS_MAX = 5.0
 """Longest pause before an unreadable object is tried again: the server reports damage, and an operator mends it."""
 
-READ_INTERVAL_SECONDS_MAX = 0.02
-"""A busy log is read at intervals of at most this, so that commits gather between two reads."""
+SHARED_BYTES_MAX = 1_000_000
+"""Objects of more bytes are not read for several grants at once: the slowest of these keeps what was found."""
 
 POSITION_COMMITS = 10_000
 """If a slice's recorded position lies further behind the commit from which it is read than this, the grant begins with
@@ -62,31 +62,6 @@ class FrameLimits:
     """Frames of at least this size are referred to; see `carried.referred`."""
 
 
-class ReadPace:
-    """How often a busy log is read. After a read, the next one waits as long as that read took: a log is read often
-    if reading is cheap, and commits gather if it is not because the machine is busy. This never delays the beginning
-    of a read beyond `interval_max` after the one before. After a rest a lone commit is read at once.
-    """
-
-    def __init__(self, clock: Callable[[], float], interval_max: float = READ_INTERVAL_SECONDS_MAX) -> None:
-        self._clock = clock
-        self._interval_max = interval_max
-        self._began = self._next = clock()
-
-    def wait_seconds(self) -> float:
-        """Seconds until a read may begin."""
-        return max(self._next - self._clock(), 0)
-
-    def begin(self) -> None:
-        """Note that a read begins."""
-        self._began = self._clock()
-
-    def end(self) -> None:
-        """Note that it has ended."""
-        took = self._clock() - self._began
-        self._next = self._began + min(2 * took, self._interval_max)
-
-
 class GrantReader:
     """One grant, until it is cancelled or its end (`until`) is reached; made on the loop that runs it."""
 
@@ -99,14 +74,16 @@ class GrantReader:
         send: Send,
         hand_on: HandOn,
         limits: FrameLimits,
+        reads: SharedReads | None = None,
     ) -> None:
+        """`reads` are those of all grants of the shard."""
         self.grant = grant
         self.credit = credit
         self._view = view
         self._storage = storage
         self._send = send
         self._limits = limits
-        self._pace = ReadPace(asyncio.get_running_loop().time)
+        self._reads = reads or SharedReads()
         self._framer = Framer(grant, view, credit, hand_on)
         self._route = route_of(grant)
         self._passing = PassingTopics() if grant.filtered else None
@@ -139,17 +116,20 @@ class GrantReader:
 
     async def run(self) -> None:
         """Read and hand on. Raises StorageUnavailable if the storage fails."""
-        while not self._finished():
-            await self._view.beyond(self.scanned_to)
-            await asyncio.sleep(self._pace.wait_seconds())
-            self._pace.begin()
-            try:
-                await self._read_to(self._target())
-                self._misses = Misses()
-            except Damaged as error:
-                await self._misses.pause(error)
-                await self._view.list_again(self.scanned_to)
-            self._pace.end()
+        self._reads.join()
+        try:
+            while not self._finished():
+                await self._view.beyond(self.scanned_to)
+                turn = await self._turn()
+                try:
+                    await self._take(turn)
+                    self._misses = Misses()
+                except Damaged as error:
+                    await self._misses.pause(error)
+                    await self._view.list_again(self.scanned_to)
+                self._reads.end(self._framer.made())
+        finally:
+            self._reads.leave()
         await self._send(self.report() or ReadReport(self.grant.grant, dict(self._scanned), dict(self._emitted)))
         await self._send(Done(self.grant.grant))
 
@@ -159,6 +139,45 @@ class GrantReader:
 
     def _finished(self) -> bool:
         return self.grant.until is not None and self.scanned_to >= self.grant.until
+
+    async def _turn(self) -> Turn:
+        place = (tuple(sorted(self._scanned.items())), tuple(sorted(self._framed.items())), self.grant.until)
+        route = self._route if self._passing is None else None
+        return await self._reads.turn(place, route, self._target, self._read_together)
+
+    async def _read_together(self, routes: Sequence[Route], target: int) -> Found | None:
+        objects = await self._view.objects(self.scanned_to, target)
+        return await asyncio.to_thread(self._together, objects, self._view.dead(), routes)
+
+    def _together(self, objects: Sequence[LogObject], dead: DeadRows, routes: Sequence[Route]) -> Found | None:
+        size_bytes = self._size_of(objects)
+        if size_bytes > SHARED_BYTES_MAX:
+            return None
+        found = read_routes(
+            self._storage,
+            objects,
+            self._scanned,
+            routes,
+            framed=self._framed,
+            frame_bytes=self._frame_bytes,
+            refer_bytes=self._limits.refer_bytes,
+            dead=dead,
+        )
+        shared = {id(parts): [SharedPart(part) for part in parts] for parts in found}
+        return Found([shared[id(parts)] for parts in found], size_bytes)
+
+    async def _take(self, turn: Turn) -> None:
+        if turn.parts is None:
+            await self._read_to(turn.target)
+        else:
+            for shared in turn.parts:
+                await self._part(shared)
+            self._read_bytes = turn.size_bytes
+        self._scan(self._scanned, turn.target)
+        self._unframed_bytes += self._read_bytes
+        if self._unframed_bytes >= self._limits.position_bytes:
+            await self._bring_up(turn.target)
+        await self._framer.flush()
 
     async def _read_to(self, target: int) -> None:
         objects = await self._view.objects(self.scanned_to, target)
@@ -170,18 +189,15 @@ class GrantReader:
                 if isinstance(part, Asked):
                     await self._ask(part.numbers)
                 else:
-                    await self._part(part)
+                    await self._part(SharedPart(part))
             await self._framer.flush()
-        self._scan(self._scanned, target)
-        self._unframed_bytes += self._read_bytes
-        if self._unframed_bytes >= self._limits.position_bytes:
-            await self._bring_up(target)
-        await self._framer.flush()
 
     async def _bring_up(self, target: int) -> None:
         """Send empty frames to there, one for the slices that stand alike."""
         for start in sorted({at for at in self._framed.values() if at < target}):
-            await self._frame(mask_of(each for each, at in self._framed.items() if at == start), start, target, None)
+            mask = mask_of(each for each, at in self._framed.items() if at == start)
+            await self._framer.send(mask, start, target, None)
+            self._note_framed(mask, target)
 
     async def _ask(self, numbers: tuple[int, ...]) -> None:
         """Which of these topics the link brings; the thread has stopped for the answer."""
@@ -197,19 +213,28 @@ class GrantReader:
             self._scanned,
             framed=self._framed,
             route=self._route,
-            frame_bytes=min(self._limits.frame_bytes, self.credit.frame_bytes_max),
+            frame_bytes=self._frame_bytes,
             refer_bytes=self._limits.refer_bytes,
             dead=dead,
         )
-        self._read_bytes = sum(self._storage.size(known.name) or 0 for known in objects)
+        self._read_bytes = self._size_of(objects)
 
-    async def _part(self, part: SlicePart) -> None:
-        rows = part.columns if part.referred is None else part.referred
-        await self._frame(part.slices, part.from_commit, part.to_commit, rows)
+    def _size_of(self, objects: Sequence[LogObject]) -> int:
+        return sum(self._storage.size(known.name) or 0 for known in objects)
+
+    @property
+    def _frame_bytes(self) -> int:
+        return min(self._limits.frame_bytes, self.credit.frame_bytes_max)
+
+    async def _part(self, shared: SharedPart) -> None:
+        part = shared.part
+        if shared.body is None:
+            shared.body = await self._framer.body(part.columns if part.referred is None else part.referred)
+        await self._framer.send(part.slices, part.from_commit, part.to_commit, shared.body)
+        self._note_framed(part.slices, part.to_commit)
         self._scan(slices_of_mask(part.slices), part.to_commit)
 
-    async def _frame(self, mask: int, from_commit: int, to_commit: int, rows: Columns | LocatedRows | None) -> None:
-        await self._framer.send(mask, from_commit, to_commit, rows)
+    def _note_framed(self, mask: int, to_commit: int) -> None:
         framed = dict.fromkeys(slices_of_mask(mask), to_commit)
         self._framed.update(framed)
         self._emitted.update(framed)

@@ -99,7 +99,8 @@ class RepairReader:
         self, wanted: RepairPartition, read_to: int, end: int, columns: Columns | None, *, last: bool
     ) -> None:
         repair = Repair(wanted.number, wanted.partition, read_to, last, end)
-        await self._framer.send(1 << slice_of_number(wanted.number), read_to, read_to, columns, repair)
+        body = None if columns is None else await self._framer.body(columns)
+        await self._framer.send(1 << slice_of_number(wanted.number), read_to, read_to, body, repair)
         await self._framer.flush()
 
 

@@ -23,6 +23,7 @@ from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader
+from fairlead.replication.reader.shared_reads import FrameWork, SharedReads
 from fairlead.wire.control import (
     Announce,
     Credit,
@@ -43,6 +44,8 @@ UNANSWERED_BYTES_MAX = 64_000_000
 comes."""
 UNANSWERED_BYTES_OF_WORKER = 256_000_000
 """Limit of all grants of a worker together, see `credit`: what may wait in its sink when every destination is slow."""
+UNANSWERED_FRAMES_OF_WORKER = 256
+"""Of all grants of a worker together."""
 UNANSWERED_FRAMES_MAX = 32
 """Limit of one grant. Where frames are small and many, a queue only adds latency; rows that
 wait in the log instead go out in fewer, larger frames."""
@@ -141,8 +144,12 @@ class _Conversation:
         self._hand_on = hand_on
         self._open_objects = open_objects
         self._views: dict[tuple[bytes, int], LogView] = {}
+        self._reads: dict[tuple[bytes, int], SharedReads] = {}
+        self._work = FrameWork(asyncio.get_running_loop().time)
         self._running: dict[int, _RunningGrant] = {}
-        self._credit_of_all = CreditPool(UNANSWERED_BYTES_OF_WORKER, UNANSWERED_BYTES_MAX)
+        self._credit_of_all = CreditPool(
+            UNANSWERED_BYTES_OF_WORKER, UNANSWERED_BYTES_MAX, UNANSWERED_FRAMES_OF_WORKER, UNANSWERED_FRAMES_MAX
+        )
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
@@ -185,12 +192,13 @@ class _Conversation:
     def _grant(self, grant: Grant | RepairGrant) -> None:
         view = self._view((grant.source.stream, grant.shard))
         storage = self._open_objects(grant.data_root)
-        credit = CreditWindow(self._credit_of_all, UNANSWERED_FRAMES_MAX)
+        credit = CreditWindow(self._credit_of_all)
         limits = FrameLimits(self._settings.frame_bytes, self._settings.position_bytes)
         send = self._control.send
         reader: GrantReader | RepairReader
         if isinstance(grant, Grant):
-            reader = GrantReader(grant, view, storage, credit, send, self._hand_on, limits)
+            reads = self._reads.setdefault((grant.source.stream, grant.shard), SharedReads(self._work))
+            reader = GrantReader(grant, view, storage, credit, send, self._hand_on, limits, reads)
         else:
             reader = RepairReader(grant, view, storage, credit, send, self._hand_on, limits)
         task = asyncio.ensure_future(reader.run())

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import crc32c
 from annotated_types import MaxLen
@@ -88,11 +88,30 @@ def encode_frame(frame: Frame) -> bytes:
     return _encode(frame, len(frame.rows), region, [row.batch for row in frame.rows])
 
 
+class EncodedRows(NamedTuple):
+    """The part of a frame behind its header, which is the same for every link: the columns of its rows, the batches."""
+
+    rows: int
+    region: Buffer
+    batches: Sequence[Buffer]
+
+
+def encode_body(columns: Columns) -> EncodedRows:
+    """These rows, whose batches are loaded."""
+    if not len(columns):
+        return EncodedRows(0, b"", [])
+    region, _, _ = format.columns_region(columns)
+    return EncodedRows(len(columns), region, columns.runs())
+
+
+def frame_of(frame: Frame, encoded: EncodedRows) -> bytes:
+    """The bytes of `frame` (whose `rows` are not looked at) with these rows."""
+    return _encode(frame, *encoded)
+
+
 def encode_frame_columns(frame: Frame, columns: Columns) -> bytes:
     """The bytes of `frame` (whose `rows` are not looked at) with these rows, whose batches are loaded."""
-    if not len(columns):
-        return _encode(frame, 0, b"", [])
-    return b"".join(sealed(*encode_frame_head(frame, columns), columns.runs()))
+    return frame_of(frame, encode_body(columns))
 
 
 def encode_frame_head(frame: Frame, columns: Columns) -> tuple[bytes, Buffer]:

@@ -135,6 +135,37 @@ def read_slices(
         yield part
 
 
+def read_routes(
+    storage: Storage,
+    objects: Sequence[LogObject],
+    from_commits: Mapping[int, int],
+    routes: Sequence[Route],
+    *,
+    framed: Mapping[int, int],
+    frame_bytes: int,
+    refer_bytes: int,
+    dead: DeadRows,
+) -> list[Sequence[SlicePart]]:
+    """The same for several routes, each object read once. Routes by which the same rows go have the very same parts."""
+    lowest = min(from_commits.values(), default=0)
+    groups = [
+        group._replace(rows=_live(group.rows, dead))
+        for group in _groups(storage, (o for o in objects if o.end > lowest))
+    ]
+    by_rows: dict[bytes, Sequence[SlicePart]] = {}
+    by_route: dict[Route, Sequence[SlicePart]] = {}
+    for route in routes:
+        if route in by_route:
+            continue
+        rows = b"".join(sendable(group.rows.columns, route).tobytes() for group in groups)
+        if rows not in by_rows:
+            reader = _SliceReader(storage, from_commits, framed, route, frame_bytes, refer_bytes, None)
+            parts = [part for group in groups for part in reader.read(group)]
+            by_rows[rows] = [part for part in parts if isinstance(part, SlicePart)]
+        by_route[route] = by_rows[rows]
+    return [by_route[route] for route in routes]
+
+
 def read_passing(
     storage: Storage,
     objects: Sequence[LogObject],
