@@ -13,7 +13,7 @@ import lzma
 import tarfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,7 +50,7 @@ from fairlead.storage.packs import PackSettings
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.objects import format, opening, short
 from fairlead.streamlog.payloads import ExpiredPayload, StatePayload
-from fairlead.streamlog.requests.cursors import commit_cursor
+from fairlead.streamlog.requests.cursors import commit_cursor, publish_cursors
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import hand_over
@@ -157,6 +157,7 @@ def live(log: ShardLog) -> None:
     committed(
         log,
         lambda draft: commit_cursor(draft, "crew", ships.number, 0, 3, metadata="here"),
+        lambda draft: publish_cursors(draft, [("crew", ships.number, 0)]),
         lambda draft: put_entry(draft, "key", {"deep": [1, None, "ü"]}),
         lambda draft: set_configs(draft, "ships", {"retention.ms": "-1"}),
         lambda draft: delete_records(draft, ships.number, 0, 1),
@@ -258,7 +259,11 @@ def said(shard: Any) -> dict[str, Any]:
     """What a shard, or its log, holds, as far as anybody can ask."""
     state: ShardState = shard.announced.state
     topics = {topic.name: topic for topic in state.topics()}
-    groups = {group: sorted(state.cursors_of(group).items()) for group in state.groups()}
+    cursors = sorted((group, key, found.live()) for group, key, found in state.all_cursors())
+    groups = {
+        group: [(key, astuple(cursor)[:5]) for of, key, cursor in cursors if of == group and cursor is not None]
+        for group in state.groups()
+    }
     found: dict[str, Any] = plain(
         {
             "end": shard.announced.end,

@@ -96,7 +96,8 @@ def test_every_kind_of_object_is_there(root: Path, storage: LocalStorage) -> Non
 
 
 def test_every_kind_of_row_is_there(storage: LocalStorage) -> None:
-    """And some that only a later program knows, local and sent. COMMITTED is reserved, and no program writes it."""
+    """And some that only a later program knows, local and sent. The directory is older than
+    COMMITTED rows."""
     kinds = {row.kind for row in rows_there(storage)}
     assert kinds >= set(Kind) - {Kind.COMMITTED}
     assert kinds & KEPT_KINDS >= {Kind.TXN, Kind.COMPACTED, 70, 71, 100, 101}

@@ -405,7 +405,6 @@ class Worker:
         away = grant.destination.stream
         return (
             row.kind not in LOCAL_KINDS
-            and row.kind != Kind.CURSOR
             and row.topic != NO_TOPIC
             and slice_of_number(row.topic) == slice_
             and away not in {row.origin, row.via}

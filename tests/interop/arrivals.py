@@ -14,7 +14,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import StartPayload, encode
-from fairlead.streamlog.rows import LOCAL_KINDS, NOT_YET_SENT_KINDS, Kind, Row
+from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
 from fairlead.streamlog.values import GrantRun, epoch_before
 from fairlead.streamlog.writing.draft import Draft
 from tests.interop.site import Site
@@ -94,6 +94,5 @@ class Link:
 
 def _log(stream: Stream, storage: Storage) -> list[Row]:
     log = stream.shards[0].announced
-    unsent = LOCAL_KINDS | NOT_YET_SENT_KINDS
     objects = [read_whole(storage.get(part.name), part.name) for part in log.objects(0, log.end)]
-    return [row for columns in objects for row in columns.rows() if row.kind not in unsent]
+    return [row for columns in objects for row in columns.rows() if row.kind not in LOCAL_KINDS]

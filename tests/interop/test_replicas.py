@@ -110,7 +110,7 @@ def test_a_java_consumer_goes_on_at_the_replica(
     group = f"group of {topic}"
     assert tools.read_in_group(site, topic, group, 25) == [message.value.decode() for message in given[:25]]
     shard, found = site.stream.topic(topic)
-    committed = shard.state.cursor(group, found.number, 0)
+    committed = shard.state.cursors(group, found.number, 0).own
     assert committed is not None
     assert (committed.offset, committed.leader_epoch) == (25, 0)
     link.bring(topic)

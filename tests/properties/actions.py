@@ -7,6 +7,7 @@ from contextlib import closing
 from random import Random
 from typing import NamedTuple
 
+from tests.properties.groups import Groups
 from tests.properties.healing import check_all, check_what_changed, heal
 from tests.properties.links import Links
 from tests.properties.model import Site
@@ -69,6 +70,10 @@ class Play:
         self.links.harmed = kind.harmed
         self.owners = Owners(self.world)
         self.takeovers = Takeovers(self.world, self.links, self.owners)
+        self.groups = Groups(self.world)
+        self.world.on_checked = self.groups.check
+        self.world.on_healing = self.groups.end
+        self.world.on_healed = self.groups.agree
         self.shares_names = self.choose.random() < 0.2
         self.table = [
             action._replace(weight=kind.weights.get(action.name, action.weight) * self.choose.choice(MOODS))
@@ -200,6 +205,25 @@ def refilter(play: Play) -> None:
     play.links.refilter(play.link(), any_filter(play.choose, play.world.shape.sites))
 
 
+# Groups
+
+
+def read(play: Play) -> None:
+    play.groups.read(play.site(), play.choose)
+
+
+def leave(play: Play) -> None:
+    play.groups.leave(play.site(), play.choose)
+
+
+def publish(play: Play) -> None:
+    play.groups.publish(play.site())
+
+
+def change_a_cursor(play: Play) -> None:
+    play.groups.change(play.site(), play.choose)
+
+
 # Machines
 
 
@@ -329,3 +353,17 @@ FILTERED = Kind(
     {"create": 3, "produce": 30, "hand over": 0, "take a topic": 0, "fault": 2, "cut": 2, "heal": 3, "flow": 6},
 )
 """Links leave topics out, and other ones in time."""
+GROUPS = Kind(
+    close_shape,
+    70,
+    [
+        *MOVES.actions,
+        Action("read", 30, read),
+        Action("leave", 6, leave),
+        Action("publish", 16, publish),
+        Action("change a cursor", 1.5, change_a_cursor),
+    ],
+    {**MOVES.weights, "roll back": 0.2, "delete": 0.5, "exchange": 16},
+    MOVES.harmed,
+)
+"""Groups read there too, and go from site to site."""

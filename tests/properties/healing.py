@@ -34,6 +34,7 @@ def check_all(world: World, links: Links) -> None:
     for site in world.sites.values():
         site.storage.faults.clear()
         a_log_says_the_same_again(site)
+        world.on_checked(site)
     _check_sites(world, world.sites.values())
     for link, wire_id in links.wire_ids.items():
         if links.knows_history(link):
@@ -62,6 +63,7 @@ def heal(world: World, links: Links) -> None:
         links.heal(link)
         if not links.knows_history(link):
             links.rescan(link)
+    world.on_healing()
     _flow_until_nothing_moves(world, links)
     check_all(world, links)
     for site in world.sites.values():
@@ -69,6 +71,7 @@ def heal(world: World, links: Links) -> None:
     _flow_until_nothing_moves(world, links)
     check_all(world, links)
     invariants.all_sites_agree(world.model, world.shape, links.wire_ids)
+    world.on_healed()
     _idle(world, links)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.properties.mutations_of_cursors import OF_CURSORS
 from tests.properties.mutations_of_cuts import OF_CUTS
 from tests.properties.mutations_of_links import OF_LINKS
 from tests.properties.mutations_of_owners import OF_OWNERS
 
-MUTATIONS = {each.name: each for each in (*OF_LINKS, *OF_OWNERS, *OF_CUTS)}
+MUTATIONS = {each.name: each for each in (*OF_LINKS, *OF_OWNERS, *OF_CUTS, *OF_CURSORS)}

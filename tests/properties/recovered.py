@@ -37,8 +37,8 @@ def _opened(site: Site, objects: dict[str, bytes]) -> ShardLog:
 
 
 def _said(state: ShardState) -> Iterator[tuple[Any, Any]]:
-    """What a state says of topics, partitions, cuts, gaps, notes and producers. Of these it remembers batches that are
-    gone, also with a deleted topic, until they expire; a merge drops them."""
+    """What a state says of topics, partitions, cuts, gaps, notes, cursors and producers. Of these it remembers batches
+    that are gone, also with a deleted topic, until they expire; a merge drops them."""
     for topic in state.topics():
         yield ("topic", topic.name), topic
         for partition in range(topic.partitions):
@@ -50,5 +50,7 @@ def _said(state: ShardState) -> Iterator[tuple[Any, Any]]:
         kept = tuple(batch for batch in known.batches if batch.base_offset >= start)
         if kept and state.topic(number) is not None:
             yield ("producer", number, partition, producer), known._replace(batches=kept)
+    for group, (number, partition), cursors in state.all_cursors():
+        yield ("cursors", group, number, partition), cursors
     for key, note in state.all_notes().items():
         yield ("note", key), note

@@ -69,6 +69,10 @@ class World:
         self.model = Model(self.sites, shape)
         self.on_opened: Callable[[Site], None] = lambda site: None
         self.on_rolled_back: Callable[[Site], None] = lambda site: None
+        self.on_checked: Callable[[Site], None] = lambda site: None
+        """Told of each site of which all is checked."""
+        self.on_healing: Callable[[], None] = lambda: None
+        self.on_healed: Callable[[], None] = lambda: None
         self._opened = 0
         self._values = 0
         for name in shape.sites:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.properties.actions import FILTERED, MOVES, Kind, Play
+from tests.properties.actions import FILTERED, GROUPS, MOVES, Kind, Play
 from tests.properties.mutations import MUTATIONS
 from tests.properties.shape import DIAMOND
 from tests.properties.sites import RUNS, World
@@ -83,6 +83,16 @@ def test_no_record_is_silently_missing_where_links_leave_topics_out(part: int) -
         for seed in seeds_of(part, RUNS // PARTS):
             with told(seed):
                 Play(seed, kind=FILTERED).run()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_group_skips_a_record_wherever_it_goes_on(part: int) -> None:
+    """While topics change their owners, and logs are cut, below it."""
+    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
+    with switched_off(MUTATIONS[off]) if off else nullcontext():
+        for seed in seeds_of(part, RUNS // PARTS // 3):
+            with told(seed):
+                Play(seed, kind=GROUPS).run()
 
 
 @pytest.mark.parametrize("seed", FOUND)

@@ -37,7 +37,7 @@ def test_a_batch_is_read_at_its_offset_before_and_after_a_restart() -> None:
     for reader in (log, opened(storage)):
         assert [read_header(b).base_offset for b in reader.reader.fetch(topic.number, 1, 2, 10_000).batches] == [2, 4]
         assert reader.announced.state.by_name("ships") == topic
-        cursor = reader.announced.state.cursor("g", topic.number, 1)
+        cursor = reader.announced.state.cursors("g", topic.number, 1).own
         assert cursor is not None
         assert cursor.offset == 3
         assert reader.announced.state.entries["a"] == {"b": 1}

@@ -22,7 +22,7 @@ from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.requests.produce import ProduceResult
 from fairlead.streamlog.requests.topics import create_topic
-from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, NOT_YET_SENT_KINDS, PASSED_ON_KINDS, Kind, Row
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.values import GrantRun, LogObject, Topic, epoch_before
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
@@ -168,7 +168,7 @@ def rows_in(storage: Storage, objects: Iterable[LogObject]) -> list[Row]:
 
 def sendable(row: Row, destination: bytes, own_of: bytes | None = None) -> bool:
     """Whether a row goes over a link to that stream; with `own_of`, the source's id, over one with `-forward own`."""
-    local = row.kind in LOCAL_KINDS or row.kind in NOT_YET_SENT_KINDS or row.topic == NO_TOPIC
+    local = row.kind in LOCAL_KINDS or row.topic == NO_TOPIC
     goes = own_of is None or row.via is None or row.origin == own_of
     return not local and goes and row.origin != destination and row.via != destination
 
@@ -287,6 +287,8 @@ def repair_frame(
 def _brings(row: Row, partition: int, offset: int) -> bool:
     if row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
         return True
+    if row.kind == Kind.CURSOR:
+        return row.partition == partition
     if row.kind in PASSED_ON_KINDS:
         return row.partition in {partition, -1}
     return row.partition == partition and (row.kind == Kind.START or _end_after(row) > offset)

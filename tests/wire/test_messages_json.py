@@ -218,7 +218,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
 BODIES: list[tuple[object, str]] = [
     (
         LinkRequest(LINK, HERE, "/ships", once=True),
-        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":4,{TEXT_MORE}}}',
+        f'{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":true,"protocol":5,{TEXT_MORE}}}',
     ),
     (
         LinkAnswer(
@@ -251,7 +251,7 @@ BODIES: list[tuple[object, str]] = [
     (
         TransferRequest(LinkRequest(LINK, HERE, "/ships"), (TOPIC,)),
         (
-            f'{{"contact":{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":false,"protocol":4,{TEXT_MORE}}},'
+            f'{{"contact":{{{TEXT_LINK},"source":{TEXT_HERE},"path":"/ships","once":false,"protocol":5,{TEXT_MORE}}},'
             f'"incarnations":[{TEXT_TOPIC}]}}'
         ),
     ),

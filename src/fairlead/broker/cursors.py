@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fairlead.broker.groups.values import GroupKey
 from fairlead.broker.topics import Found, ListenerView
-from fairlead.streamlog.values import Cursor
+from fairlead.streamlog.cursors import Cursor
 
 
 class Committed(NamedTuple):
@@ -47,6 +47,5 @@ def committed_by(listener: ListenerView, group: str) -> Iterator[Committed]:
 
 def committed_at(found: Found, group: str, partition: int) -> Cursor | None:
     """The group's cursor in one partition, as its members are told it; None if it has none."""
-    state, number = found.shard.state, found.topic.number
-    cursor: Cursor | None = state.cursor(group, number, partition)
-    return None if cursor is None else cursor.served(state.partition(number, partition), found.topic.epoch)
+    cursor: Cursor | None = found.stream.cursor(group, found.shard, found.topic, partition)
+    return cursor

@@ -62,6 +62,7 @@ class KafkaServer:
         """`advertise`: host and port that clients are told instead of the address they came in on."""
         self.cluster = cluster
         self.groups = Coordinator(cluster.settings, cluster.randomness, GroupLog(cluster))
+        cluster.consumers.ask(self.groups.nonempty_since)
         self.cuts = CutWatch(cluster, self.groups)
         cluster.listen(self._forget_deleted_streams)
         self.advertise = advertise

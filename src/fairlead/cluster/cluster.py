@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import structlog
 
+from fairlead.cluster.consumers import Consumers
 from fairlead.cluster.diverged import copy_tails
 from fairlead.cluster.jobs import Jobs
 from fairlead.cluster.keys import GONE, LEVEL, LISTENER, STREAM, VERSION, check_level, check_versions
@@ -135,6 +136,7 @@ class Cluster:
         self.links.listen(self._note_upstreams)
         self.jobs = Jobs(meta, clock, randomness)
         self._streams: dict[str, Stream] = {}
+        self.consumers = Consumers()
         self._room = PartitionRoom(settings, self._partitions_total)
         self.damaged: dict[str, Damaged] = {}
         """Streams that could not be opened, by path: one damaged object does not keep the others from their users."""
@@ -411,7 +413,7 @@ class Cluster:
             if isinstance(error, BaseException):
                 await asyncio.gather(*(shard.close() for shard in shards))
                 raise error
-        stream = Stream(record, shards, self._room, self.name)
+        stream = Stream(record, shards, self._room, self.name, self.consumers)
         for shard in shards:
             shard.copy_tails = partial(copy_tails, stream, shard, partial(self.links.path_of, stream.id))
         self._streams[record.path] = stream

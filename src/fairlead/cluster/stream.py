@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha1
 
+from fairlead.cluster.consumers import Consumers
 from fairlead.cluster.heard import HeardSources
 from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
 from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic, another
 from fairlead.model.names import StreamPath, shard_of
+from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.requests import cursors, rollback, topics
 from fairlead.streamlog.requests.topics import ConfigChange
-from fairlead.streamlog.values import Cursor, Topic
+from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 
@@ -42,8 +44,11 @@ class CommittedOffset:
 class Stream:
     """A stream of this cluster; made by `Cluster`, one object for the whole life of the stream in this process."""
 
-    def __init__(self, record: StreamRecord, shards: Sequence[Shard], room: PartitionRoom, cluster: str) -> None:
+    def __init__(
+        self, record: StreamRecord, shards: Sequence[Shard], room: PartitionRoom, cluster: str, consumers: Consumers
+    ) -> None:
         self.record = record
+        self._consumers = consumers
         self.cluster = cluster
         """Name of the cluster that it is in."""
         self.shards = tuple(shards)
@@ -319,7 +324,8 @@ class Stream:
                 indexes = of_shard[first : first + CHANGED_TOGETHER]
                 chosen = [offsets[index] for index in indexes]
                 known = None if known_cuts is None else of_shard_at(known_cuts, number)
-                commit = partial(_commit_each, group=group, offsets=chosen, known_cuts=known)
+                since = self._consumers.nonempty_since(group, self.id, number)
+                commit = partial(_commit_each, group=group, offsets=chosen, known_cuts=known, since=since)
                 answers = await self.shards[number].submit(commit)
                 for index, answer in zip(indexes, answers, strict=True):
                     outcomes[index] = answer
@@ -327,13 +333,24 @@ class Stream:
 
     def cursors(self, group: str | None = None) -> Iterator[tuple[str, Topic, int, Cursor]]:
         """(group, topic, partition, cursor as clients are told it) of one group or of all."""
-        for shard in self.shards:
+        for place, shard in enumerate(self.shards):
             for name in shard.state.groups() if group is None else (group,):
-                for (number, partition), cursor in shard.state.cursors_of(name).items():
-                    topic = shard.state.topic(number)
-                    if topic is not None:
+                since = self._consumers.nonempty_since(name, self.id, place)
+                for (number, partition), found in shard.state.cursors_of(name).items():
+                    topic, cursor = shard.state.topic(number), found.live(since)
+                    if topic is not None and cursor is not None:
                         state = shard.state.partition(number, partition)
-                        yield name, topic, partition, cursor.served(state, topic.epoch)
+                        yield name, topic, partition, cursor.served(state, topic.epoch, self.id)
+
+    def cursor(self, group: str, shard: Shard, topic: Topic, partition: int) -> Cursor | None:
+        """A group's cursor in one partition as clients are told it, None if it has none."""
+        found = shard.state.cursors(group, topic.number, partition)
+        cursor = found.live(self._consumers.nonempty_since(group, self.id, self.shards.index(shard)))
+        return (
+            None
+            if cursor is None
+            else cursor.served(shard.state.partition(topic.number, partition), topic.epoch, self.id)
+        )
 
     async def delete_cursors(
         self, group: str | None = None, topic: str | None = None, partition: int | None = None
@@ -386,12 +403,12 @@ def of_shard_at(numbers: Sequence[int], shard: int) -> int:
 
 
 def _commit_each(
-    draft: Draft, group: str, offsets: Iterable[CommittedOffset], known_cuts: int | None
+    draft: Draft, group: str, offsets: Iterable[CommittedOffset], known_cuts: int | None, since: int | None
 ) -> list[Exception | None]:
     outcomes: list[Exception | None] = []
     for offset in offsets:
         try:
-            _commit(draft, group, offset, known_cuts)
+            _commit(draft, group, offset, known_cuts, since)
         except (UnknownTopic, UnknownPartition) as error:
             outcomes.append(another(error))
         else:
@@ -399,12 +416,14 @@ def _commit_each(
     return outcomes
 
 
-def _commit(draft: Draft, group: str, offset: CommittedOffset, known_cuts: int | None) -> None:
+def _commit(draft: Draft, group: str, offset: CommittedOffset, known_cuts: int | None, since: int | None) -> None:
     topic = draft.state.by_name(offset.topic)
     if topic is None:
         raise UnknownTopic(f"topic {offset.topic} does not exist")
     cursors.commit_cursor(
-        *(draft, group, topic.number, offset.partition, offset.offset, offset.leader_epoch, offset.metadata), known_cuts
+        *(draft, group, topic.number, offset.partition, offset.offset, offset.leader_epoch, offset.metadata),
+        known_cuts=known_cuts,
+        since=since,
     )
 
 

@@ -76,6 +76,7 @@ class JsonForm(Generic[T]):
         rest: field of the kind, a mapping, that takes what `ignore` passes over of the outermost object; when the value
             is written it stands there again, behind the other fields.
         ascii: characters outside ASCII are written as escapes.
+        sparse: fields that have their default are not written.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class JsonForm(Generic[T]):
         whole: bool = False,
         rest: str = "",
         ascii: bool = True,
+        sparse: bool = False,
     ) -> None:
         self.kind = kind
         self._head = head or {}
@@ -94,6 +96,7 @@ class JsonForm(Generic[T]):
         self._whole = whole
         self._rest = rest
         self._ascii = ascii
+        self._sparse = sparse
         self._start = json.dumps(self._head, separators=(",", ":"))[:-1].encode() + b"," if head else b""
 
     @cached_property
@@ -112,7 +115,7 @@ class JsonForm(Generic[T]):
 
     def write(self, value: T) -> bytes:
         """The text of a value."""
-        text = self._adapter.dump_json(value, by_alias=True, ensure_ascii=self._ascii)
+        text = self._adapter.dump_json(value, by_alias=True, ensure_ascii=self._ascii, exclude_defaults=self._sparse)
         if self._rest and (rest := getattr(value, self._rest)):
             more = json.dumps(rest, separators=(",", ":"), ensure_ascii=self._ascii, allow_nan=False)
             text = text[:-1] + (b"," if len(text) > 2 else b"") + more[1:].encode()

@@ -154,7 +154,7 @@ def _check_row(row: Row) -> None:
     if row.kind == Kind.BATCH:
         check_batch_row(row)
     else:
-        payloads.control_key(row.kind, row.topic, row.partition, row.batch)
+        payloads.control_key(row.kind, row.topic, row.partition, row.batch, came=row.via is not None)
 
 
 def _check_checkpoint(storage: Storage, entry: CheckpointEntry, checked: Checked) -> Iterable[Problem]:

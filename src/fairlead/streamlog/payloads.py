@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
-from annotated_types import MaxLen
+from annotated_types import Ge, Le, MaxLen
 
 from fairlead.model.errors import CorruptBatch
-from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
+from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX, PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.strict_json import WHOLE, Id, JsonForm, Natural, OtherVersion, Unreadable
 from fairlead.streamlog.ranges import (
     CONFIGS_MAX,
@@ -22,6 +22,7 @@ from fairlead.streamlog.ranges import (
     Counter,
     Epoch,
     GlobalPath,
+    Millis,
     Name,
     Offset,
     Partition,
@@ -43,6 +44,10 @@ FORGOTTEN_MAX = 100
 """Producers that a TRUNCATE row names; of more it forgets all, or a row could be as large as the tail."""
 T = TypeVar("T")
 
+CursorOffset = Annotated[int, Ge(0), Le(2**63 - 1)]
+"""What a client has committed: it may lie beyond the log."""
+LeaderEpoch = Annotated[int, Ge(-1), Le(2**31 - 1)]
+Metadata = Annotated[str, MaxLen(OFFSET_METADATA_BYTES_MAX)]
 History = tuple[tuple[Epoch, Offset], ...]
 """(topic epoch, first offset of it), in order."""
 Ext = Mapping[str, Any]
@@ -125,14 +130,18 @@ class TruncatePayload:
 
 @dataclass(frozen=True, slots=True)
 class CursorPayload:
-    """Payload of a CURSOR row; topic and partition are in the row. `offset` None: the cursor is deleted."""
+    """Payload of a COMMITTED or CURSOR row; topic and partition are in the row. `offset` None: the cursor is deleted.
+    What the fields say: see `cursors.Cursor`."""
 
-    group: str
-    offset: int | None
-    leader_epoch: int
-    metadata: str
-    committed_at: int
-    version: int
+    group: Name
+    offset: CursorOffset | None
+    leader_epoch: LeaderEpoch
+    metadata: Metadata
+    committed_at: Millis
+    version: Counter
+    seen: Counter = 0
+    first: Counter = 0
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +234,8 @@ def _form(kind: type[T], rest: str = "") -> JsonForm[T]:
 _START = _form(StartPayload, "ext")
 _TOPIC = _form(TopicPayload, "ext")
 _TOPIC_DELETED = _form(TopicDeletedPayload, "ext")
-_CURSOR = _form(CursorPayload)
+# Rows of before cursors were replicated lack the fields that have a default.
+_CURSOR = JsonForm(CursorPayload, head={"v": PAYLOAD_VERSION}, ascii=False, sparse=True)
 _POSITION = _form(PositionPayload)
 _BEHIND = _form(BehindPayload)
 _ENTRY = _form(EntryPayload)
@@ -282,7 +292,7 @@ def decode_topic_deleted(data: bytes | memoryview) -> TopicDeletedPayload:
 
 
 def decode_cursor(data: bytes | memoryview) -> CursorPayload:
-    """Payload of a CURSOR row. Raises: CorruptBatch."""
+    """Payload of a CURSOR row, or of a COMMITTED one. Raises: CorruptBatch."""
     return _decode(data, Kind.CURSOR, _CURSOR)
 
 
@@ -321,12 +331,15 @@ def decode_kept(data: bytes | memoryview, kind: int) -> KeptPayload:
     return _decode(data, kind, _KEPT)
 
 
-def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview) -> tuple[Any, ...]:
+def control_key(
+    kind: int, topic: int, partition: int, data: bytes | memoryview, *, came: bool = False
+) -> tuple[Any, ...]:
     """What a control row is about: of two rows with equal keys the newer one counts, the older is of no use.
 
-    A POSITION row is of no use only once newer ones speak of every slice of its mask; the key does not say that.
-    The key of a START row is its partition only if everything below is gone; a gap has a key of its own. So has each
-    TOPIC row: rows of a partition must not come before the row that made it.
+    A POSITION row is of no use only once newer ones speak of every slice of its mask; the key does not say that. A
+    cursor that `came` over a link is another one than what was committed here. The key of a START row is its partition
+    only if everything below is gone; a gap has a key of its own. So has each TOPIC row: rows of a partition must not
+    come before the row that made it.
 
     Raises:
         CorruptBatch: the payload cannot be read.
@@ -338,8 +351,8 @@ def control_key(kind: int, topic: int, partition: int, data: bytes | memoryview)
         return (Kind.TOPIC, topic, decode_topic(data).version)
     if kind == Kind.TOPIC_DELETED:
         return (Kind.TOPIC_DELETED, topic)
-    if kind == Kind.CURSOR:
-        return (Kind.CURSOR, decode_cursor(data).group, topic, partition)
+    if kind in {Kind.CURSOR, Kind.COMMITTED}:
+        return (kind, decode_cursor(data).group, topic, partition, came)
     if kind == Kind.POSITION:
         position = decode_position(data)
         return (Kind.POSITION, position.link, position.shard, position.slices)

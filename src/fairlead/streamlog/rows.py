@@ -36,7 +36,7 @@ class Kind(IntEnum):
     TOPIC_DELETED = 4
     """The tombstone of an incarnation."""
     CURSOR = 5
-    """Committed offset of a group in a partition, or its deletion."""
+    """Committed offset of a group in a partition, or its deletion, as it goes over links; see COMMITTED."""
     POSITION = 6
     """Local: how far a link's frames have been applied here, by shard and slice of the source."""
     BEHIND = 7
@@ -46,7 +46,7 @@ class Kind(IntEnum):
     TRUNCATE = 9
     """Local: what stood from `base_offset` on before this row is no part of the partition's history any more."""
     COMMITTED = 10
-    """Local, reserved: a cursor as a group committed it here."""
+    """Local: a cursor as a group committed it here, or its deletion. A CURSOR row tells the newest one to others."""
     TXN = 11
     """Reserved: how a transaction ended. Kept and passed on like the kinds of `OPAQUE_SENT`."""
     COMPACTED = 12
@@ -79,9 +79,6 @@ LOCAL_KINDS = frozenset(
     }
 )
 """Kinds that are never sent over a link; a commit with no other rows wakes no link."""
-
-NOT_YET_SENT_KINDS = frozenset({Kind.CURSOR})
-"""Kinds that a later version will replicate."""
 
 ATTRIBUTES_MASK = 0xFFFF
 """The part of `bits` that is the batch's own attributes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -231,27 +231,6 @@ class Behind:
     def conflict(self) -> bool:
         """Set aside until `topic resolve` (a later version); a repair is not tried."""
         return self.reason.startswith("conflict")
-
-
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """Committed offset of a group in a partition: that of the next record to read."""
-
-    offset: int
-    leader_epoch: int
-    """Topic epoch of the record before, as the client says, else as the log says; -1 if there was no record."""
-    metadata: str
-    committed_at: int
-    version: int
-    """Highest seen + 1; no clocks."""
-
-    def served(self, state: PartitionState, current: int) -> Cursor:
-        """The cursor as clients are told it, in a topic of epoch `current`: not beyond where its own epoch ended. What
-        lay there in the log that the group has read was cut off, and other records stand in its place."""
-        if not 0 <= self.leader_epoch < current:
-            return self
-        epoch, end = state.end_of_epoch(current, self.leader_epoch)
-        return self if self.offset <= end else replace(self, offset=end, leader_epoch=epoch)
 
 
 @dataclass(frozen=True, slots=True)

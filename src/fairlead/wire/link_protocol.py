@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Version of the link protocol that a source speaks."""
-PROTOCOL_OLDEST = 4
+PROTOCOL_OLDEST = 5
 """A gateway takes the versions from this one to `PROTOCOL`."""
 
 

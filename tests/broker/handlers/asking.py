@@ -100,6 +100,7 @@ async def asking(**settings: Any) -> AsyncIterator[Asker]:
             executor=executor,
         )
         groups = Coordinator(cluster.settings, cluster.randomness, GroupLog(cluster))
+        cluster.consumers.ask(groups.nonempty_since)
         try:
             await cluster.create_stream("/ships", StreamSettings())
             for stream in cluster.streams():

@@ -198,7 +198,7 @@ async def test_a_zombie_of_an_older_run_is_refused(ny: Site) -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "words"),
     [
-        ({"protocol": 99}, "invalid_value", "version 99 of the link protocol, this gateway 4"),
+        ({"protocol": 99}, "invalid_value", "version 99 of the link protocol, this gateway 5"),
         ({"destination": b"?" * 16}, "unknown_stream", "no stream with id"),
         (
             {"source": StreamPlace("sf", "/other", b"o" * 16)},

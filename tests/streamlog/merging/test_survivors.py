@@ -31,6 +31,7 @@ from tests.support.rows import batch_row, control_row, entry_row
 from fairlead.model.errors import StorageUnavailable
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog import payloads
+from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slices_of_numbers
@@ -39,7 +40,7 @@ from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.objects.manifest import CheckpointEntry
 from fairlead.streamlog.payloads import PositionPayload, StartPayload, TopicPayload
 from fairlead.streamlog.reading.slices import read_slices
-from fairlead.streamlog.requests.cursors import commit_cursor, delete_cursor
+from fairlead.streamlog.requests.cursors import commit_cursor, delete_cursor, publish_cursors, put_published
 from fairlead.streamlog.requests.cuts import cut, end_keep
 from fairlead.streamlog.requests.topics import create_topic, delete_topic, set_configs, set_partitions
 from fairlead.streamlog.rows import Kind, Row
@@ -114,8 +115,14 @@ class World:
     def _cursor(self, name: str) -> None:
         number = self.log.announced.state.number_of(name)
         assert number is not None
-        if self.random.random() < 0.3:
+        chance = self.random.random()
+        if chance < 0.3:
             committed(self.log, lambda d: delete_cursor(d, "g", number, 0))
+        elif chance < 0.5:
+            committed(self.log, lambda d: publish_cursors(d, [("g", number, 0)]))
+        elif chance < 0.7:
+            foreign = Cursor(self.random.randrange(9), 0, "", 1, self.random.randrange(99), b"o" * 16)
+            committed(self.log, lambda d: put_published(d, "g", number, 0, foreign))
         else:
             committed(self.log, lambda d: commit_cursor(d, "g", number, 0, self.random.randrange(9)))
 
@@ -165,14 +172,14 @@ def tables(log: ShardLog) -> Any:
     plain = {name: table.tolist() if isinstance(table, np.ndarray) else list(table) for name, table in found.items()}
     del plain["producer"], plain["producer.batch"]  # in any order, as the values below, and of deleted topics too
     state = log.announced.state
+    for name in [name for name in plain if name.startswith("cursor")]:
+        del plain[name]
+    plain["cursors"] = sorted(state.all_cursors())
     plain["producers"] = sorted(item for item in state.producers.items() if state.partition_count(item[0][0]))
-    for names, width in (
-        (("cursor", "cursor.partition"), 2),
-        (("tombstone.incarnation", "tombstone.name", "tombstone.via", "tombstone"), 3),
-    ):
-        *lists, numbers = (plain.pop(name) for name in names)
-        pairs = [numbers[place : place + width] for place in range(0, len(numbers), width)]
-        plain[names[0]] = sorted(zip(*lists, pairs, strict=True))  # kept as dicts: their order means nothing
+    names = ("tombstone.incarnation", "tombstone.name", "tombstone.via", "tombstone")
+    *lists, numbers = (plain.pop(name) for name in names)
+    triples = [numbers[place : place + 3] for place in range(0, len(numbers), 3)]
+    plain[names[0]] = sorted(zip(*lists, triples, strict=True))  # kept as a dict: its order means nothing
     return {**plain, **meta, "appended_at": 0}
 
 

@@ -176,16 +176,16 @@ def test_rows_do_not_go_back_where_they_came_from() -> None:
     assert {r.via for r in sent(Route(OFFICE, own_of=b"h" * 16))} == {None}
 
 
-def test_local_rows_and_cursors_are_never_sent() -> None:
+def test_local_rows_are_never_sent() -> None:
     """Whatever topic they name."""
     storage = MemoryStorage()
     rows = [
         control_row(kind, b"{}", topic=5, row=place)
-        for place, kind in enumerate([Kind.POSITION, Kind.BEHIND, Kind.ENTRY, Kind.CURSOR, Kind.START, Kind.TOPIC])
+        for place, kind in enumerate([Kind.POSITION, Kind.BEHIND, Kind.ENTRY, Kind.COMMITTED, Kind.CURSOR, Kind.TOPIC])
     ]
     storage.put_if_absent("x", format.encode([*rows, entry_row("k", 1, row=9)], name="x"))
     parts = list(read_slices(storage, [LogObject("x", 0, 1, segment=False)], dict.fromkeys(range(16), 0)))
-    assert [row.kind for part in parts for row in part.columns.rows()] == [Kind.START, Kind.TOPIC]
+    assert [row.kind for part in parts for row in part.columns.rows()] == [Kind.CURSOR, Kind.TOPIC]
 
 
 def test_a_repair_reads_one_partition_and_its_topic() -> None:

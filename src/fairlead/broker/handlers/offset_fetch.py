@@ -17,7 +17,7 @@ from fairlead.broker.pacing import Pace
 from fairlead.broker.topics import Found
 from fairlead.model.errors import InvalidName, NotFound
 from fairlead.protocol.messages import Fields
-from fairlead.streamlog.values import Cursor
+from fairlead.streamlog.cursors import Cursor
 
 API_KEY = 9
 

@@ -10,7 +10,8 @@ from fairlead.cluster.stream import Stream
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.rest.long_json import in_turns
 from fairlead.model.errors import InvalidValue, UnknownGroup
-from fairlead.streamlog.values import Cursor, Topic
+from fairlead.streamlog.cursors import Cursor
+from fairlead.streamlog.values import Topic
 
 
 async def list_cursors(context: RestContext, given: Given) -> Rows:

@@ -22,6 +22,7 @@ from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import SLICES
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.applying.cursors import CursorRows
 from fairlead.streamlog.applying.kept import KeptRows
 from fairlead.streamlog.applying.notes import OWNERSHIP, LinkNotes
 from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
@@ -54,6 +55,7 @@ class FrameRows:
         self.notes = notes or LinkNotes(draft, frame, admission)
         self._topics = TopicRows(draft, frame, self.notes, admission)
         self._kept = KeptRows(draft, frame, self.notes, admission)
+        self._cursors = CursorRows(draft, frame, self.notes, admission)
         self._here: dict[int, Topic] = {}
         """Topics of the frame's data rows that are here and not deleted, by the source's numbers. What a row does to a
         topic empties it: a frame has some hundred topics, and thousands of rows of them."""
@@ -104,6 +106,8 @@ class FrameRows:
             self._topics.topic_deleted(self._named(row), row)
         elif row.kind in {Kind.BATCH, Kind.START}:
             self._data(row)
+        elif row.kind == Kind.CURSOR:
+            self._cursors.apply(self._named(row), row)
         elif row.kind in PASSED_ON_KINDS and NO_TOPIC_SENT <= row.topic < NO_TOPIC_SENT + SLICES:
             self._kept.of_no_topic(row)
         elif row.kind in PASSED_ON_KINDS:

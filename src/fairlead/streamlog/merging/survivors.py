@@ -34,6 +34,8 @@ from fairlead.streamlog.values import DeadFrom, PartitionKey
 EXPIRED = "ttl"
 """Reason in the `start` rows that merging makes."""
 
+_NEVER_FORGOTTEN = frozenset({Kind.EXPIRED, Kind.CURSOR, Kind.COMMITTED, *PASSED_ON_KINDS})
+"""Of a cursor that was deleted the version stays: who commits again must be newer than what other sites have."""
 _FOLDED_APART = frozenset({Kind.POSITION, Kind.TRUNCATE})
 
 
@@ -307,21 +309,22 @@ def _fold_positions(rows: Sequence[Row], job: MergeJob) -> Iterator[Row]:
 
 def _fold_values(rows: Iterable[Row], job: MergeJob) -> Iterator[Row]:
     """The newest row of each key of cursors, notes and entries, without deletions that undo nothing."""
-    newest = {payloads.control_key(row.kind, row.topic, row.partition, row.batch): row for row in rows}
+    newest = {
+        payloads.control_key(row.kind, row.topic, row.partition, row.batch, came=row.via is not None): row
+        for row in rows
+    }
     for row in newest.values():
         if not (_deletes(row) and job.forgets(row)):
             yield row
 
 
 def _deletes(row: Row) -> bool:
-    if row.kind == Kind.EXPIRED or row.kind in PASSED_ON_KINDS:
+    if row.kind in _NEVER_FORGOTTEN:
         return False
     if row.kind in KEPT_KINDS:
         return payloads.decode_kept(row.batch, row.kind).gone
     if row.kind == Kind.STATE:
         return payloads.decode_state(row.batch).value is None
-    if row.kind == Kind.CURSOR:
-        return payloads.decode_cursor(row.batch).offset is None
     if row.kind == Kind.BEHIND:
         return payloads.decode_behind(row.batch).reason is None
     return payloads.decode_entry(row.batch).value is None

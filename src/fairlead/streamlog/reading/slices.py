@@ -26,7 +26,7 @@ from fairlead.streamlog.numbers import masks_alike, slices_of_mask, slices_of_nu
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import NOTHING_DEAD, DeadRows
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, has_control, load, open_object, together
-from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, NOT_YET_SENT_KINDS, PASSED_ON_KINDS, Kind
+from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind
 from fairlead.streamlog.values import LogObject
 
 FRAME_BYTES: Final = 1 << 20
@@ -37,7 +37,7 @@ PART_BYTES_MAX: Final = FRAME_BYTES_MAX // 2
 """Only a part that is a single commit is larger."""
 ROW_BYTES: Final = 96
 """What a row costs in a frame besides its batch."""
-_SENT: Final = np.isin(np.arange(256), sorted(LOCAL_KINDS | NOT_YET_SENT_KINDS), invert=True)
+_SENT: Final = np.isin(np.arange(256), sorted(LOCAL_KINDS), invert=True)
 """Whether rows may be sent, by their kind."""
 
 
@@ -213,7 +213,7 @@ def read_partition(
     `dead`.
 
     Its START rows are all among them: one may have deleted records that the replica holds, and was refused there. So
-    are those that only others know.
+    are its cursors, and rows that only others know.
     """
     for group in _groups(storage, objects):
         found = _live(group.rows, dead)
@@ -224,7 +224,8 @@ def read_partition(
         topic = (columns.topic == number) & np.isin(columns.kind, (Kind.TOPIC, Kind.TOPIC_DELETED))
         kept = (columns.topic == number) & ((columns.partition == partition) | (columns.partition == -1))
         kept &= np.isin(columns.kind, sorted(PASSED_ON_KINDS))
-        wanted = (batch | start | topic | kept) & sendable(columns)
+        cursor = mine & (columns.kind == Kind.CURSOR)
+        wanted = (batch | start | topic | kept | cursor) & sendable(columns)
         yield from _parts(storage, _in_order(found.take(np.flatnonzero(wanted))), frame_bytes)
 
 

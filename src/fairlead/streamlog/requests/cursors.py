@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from fairlead.model.errors import InvalidName, InvalidValue
 from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX
 from fairlead.model.names import GROUP_ID_BYTES_MAX
-from fairlead.streamlog.payloads import CursorPayload
-from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import Cursor, topic_with
+from fairlead.streamlog.cursors import Cursor, CursorPair
+from fairlead.streamlog.rows import NO_OFFSET, Kind
+from fairlead.streamlog.state.effects import payload_of_cursor
+from fairlead.streamlog.values import topic_with
 from fairlead.streamlog.writing.draft import Draft
 
 
@@ -20,11 +24,15 @@ def commit_cursor(
     leader_epoch: int = -1,
     metadata: str | None = "",
     known_cuts: int | None = None,
+    since: int | None = None,
 ) -> Cursor:
     """Commit a group's next offset; one that changes nothing writes no row (Java clients commit every five seconds).
 
     Who names no epoch means the record that stands before the offset now. But a member that does not know yet of cuts
     from the commit `known_cuts` on has read something else there: it is taken to have read up to the cut.
+
+    `since`: the group has had members here from that commit on; None: it has none. Once others that knew what these
+    have committed go on elsewhere, the group is at work in two places, and goes its own way here for ever.
 
     Raises:
         UnknownTopic, UnknownPartition
@@ -44,23 +52,77 @@ def commit_cursor(
             cuts = draft.state.cuts_of(number, partition)
             offset = min([offset, *(cut.offset for cut in cuts if cut.commit >= known_cuts)])
         leader_epoch = draft.state.partition(number, partition).epoch_before(offset)
-    before = draft.state.cursor(group, number, partition)
-    if before is not None and (before.offset, before.leader_epoch, before.metadata) == (offset, leader_epoch, text):
-        return before
-    version = 1 if before is None else before.version + 1
-    payload = CursorPayload(group, offset, leader_epoch, text, draft.now_ms, version)
-    _put(draft, number, partition, payload)
-    return Cursor(offset, leader_epoch, text, draft.now_ms, version)
+    before = draft.state.cursors(group, number, partition)
+    own, cursor = before.own, _following(draft, before, offset, leader_epoch, text, since)
+    if own is not None and _says_the_same(own, cursor) and before.effective(since) is own and not own.at < (since or 0):
+        return own
+    _put(draft, group, number, partition, cursor)
+    return cursor
+
+
+def _says_the_same(own: Cursor, cursor: Cursor) -> bool:
+    said = (own.offset, own.leader_epoch, own.metadata, own.apart)
+    return said == (cursor.offset, cursor.leader_epoch, cursor.metadata, cursor.apart)
+
+
+def _following(
+    draft: Draft, before: CursorPair, offset: int, leader_epoch: int, metadata: str, since: int | None
+) -> Cursor:
+    """The cursor that comes after those, committed here now."""
+    own, theirs, version = before.own, before.theirs, before.highest + 1
+    is_next = own is not None and since is not None and own.at >= since
+    first = own.first if own is not None and is_next else version
+    seen = 0 if theirs is None else theirs.version
+    is_apart = theirs is not None and is_next and theirs.seen >= first
+    apart = is_apart or (own is not None and own.apart)
+    return Cursor(
+        *(offset, leader_epoch, metadata, draft.now_ms, version), draft.stream_id, seen, first, apart, draft.commit
+    )
 
 
 def delete_cursor(draft: Draft, group: str, number: int, partition: int) -> bool:
-    """Forget a group's offset in a partition; False if there was none."""
-    before = draft.state.cursor(group, number, partition)
-    if before is None:
+    """Forget a group's offset in a partition, here and where links bring that; False if there was none. Its version
+    stays: a commit after it is newer than what other sites have."""
+    before = draft.state.cursors(group, number, partition)
+    if before.live() is None and (before.own is None or before.own.is_deleted):
         return False
-    _put(draft, number, partition, CursorPayload(group, None, -1, "", draft.now_ms, before.version + 1))
+    _put(draft, group, number, partition, replace(_following(draft, before, NO_OFFSET, -1, "", None), apart=False))
     return True
 
 
-def _put(draft: Draft, number: int, partition: int, payload: CursorPayload) -> None:
-    draft.add_control(Kind.CURSOR, payload, number=number, partition=partition, origin=draft.stream_id)
+def adopt_cursor(draft: Draft, group: str, number: int, partition: int) -> bool:
+    """Go on from what was committed elsewhere last, also if the group went its own way here; False if there is no such
+    commit, or it is what counts here already."""
+    before = draft.state.cursors(group, number, partition)
+    own, theirs = before.own, before.theirs
+    if theirs is None or before.effective(None) is theirs:
+        return False
+    found = _following(draft, before, theirs.offset, theirs.leader_epoch, theirs.metadata, None)
+    found = replace(found, apart=False)
+    if own is not None and _says_the_same(own, found):
+        return False
+    _put(draft, group, number, partition, found)
+    return True
+
+
+def publish_cursors(draft: Draft, keys: Iterable[tuple[str, int, int]]) -> int:
+    """Write what links bring elsewhere of cursors that were committed here since, given by group, topic number and
+    partition; answers how many there were."""
+    count = 0
+    for group, number, partition in keys:
+        found = draft.state.cursors(group, number, partition)
+        if found.own is not None and found.is_dirty and draft.state.topic(number) is not None:
+            put_published(draft, group, number, partition, found.own)
+            count += 1
+    return count
+
+
+def put_published(draft: Draft, group: str, number: int, partition: int, cursor: Cursor) -> None:
+    """Write the row by which links bring a cursor, ours or another's, to other sites."""
+    via = None if cursor.origin == draft.stream_id else cursor.origin
+    payload = payload_of_cursor(group, cursor)
+    draft.add_control(Kind.CURSOR, payload, number=number, partition=partition, origin=cursor.origin, via=via)
+
+
+def _put(draft: Draft, group: str, number: int, partition: int, cursor: Cursor) -> None:
+    draft.add_control(Kind.COMMITTED, payload_of_cursor(group, cursor), number=number, partition=partition)

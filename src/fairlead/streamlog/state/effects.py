@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol.batch import CONTROL, NO_PRODUCER, PRODUCER_END, TRANSACTIONAL, producer_of
 from fairlead.streamlog import payloads
+from fairlead.streamlog.cursors import Cursor, CursorPair
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.ranges import EPOCH_MAX, NUMBER_MAX, are_offsets, check_partition, check_topic_number
@@ -20,7 +21,7 @@ from fairlead.streamlog.rows import ABORT, KEPT_KINDS, NO_OFFSET, PASSED_ON_KIND
 from fairlead.streamlog.state.keyed import Kept, KeptKey
 from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch, ProducerState
 from fairlead.streamlog.state.transactions import Transactions
-from fairlead.streamlog.values import Behind, Cursor, Cut, Gap, GrantRun, LinkPosition, PartitionState, Topic
+from fairlead.streamlog.values import Behind, Cut, Gap, GrantRun, LinkPosition, PartitionState, Topic
 
 HEAD_BYTES = PRODUCER_END
 """What a batch does depends only on this many of its first bytes."""
@@ -62,6 +63,7 @@ class Target(Protocol):
     def partition(self, number: int, partition: int) -> PartitionState: ...
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None: ...
     def transactions(self, number: int, partition: int) -> Transactions: ...
+    def cursors(self, group: str, number: int, partition: int) -> CursorPair: ...
 
     def put_time(self, appended_at_ms: int) -> None: ...
     def put_topic(self, topic: Topic) -> None: ...
@@ -73,7 +75,7 @@ class Target(Protocol):
     def forget_producers(self, number: int, partition: int, ids: Collection[int] | None) -> None: ...
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None: ...
     def put_transactions(self, number: int, partition: int, transactions: Transactions) -> None: ...
-    def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None: ...
+    def put_cursors(self, group: str, number: int, partition: int, cursors: CursorPair) -> None: ...
     def put_position(self, key: PositionKey, position: LinkPosition | None) -> None: ...
     def put_note(self, key: NoteKey, note: Note | None) -> None: ...
     def put_entry(self, key: str, value: Any) -> None: ...
@@ -250,14 +252,47 @@ def _topic_deleted(target: Target, row: Row) -> None:
     target.remove_topic(payload.incarnation, tombstone, remember=not payload.yielded)
 
 
+def _committed(target: Target, row: Row) -> None:
+    payload = payloads.decode_cursor(row.batch)
+    if _has_partition(target, row):
+        known = target.cursors(payload.group, row.topic, row.partition)
+        own = cursor_of(payload, target.stream_id, row.commit)
+        target.put_cursors(payload.group, row.topic, row.partition, known._replace(own=own))
+
+
 def _cursor(target: Target, row: Row) -> None:
+    """One that came over a link, or our own as it was published. Before cursors were replicated, commits were rows of
+    this kind too: it is one of these if it does not say what was committed here last."""
     payload = payloads.decode_cursor(row.batch)
     if not _has_partition(target, row):
         return
-    cursor = None
-    if payload.offset is not None:
-        cursor = Cursor(payload.offset, payload.leader_epoch, payload.metadata, payload.committed_at, payload.version)
-    target.put_cursor(payload.group, row.topic, row.partition, cursor)
+    known = target.cursors(payload.group, row.topic, row.partition)
+    if row.via is not None:
+        after = known._replace(theirs=cursor_of(payload, row.origin or row.via, row.commit))
+    elif known.own is not None and known.own.version == payload.version:
+        after = known._replace(published=payload.version)
+    else:
+        own = cursor_of(payload, target.stream_id, row.commit)
+        after = known._replace(own=own, published=payload.version)
+    target.put_cursors(payload.group, row.topic, row.partition, after)
+
+
+def cursor_of(payload: payloads.CursorPayload, origin: bytes, commit: int) -> Cursor:
+    """The cursor that a row of that commit says."""
+    p = payload
+    offset = NO_OFFSET if p.offset is None else p.offset
+    return Cursor(
+        *(offset, p.leader_epoch, p.metadata, p.committed_at, p.version), origin, p.seen, p.first, p.apart, commit
+    )
+
+
+def payload_of_cursor(group: str, cursor: Cursor) -> payloads.CursorPayload:
+    """The payload of a row that says the cursor."""
+    c = cursor
+    offset = None if c.is_deleted else c.offset
+    return payloads.CursorPayload(
+        *(group, offset, c.leader_epoch, c.metadata, c.committed_at, c.version), c.seen, c.first, c.apart
+    )
 
 
 def _position(target: Target, row: Row) -> None:
@@ -342,6 +377,7 @@ _CONTROL: dict[int, Callable[[Target, Row], None]] = {
     Kind.TOPIC: _topic,
     Kind.TOPIC_DELETED: _topic_deleted,
     Kind.CURSOR: _cursor,
+    Kind.COMMITTED: _committed,
     Kind.POSITION: _position,
     Kind.BEHIND: _behind,
     Kind.ENTRY: _entry,

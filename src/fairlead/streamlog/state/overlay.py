@@ -6,13 +6,14 @@ from collections.abc import Collection
 from typing import Any
 
 from fairlead.model.names import slice_of
+from fairlead.streamlog.cursors import CursorPair
 from fairlead.streamlog.numbers import counter_of_number, number_at, slice_of_number
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.keyed import Kept, KeptKey
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.state.shard_state import ShardState, copied, gaps_below
 from fairlead.streamlog.state.transactions import NO_TRANSACTIONS, Transactions
-from fairlead.streamlog.values import EMPTY_PARTITION, Cursor, Cut, Gap, LinkPosition, PartitionState, Topic
+from fairlead.streamlog.values import EMPTY_PARTITION, Cut, Gap, LinkPosition, PartitionState, Topic
 
 _GONE: Any = object()
 """Marks what the commit has removed."""
@@ -35,7 +36,7 @@ class Overlay:
         self._producers: dict[tuple[int, int, int], Any] = {}
         self._forgotten: set[tuple[int, int]] = set()
         """Partitions of which the state's producers are forgotten."""
-        self._cursors: dict[tuple[str, int, int], Any] = {}
+        self._cursors: dict[tuple[str, int, int], CursorPair] = {}
         self._positions: dict[PositionKey, Any] = {}
         self._notes: dict[NoteKey, Any] = {}
         self._entries: dict[str, Any] = {}
@@ -161,9 +162,9 @@ class Overlay:
         found = self._gaps.get((number, partition))
         return self._state.gaps_of(number, partition) if found is None else found
 
-    def cursor(self, group: str, number: int, partition: int) -> Cursor | None:
+    def cursors(self, group: str, number: int, partition: int) -> CursorPair:
         key = (group, number, partition)
-        return _present(self._cursors[key]) if key in self._cursors else self._state.cursor(*key)
+        return self._cursors[key] if key in self._cursors else self._state.cursors(*key)
 
     def position(self, key: PositionKey) -> LinkPosition | None:
         return _present(self._positions[key]) if key in self._positions else self._state.position(key)
@@ -283,8 +284,8 @@ class Overlay:
     def put_producer(self, number: int, partition: int, producer_id: int, state: ProducerState) -> None:
         self._producers[number, partition, producer_id] = state
 
-    def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None:
-        self._cursors[group, number, partition] = _or_gone(cursor)
+    def put_cursors(self, group: str, number: int, partition: int, cursors: CursorPair) -> None:
+        self._cursors[group, number, partition] = cursors
 
     def put_position(self, key: PositionKey, position: LinkPosition | None) -> None:
         self._positions[key] = _or_gone(position)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fairlead.model.names import SLICES
+from fairlead.streamlog.cursors import NO_CURSORS, CursorPair
 from fairlead.streamlog.numbers import counter_of_number, slice_of_number
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.keyed import Kept, KeptKey, Keyed
@@ -22,7 +23,6 @@ from fairlead.streamlog.values import (
     DELETED_HERE,
     EMPTY_PARTITION,
     Behind,
-    Cursor,
     Cut,
     DeadFrom,
     Gap,
@@ -51,7 +51,12 @@ class ShardState:
         self._by_name: dict[str, int] = {}
         self._by_incarnation: dict[bytes, int] = {}
         self._tombstones: dict[bytes, Tombstone] = {}
-        self._cursors: dict[str, dict[PartitionKey, Cursor]] = {}
+        self._cursors: dict[str, dict[PartitionKey, CursorPair]] = {}
+        """Those of deleted cursors too: their versions go on."""
+        self._live: dict[str, int] = {}
+        """Groups that have a cursor, and how many."""
+        self.unpublished: dict[tuple[str, int, int], None] = {}
+        """Group, topic number and partition of the cursors that were committed and not published since."""
         self._positions: dict[PositionKey, LinkPosition] = {}
         self._notes: dict[NoteKey, Note] = {}
         self._gaps: dict[PartitionKey, tuple[Gap, ...]] = {}
@@ -193,31 +198,37 @@ class ShardState:
 
     # Cursors
 
-    def cursor(self, group: str, number: int, partition: int) -> Cursor | None:
-        """A group's committed offset in a partition."""
+    def cursors(self, group: str, number: int, partition: int) -> CursorPair:
+        """A group's committed offsets in a partition."""
         found = self._cursors.get(group)
-        return None if found is None else found.get((number, partition))
+        return NO_CURSORS if found is None else found.get((number, partition), NO_CURSORS)
 
     def groups(self) -> list[str]:
         """Groups that have a cursor here."""
-        return list(self._cursors)
+        return list(self._live)
 
     def has_group(self, group: str) -> bool:
         """Whether the group has a cursor here."""
-        return group in self._cursors
+        return group in self._live
 
     def may_have_group(self, group: str, groups_max: int) -> bool:
         """Whether the group has a cursor here, or there are fewer groups than that."""
-        return len(self._cursors) < groups_max or group in self._cursors
+        return len(self._live) < groups_max or group in self._live
 
     @property
     def partitions_total(self) -> int:
         """Partitions of all topics."""
         return self.topic_table.partitions_total
 
-    def cursors_of(self, group: str) -> Mapping[PartitionKey, Cursor]:
-        """All cursors of a group by (topic number, partition)."""
+    def cursors_of(self, group: str) -> Mapping[PartitionKey, CursorPair]:
+        """All cursors of a group by (topic number, partition), deleted ones too."""
         return dict(self._cursors.get(group, {}))
+
+    def all_cursors(self) -> Iterator[tuple[str, PartitionKey, CursorPair]]:
+        """Those of all groups, deleted ones too; the state must not change meanwhile."""
+        for group, found in self._cursors.items():
+            for key, cursors in found.items():
+                yield group, key, cursors
 
     # Links
 
@@ -349,7 +360,7 @@ class ShardState:
             self._cuts.pop((number, partition), None)
         for group in list(self._cursors):
             for partition in partitions:
-                self.put_cursor(group, number, partition, None)
+                self.put_cursors(group, number, partition, NO_CURSORS)
 
     def _use_number(self, number: int) -> None:
         slice = slice_of_number(number)
@@ -408,15 +419,24 @@ class ShardState:
         held = None if transactions == NO_TRANSACTIONS else transactions
         self.partition_transactions.put(number, partition, held)
 
-    def put_cursor(self, group: str, number: int, partition: int, cursor: Cursor | None) -> None:
-        if cursor is not None:
-            self._cursors.setdefault(group, {})[number, partition] = cursor
-            return
-        found = self._cursors.get(group)
-        if found is not None:
-            found.pop((number, partition), None)
-            if not found:
-                del self._cursors[group]
+    def put_cursors(self, group: str, number: int, partition: int, cursors: CursorPair) -> None:
+        found = self._cursors.setdefault(group, {})
+        before = found.pop((number, partition), NO_CURSORS)
+        if cursors != NO_CURSORS:
+            found[number, partition] = cursors
+        elif not found:
+            del self._cursors[group]
+        self._count_live(group, _is_live(cursors) - _is_live(before))
+        if cursors.is_dirty:
+            self.unpublished[group, number, partition] = None
+        else:
+            self.unpublished.pop((group, number, partition), None)
+
+    def _count_live(self, group: str, more: int) -> None:
+        if more:
+            count = self._live.pop(group, 0) + more
+            if count:
+                self._live[group] = count
 
     def put_position(self, key: PositionKey, position: LinkPosition | None) -> None:
         if position is None:
@@ -435,6 +455,11 @@ class ShardState:
             self._entries.pop(key, None)
         else:
             self._entries[key] = value
+
+
+def _is_live(cursors: CursorPair) -> bool:
+    """Whether there is one, for members that come or for those that are there."""
+    return cursors.live() is not None or (cursors.own is not None and not cursors.own.is_deleted)
 
 
 def gaps_below(gaps: Iterable[Gap], offset: int) -> tuple[Gap, ...]:

@@ -13,16 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.streamlog import payloads
+from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.numbers import masks_alike, slices_of_mask
-from fairlead.streamlog.payloads import BehindPayload, CursorPayload, PositionPayload
-from fairlead.streamlog.state.effects import Note, Tombstone
+from fairlead.streamlog.payloads import BehindPayload, PositionPayload
+from fairlead.streamlog.state.effects import Note, Tombstone, cursor_of, payload_of_cursor
 from fairlead.streamlog.state.keyed import Kept
 from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.state.transactions import Aborted, Transactions
-from fairlead.streamlog.values import Behind, Cursor, Cut, Gap, GrantRun, LinkPosition, Since, Topic
+from fairlead.streamlog.values import Behind, Cut, Gap, GrantRun, LinkPosition, PartitionKey, Since, Topic
 
 SNAPSHOT_VERSION = 4
+_THEIRS = -1
+"""In the place of the version that was published, of a cursor that came over a link."""
 Tables = dict[str, Any]
 """Arrays, and lists of texts or of bytes, by name."""
 _TOPIC_COLUMNS = ("number", "count", "epoch", "version", "owner", "owner_at")
@@ -229,22 +232,30 @@ def _load_tombstones(state: ShardState, tables: Mapping[str, Any]) -> None:
 
 
 def _dump_cursors(state: ShardState, tables: Tables) -> None:
-    groups = state.groups()
-    items = [(group, *key, cursor) for group in groups for key, cursor in state.cursors_of(group).items()]
-    tables["cursor"] = [
-        payloads.encode(CursorPayload(group, c.offset, c.leader_epoch, c.metadata, c.committed_at, c.version))
-        for group, _, _, c in items
-    ]
-    tables["cursor.partition"] = np.array([item[1:3] for item in items], np.int64).reshape(-1)
+    found: list[tuple[str, PartitionKey, Cursor, int]] = []
+    for group, key, (own, theirs, published) in state.all_cursors():
+        found += [(group, key, own, published)] if own is not None else []
+        found += [(group, key, theirs, _THEIRS)] if theirs is not None else []
+    tables["cursor"] = [payloads.encode(payload_of_cursor(group, c)) for group, _, c, _ in found]
+    tables["cursor.partition"] = np.array([key for _, key, _, _ in found], np.int64).reshape(-1)
+    tables["cursor.origin"] = [c.origin for _, _, c, _ in found]
+    tables["cursor.at"] = np.array([(c.at, published) for _, _, c, published in found], np.int64).reshape(-1)
 
 
 def _load_cursors(state: ShardState, tables: Mapping[str, Any]) -> None:
     keys = tables["cursor.partition"].reshape(-1, 2).tolist()
-    for data, (number, partition) in zip(tables["cursor"], keys, strict=True):
-        c = payloads.decode_cursor(data)
-        assert c.offset is not None
-        cursor = Cursor(c.offset, c.leader_epoch, c.metadata, c.committed_at, c.version)
-        state.put_cursor(c.group, number, partition, cursor)
+    decoded = [payloads.decode_cursor(data) for data in tables["cursor"]]
+    if "cursor.at" in tables:
+        marks, origins = tables["cursor.at"].reshape(-1, 2).tolist(), tables["cursor.origin"]
+    else:  # of before cursors were replicated: each is one of our own, and its row is what was to be published
+        marks, origins = [(0, c.version) for c in decoded], [state.stream_id] * len(decoded)
+    for payload, (number, partition), origin, (at, published) in zip(decoded, keys, origins, marks, strict=True):
+        cursor, known = cursor_of(payload, origin, at), state.cursors(payload.group, number, partition)
+        if published == _THEIRS:
+            known = known._replace(theirs=cursor)
+        else:
+            known = known._replace(own=cursor, published=published)
+        state.put_cursors(payload.group, number, partition, known)
 
 
 def _position_payloads(state: ShardState) -> Iterator[PositionPayload]:

@@ -1,0 +1,197 @@
+"""Consumer groups that read at one site and another: each method is one action.
+
+7: what a site tells a group to go on from lies not beyond its log, and whatever it holds below that the group has read
+somewhere; its members are not moved by what others of the group do elsewhere; and when all is healed, all sites say the
+same, but where the group went its own way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.properties.model import Place, Site
+from tests.properties.owners import topics_of
+from tests.properties.shape import DIVERGED
+from tests.properties.sites import World
+from tests.streamlog.world import values_at
+
+from fairlead.streamlog.cursors import Cursor
+from fairlead.streamlog.requests.cursors import adopt_cursor, commit_cursor, delete_cursor, publish_cursors
+from fairlead.streamlog.values import Topic
+
+GROUPS = ("g", "h")
+READ_MAX = 4
+
+
+@dataclass
+class Members:
+    """Those of a group at one site; as one, they read all partitions."""
+
+    since: int
+    positions: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    """Where they read on, and how often the partition had been cut when they were told."""
+    committed: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    """What they have committed last, and how often the partition had been cut."""
+
+
+@dataclass
+class HasRead:
+    """What a group has read of a partition, at all sites together."""
+
+    first: int
+    """Where it began."""
+    values: set[bytes | None] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+    """Offsets of records that were gone, or had never come, where it read on behind them."""
+
+
+class Groups:
+    """All groups, at all sites."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._members: dict[tuple[str, str], Members] = {}
+        self._read: dict[tuple[str, Place], HasRead] = {}
+
+    # Actions
+
+    def read(self, site: Site, choose: Random) -> None:
+        """Members of a group at the site read some records, and commit, or die before that."""
+        self.check(site)
+        group = choose.choice(GROUPS)
+        topics = [topic for topic in site.log.announced.state.topics() if DIVERGED not in topic.name]
+        if not topics:
+            return
+        topic = choose.choice(sorted(topics, key=lambda topic: topic.number))
+        partition = choose.randrange(topic.partitions)
+        members = self._members.setdefault((site.name, group), Members(site.log.announced.end))
+        offset, epoch = self._read_on(site, group, members, topic, partition, choose)
+        if choose.random() < 0.8:
+            self._commit(site, group, members, topic, partition, offset, epoch if choose.random() < 0.5 else -1)
+
+    def leave(self, site: Site, choose: Random) -> None:
+        """All members of a group at the site go, or die."""
+        self._members.pop((site.name, choose.choice(GROUPS)), None)
+
+    def publish(self, site: Site) -> None:
+        """What was committed is told to links."""
+        keys = list(site.log.announced.state.unpublished)
+        if keys:
+            self._world.run(site, lambda d: publish_cursors(d, keys))
+
+    def change(self, site: Site, choose: Random) -> None:
+        """Somebody deletes a cursor of a group without members, or takes over that of another site."""
+        change = choose.choice([adopt_cursor, delete_cursor])
+        found = list(site.log.announced.state.all_cursors())
+        if found:
+            group, (number, partition), _ = choose.choice(found)
+            if (site.name, group) not in self._members:
+                self._world.run(site, lambda d: change(d, group, number, partition))
+
+    def end(self) -> None:
+        """All members go, and all is told."""
+        self._members.clear()
+        for site in self._world.sites.values():
+            self.publish(site)
+
+    def _read_on(
+        self, site: Site, group: str, members: Members, topic: Topic, partition: int, choose: Random
+    ) -> tuple[int, int]:
+        """Where they read on afterwards, and the epoch of the record before."""
+        place, state = (topic.incarnation, partition), site.log.announced.state.partition(topic.number, partition)
+        cuts = len(site.log.announced.state.cuts_of(topic.number, partition))
+        at, known_cuts = members.positions.get(place, (-1, -1))
+        if known_cuts != cuts:
+            cursor = self.served(site, group, topic, partition)
+            at = 0 if cursor is None else cursor.offset
+        read = self._read.setdefault((group, place), HasRead(max(at, state.log_start)))
+        read.gone.update(range(at, state.log_start))
+        at = max(at, state.log_start)
+        with site.storage.faults.held_off():
+            found = values_at(site.log, topic.number, partition)
+        last = min(state.end, at + choose.randrange(READ_MAX))
+        read.values.update(value for offset, value in found.items() if at <= offset < last)
+        read.gone.update(offset for offset in range(at, last) if offset not in found)
+        members.positions[place] = max(at, last), cuts
+        return max(at, last), state.epoch_before(max(at, last))
+
+    def _commit(
+        self, site: Site, group: str, members: Members, topic: Topic, partition: int, offset: int, epoch: int
+    ) -> None:
+        number, since = topic.number, members.since
+        answer = self._world.run(site, lambda d: commit_cursor(d, group, number, partition, offset, epoch, since=since))
+        place = (topic.incarnation, partition)
+        if isinstance(answer, Cursor):
+            members.committed[place] = offset, len(site.log.announced.state.cuts_of(number, partition))
+        else:
+            members.committed.pop(place, None)  # it may have been written
+
+    # What must hold
+
+    def served(self, site: Site, group: str, topic: Topic, partition: int) -> Cursor | None:
+        """What the site tells the group."""
+        state, members = site.log.announced.state, self._members.get((site.name, group))
+        found = state.cursors(group, topic.number, partition).live(None if members is None else members.since)
+        if found is None:
+            return None
+        return found.served(state.partition(topic.number, partition), topic.epoch, site.stream_id)
+
+    def check(self, site: Site) -> None:
+        """7, of what the site tells."""
+        for (group, place), read in self._read.items():
+            topic = site.log.announced.state.by_incarnation(place[0])
+            if topic is None or place[1] >= topic.partitions or place[0] in self._world.model.rolled_back:
+                continue
+            cursor = self.served(site, group, topic, place[1])
+            self._members_are_not_moved(site, group, topic, place, cursor)
+            if cursor is None:
+                continue
+            end = site.log.announced.state.partition(topic.number, place[1]).end
+            assert cursor.offset <= end, f"{site.name}: {group} goes on at {cursor}, {topic.name} ends at {end}"
+            with site.storage.faults.held_off():
+                found = values_at(site.log, topic.number, place[1])
+            skipped = {
+                offset: value
+                for offset, value in found.items()
+                if read.first <= offset < cursor.offset and value not in read.values and offset not in read.gone
+            }
+            assert not skipped, f"{site.name}: {group} goes on at {cursor} of {topic.name}, and never read {skipped}"
+
+    def _members_are_not_moved(self, site: Site, group: str, topic: Topic, place: Place, cursor: Cursor | None) -> None:
+        members = self._members.get((site.name, group))
+        if members is None or place not in members.committed or site.name in self._world.model.torn:
+            return
+        offset, cuts = members.committed[place]
+        if cuts == len(site.log.announced.state.cuts_of(topic.number, place[1])):
+            at = None if cursor is None else cursor.offset
+            assert at == offset, f"{site.name}: members of {group} committed {offset} of {topic.name}, and are at {at}"
+
+    def agree(self) -> None:
+        """7: all sites say what was committed last, of all that comes to them."""
+        shape, sites, model = self._world.shape, self._world.sites, self._world.model
+        if model.torn or any(link.forward == "own" or link.peer == "partner" for link in shape.links):
+            return
+        deleted = {incarnation for incarnation, _ in model.deleted_at}
+        for site in sites.values():
+            senders = [each for each in sites.values() if site.name in shape.reached_from(each.name)]
+            for topic in [*topics_of(site, owned=True), *topics_of(site, owned=False)]:
+                if topic.incarnation in model.rolled_back | deleted or model.contested(topic.name):
+                    continue
+                for group in GROUPS:
+                    for partition in range(topic.partitions):
+                        self._says_the_newest(site, group, topic, partition, senders)
+
+    def _says_the_newest(self, site: Site, group: str, topic: Topic, partition: int, senders: list[Site]) -> None:
+        said = site.log.announced.state.cursors(group, topic.number, partition)
+        if said.own is not None and said.own.apart:
+            return
+        committed = []
+        for sender in senders:
+            copy = sender.log.announced.state.by_incarnation(topic.incarnation)
+            if copy is not None and partition < copy.partitions:
+                own = sender.log.announced.state.cursors(group, copy.number, partition).own
+                committed += [] if own is None else [(own.version, own.origin, own.offset)]
+        found = said.effective(None)
+        got = None if found is None else (found.version, found.origin, found.offset)
+        assert got == max(committed, default=None), f"{site.name}: {group} of {topic.name}-{partition} is at {got}"

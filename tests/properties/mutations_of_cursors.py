@@ -1,0 +1,63 @@
+"""Rules of cursors that replicate, and the seed that notices when one is switched off."""
+
+from __future__ import annotations
+
+from tests.properties.actions import GROUPS
+from tests.properties.switching import Mutation
+
+OF_CURSORS = [
+    Mutation(
+        "cursor-below-a-cut",
+        "a cursor is told no farther than where its epoch ended",
+        "streamlog.cursors:Cursor.served",
+        "return self if self.offset <= end else replace(self, offset=end, leader_epoch=epoch)",
+        "return self",
+        9,
+        GROUPS,
+    ),
+    Mutation(
+        "members-not-moved",
+        "members that have committed are not moved",
+        "streamlog.cursors:CursorPair.effective",
+        "is_of_members = since is not None and own.at >= since",
+        "is_of_members = False",
+        46,
+        GROUPS,
+    ),
+    Mutation(
+        "version-goes-on",
+        "a commit is newer than all that its site knows",
+        "streamlog.requests.cursors:_following",
+        "before.highest + 1",
+        "(0 if before.own is None else before.own.version) + 1",
+        0,
+        GROUPS,
+    ),
+    Mutation(
+        "older-cursor",
+        "a cursor that is not newer is dropped",
+        "streamlog.applying.cursors:CursorRows._is_new",
+        "known.theirs is None or cursor.is_newer_than(known.theirs)",
+        "True",
+        14,
+        GROUPS,
+    ),
+    Mutation(
+        "cursor-from-elsewhere",
+        "the newest cursor counts where the group has no members",
+        "streamlog.cursors:CursorPair.effective",
+        "not theirs.is_newer_than(own)",
+        "True",
+        1,
+        GROUPS,
+    ),
+    Mutation(
+        "cursor-goes-on",
+        "a merge keeps what was committed here beside what came",
+        "streamlog.payloads:control_key",
+        "topic, partition, came)",
+        "topic, partition)",
+        13,
+        GROUPS,
+    ),
+]
