@@ -29,7 +29,8 @@ ID, SOURCE, REPLICA = b"\xab" * 16, b"s" * 16, b"d" * 16
 SETTINGS = (
     '"ttl_seconds": 604800, "autocreate": true, "default_partitions": 1, "compression": "off", '
     '"timestamp_type": "createtime", "pid_expiry_seconds": 604800, "produceperm": "", "consumeperm": "", '
-    '"topicperm": "", "copyperm": "", "adminperm": "", "shards": 1, "created_at": 0, "forward_writes": false}'
+    '"topicperm": "", "copyperm": "", "adminperm": "", "shards": 1, "created_at": 0, "forward_writes": false, '
+    '"pending": false}'
 )
 LATER = '"topics": null, "exclude_topics": null}'
 """Of a link."""

@@ -266,6 +266,20 @@ def test_hostile_requests_are_refused_or_read(api: Any, read: Any, data: st.Data
         read(body, version)
 
 
+def test_a_batch_that_follows_what_was_put_aside_says_so() -> None:
+    """By a tag, which Kafka's readers pass over; other tags, and that one with something in it, say nothing."""
+    first, second = UUID(int=5), UUID(int=6)
+    body = b"".join(produce.write_request([(first.bytes, 3, b"abc"), (second.bytes, 0, b"d")], {1}))
+    read = [each for topic in produce.read_request(body, 13).topics for each in topic.partitions]
+    assert [(each.partition, each.follows_pending) for each in read] == [(3, False), (0, True)]
+    for tags in (b"\x01\xa0\x1f\x01x", b"\x01\xa1\x1f\x00"):
+        other = body.replace(b"\x01\xa0\x1f\x00", tags)
+        assert other != body
+        assert not any(
+            each.follows_pending for topic in produce.read_request(other, 13).topics for each in topic.partitions
+        )
+
+
 def test_a_request_that_passes_batches_on_is_one_of_kafkas() -> None:
     """kio reads it as a Produce request of version 13, and its answer is read as kio writes it."""
     first, second = UUID(int=5), UUID(int=6)

@@ -22,7 +22,7 @@ def produce_request(request: produce.ProduceRequest, version: int) -> bytes:
         by_id = version >= produce.TOPIC_IDS_FROM
         out.append(topic.topic_id or ZERO_UUID if by_id else string(topic.name, flexible))
         out.append(array_length(len(topic.partitions), flexible))
-        for index, records in topic.partitions:
+        for index, records, *_ in topic.partitions:
             length = bytes_length(-1 if records is None else len(records), flexible)
             out += [struct.pack(">i", index), length, bytes(records or b""), no_tags(flexible)]
         out.append(no_tags(flexible))

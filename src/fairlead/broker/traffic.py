@@ -20,5 +20,8 @@ class Traffic:
     forwarded_batches: int = 0
     """Passed on to an owner elsewhere, which has taken them."""
     forwarded_bytes: int = 0
+    put_aside_batches: int = 0
+    """For topics of owners that could not be reached."""
+    put_aside_bytes: int = 0
     forward_failures: int = 0
     """Batches that were to be passed on and were refused, or have no answer."""

@@ -22,6 +22,7 @@ COPIED_SETTINGS = (
     "defaulttimestamptype",
     "pidexpirysecs",
     "forwardwrites",
+    "pending",
 )
 """Those that a stream has from another; who may do what there is the other cluster's own affair."""
 CREATE = BY_PATH["/rest/stream/create"]

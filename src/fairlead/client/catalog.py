@@ -37,6 +37,7 @@ _SETTINGS = (
     Param("defaulttimestamptype", "text", "createtime or logappendtime", default="createtime"),
     Param("pidexpirysecs", "number", "an idle producer's state is kept so long", default="604800"),
     Param("forwardwrites", "boolean", "pass a produce on to the neighbour that owns the topic (ours)", default="false"),
+    Param("pending", "boolean", "put it aside while that neighbour cannot be reached (ours)", default="false"),
     Param("mincompactionlag", "number", "for compaction (not built yet), ms", default="0", only=("0",)),
     Param("deleteretention", "number", "for compaction (not built yet), ms", default="86400000", only=("86400000",)),
     Param("compact", "boolean", "not built yet", default="false", only=_FALSE),
@@ -179,6 +180,8 @@ _TOPIC_COMMANDS = (
             "handover",
             "diverged",
             "divergedfrom",
+            "putaside",
+            "putasidefor",
             "unclaimedrecords",
             "timestamptype",
         ),
@@ -240,7 +243,7 @@ _TOPIC_COMMANDS = (
     Command(
         _TOPIC_NOUN,
         "claim",
-        "Append what diverged topics keep to the topics that they were cut off, each record once (ours).",
+        "Append what diverged and pending topics keep to the topics that it was meant for, each record once (ours).",
         (
             _PATH,
             Param(

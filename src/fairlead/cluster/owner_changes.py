@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fairlead.cluster.claims import Claiming, parent
 from fairlead.cluster.stream import Stream
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.diverged import parent_of
+from fairlead.streamlog.requests.pending import put_aside_at
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
 
@@ -23,6 +25,10 @@ class OwnerChanges(NamedTuple):
     """Those of them whose tail is not whole in a diverged topic yet."""
     diverged_topics: int
     """That keep such tails, of this site or of others."""
+    put_aside_topics: int = 0
+    """That keep what was put aside while an owner could not be reached."""
+    unclaimed_records: int = 0
+    """What is in those and not in the topics that they are for, as far as it is known here."""
 
 
 def owner_changes(stream: Stream) -> OwnerChanges:
@@ -30,16 +36,36 @@ def owner_changes(stream: Stream) -> OwnerChanges:
     pending = sum(_pending(shard, stream.id) for shard in stream.shards)
     cuts = [found for shard in stream.shards for _, found in shard.state.cut_items()]
     uncopied = sum(any(cut.keep is not None for cut in found) for found in cuts)
-    return OwnerChanges(pending, len(cuts), uncopied, sum(1 for _ in _diverged(stream)))
+    diverged = sum(not _is_pending(each) for each, _ in _kept_apart(stream))
+    aside = [each for each, _ in _kept_apart(stream) if _is_pending(each)]
+    unclaimed = sum(_unclaimed(stream, each) for each in aside)
+    return OwnerChanges(pending, len(cuts), uncopied, diverged, len(aside), unclaimed)
+
+
+def _unclaimed(stream: Stream, topic: Topic) -> int:
+    into = parent(stream, topic)
+    if into is None:
+        return 0
+    claiming = Claiming(stream, topic, into)
+    return sum(claiming.unclaimed(partition) for partition in range(topic.partitions))
 
 
 def diverged_of(stream: Stream, topic: Topic) -> list[str]:
     """The names of the topics here that keep what was cut off a topic."""
-    return sorted(each.name for each, of in _diverged(stream) if of == topic.incarnation)
+    return sorted(each.name for each, of in _kept_apart(stream) if of == topic.incarnation and not _is_pending(each))
 
 
-def _diverged(stream: Stream) -> Iterator[tuple[Topic, bytes]]:
-    """With the incarnation of the topic from which each was cut off."""
+def put_aside_for(stream: Stream, topic: Topic) -> list[str]:
+    """The names of the topics here that keep what was put aside for a topic."""
+    return sorted(each.name for each, of in _kept_apart(stream) if of == topic.incarnation and _is_pending(each))
+
+
+def _is_pending(topic: Topic) -> bool:
+    return put_aside_at(topic) is not None
+
+
+def _kept_apart(stream: Stream) -> Iterator[tuple[Topic, bytes]]:
+    """With the incarnation of the topic from which each was cut off, or for which it was put aside."""
     for shard in stream.shards:
         table = shard.state.topic_table
         for topic in map(table.get, list(table.ext)):

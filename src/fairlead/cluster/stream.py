@@ -212,7 +212,7 @@ class Stream:
     ) -> DraftRequest[Topic]:
         """What makes a topic owned by this stream; for `change_topics`."""
         count = self.settings.default_partitions if partitions is None else partitions
-        most = self._partitions_max(name)
+        most = self.partitions_max(name)
         return partial(
             topics.create_topic,
             name=name,
@@ -224,10 +224,11 @@ class Stream:
 
     def growth(self, name: str, partitions: int) -> DraftRequest[Topic]:
         """What gives a topic more partitions; for `change_topics`."""
-        most = self._partitions_max(name)
+        most = self.partitions_max(name)
         return partial(topics.set_partitions, name=name, partitions=partitions, partitions_max=most)
 
-    def _partitions_max(self, name: str) -> Callable[[int], int]:
+    def partitions_max(self, name: str) -> Callable[[int], int]:
+        """How many partitions the log of a topic of that name may have after a commit."""
         return partial(self._room.of_shard, self.shard_for(name), self.shards)
 
     async def change_topics(self, changes: Sequence[tuple[str, DraftRequest[Topic]]]) -> list[Topic | Exception]:

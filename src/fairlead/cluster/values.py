@@ -44,6 +44,8 @@ class StreamSettings:
     """Milliseconds since 1970."""
     forward_writes: bool = False
     """A produce to a topic that a neighbour owns is passed on to it."""
+    pending: bool = False
+    """While that neighbour cannot be reached, it is put aside, in a topic of ours."""
 
     def __post_init__(self) -> None:
         _in_range("ttl", self.ttl_seconds, 0, TTL_SECONDS_MAX)
@@ -52,6 +54,10 @@ class StreamSettings:
         _in_range("shards", self.shards, 1, SHARDS_PER_STREAM_MAX)
         _one_of("compression", self.compression, COMPRESSIONS)
         _one_of("defaulttimestamptype", self.timestamp_type, TIMESTAMP_TYPES)
+        if self.pending and not self.forward_writes:
+            raise InvalidValue(
+                "pending is for streams that pass writes on; set forwardwrites true too, or pending false"
+            )
 
     def owned_by(self, user: str) -> StreamSettings:
         """The same with every empty permission set to its default, `u:<creator>`."""

@@ -1,4 +1,5 @@
-"""`stream topic claim`: what diverged topics keep is appended to the topics that they were cut off.
+"""`stream topic claim`: what diverged topics keep is appended to the topics that they were cut off, and what pending
+topics keep to those for which it was put aside. Below, *diverged* means both.
 
 In: which diverged topics, and into which topic if not into the one that each came from. Out: a job; for each topic of
 it records at the end of another (`cluster/claims.py`). Always true: a topic is refused or claimed as far as it is here;
@@ -76,7 +77,7 @@ class Claims:
         if len(names) > 1:
             names = [name for name in names if _is_diverged(stream, name)]
             if not names:
-                raise InvalidValue(f"-topic {topics!r} names no diverged topic of {stream.path}")
+                raise InvalidValue(f"-topic {topics!r} names no diverged or pending topic of {stream.path}")
         return self._cluster.jobs.new(CLAIM, stream, options.as_texts(), len(names)), names
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
@@ -116,10 +117,10 @@ def claiming_of(stream: Stream, topic: Topic, into: str = "") -> Claiming:
         UnknownTopic: there is no such topic to have the records.
     """
     if parent_of(topic) is None:
-        raise NotAllowed(f"{topic.name} is no diverged topic: nothing was cut off that it keeps")
+        raise NotAllowed(f"{topic.name} is no diverged or pending topic: it keeps nothing for another one")
     found = stream.topic(into)[1] if into else parent(stream, topic)
     if found is None:
-        raise NotAllowed(f"the topic that {topic.name} was cut off is not here; name one that is to have it (-into)")
+        raise NotAllowed(f"the topic of which {topic.name} keeps records is not here; name another one (-into)")
     if found.number == topic.number and found.name == topic.name:
         raise InvalidValue(f"-into {into}: that is the diverged topic itself")
     return Claiming(stream, topic, found)

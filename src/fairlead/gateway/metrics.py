@@ -146,12 +146,20 @@ class _ClusterCollector(Collector):
         diverged = GaugeMetricFamily(
             "fairlead_diverged_topics", "Topics that keep tails which were cut off", labels=_STREAM
         )
+        aside = GaugeMetricFamily(
+            "fairlead_put_aside_topics", "Topics that keep what was put aside for an owner", labels=_STREAM
+        )
+        unclaimed = GaugeMetricFamily(
+            "fairlead_put_aside_unclaimed_records", "Records in these that were not claimed yet", labels=_STREAM
+        )
         for path, found in self._changes.items():
+            aside.add_metric((path,), found.put_aside_topics)
+            unclaimed.add_metric((path,), found.unclaimed_records)
             diverged.add_metric((path,), found.diverged_topics)
             pending.add_metric((path,), found.pending_topics)
             cut.add_metric((path,), found.cut_partitions)
             uncopied.add_metric((path,), found.uncopied_partitions)
-        yield from (pending, cut, uncopied, diverged)
+        yield from (pending, cut, uncopied, diverged, aside, unclaimed)
 
     def _links(self) -> Iterator[Metric]:
         gauges = {name: GaugeMetricFamily(name, what, labels=_LINK) for name, what in _LINK_GAUGES.items()}
@@ -172,6 +180,8 @@ _COUNTERS = {
     "kafka_refused_connections": "Connections above the limit",
     "kafka_forwarded_batches": "Record batches passed on to an owner elsewhere, which took them",
     "kafka_forwarded_bytes": "Bytes of these",
+    "kafka_put_aside_batches": "Record batches put aside, since their owner could not be reached",
+    "kafka_put_aside_bytes": "Bytes of these",
     "kafka_forward_failures": "Record batches that were to be passed on and were refused, or got no answer",
     "applied_frames": "Frames that links brought",
     "applied_size_bytes": "Bytes of frames that links brought",

@@ -72,6 +72,10 @@ class Settings:
         10_000, "records of a topic that its new owner may still lack when `stream topic transfer` hands it over"
     )
 
+    pending_after_seconds: float = _setting(
+        30.0, "an owner that cannot be reached for so long: what is produced to its topics is put aside (`-pending`)", 0
+    )
+
     merge_interval_seconds: float = _setting(10.0, "how often a shard looks for something to merge", 0.01)
     merge_commits_min: int = _setting(500, "commits that wait before a shard merges them", 1)
     merge_idle_seconds: float = _setting(600.0, "fewer commits than that are merged after this", 0.01)

@@ -7,11 +7,11 @@ version 13 names topics by id (KIP-516).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
-from fairlead.protocol.wire import Malformed, Reader, array_length, bytes_length, check_items, no_tags, string
+from fairlead.protocol.wire import Malformed, Reader, array_length, bytes_length, check_items, no_tags, string, uvarint
 
 API_KEY = 0
 FLEXIBLE_FROM = 9
@@ -27,6 +27,10 @@ _PARTITION = struct.Struct(">ihqq")
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
+_FOLLOWS_PENDING = 4000
+"""Tag of a partition in a request that a copy passes on to the owner; Kafka counts its tags from 0."""
+_FOLLOWS_PENDING_ALONE = b"\x01" + uvarint(_FOLLOWS_PENDING) + b"\x00"
+"""One tag, of no bytes."""
 
 
 class ProducePartition(NamedTuple):
@@ -34,6 +38,8 @@ class ProducePartition(NamedTuple):
 
     partition: int
     records: memoryview | None
+    follows_pending: bool = False
+    """Of a request that a copy passes on: what lacks before it was put aside there."""
 
 
 class ProduceTopic(NamedTuple):
@@ -101,9 +107,7 @@ def _read_topic(reader: Reader, version: int) -> ProduceTopic:
 
 
 def _read_partition(reader: Reader) -> ProducePartition:
-    partition = ProducePartition(reader.int32(), reader.nullable_bytes())
-    reader.skip_tags()
-    return partition
+    return ProducePartition(reader.int32(), reader.nullable_bytes(), reader.has_tag(_FOLLOWS_PENDING))
 
 
 def write_response(topics: Sequence[TopicProduceResponse], version: int) -> bytes:
@@ -120,14 +124,17 @@ def write_response(topics: Sequence[TopicProduceResponse], version: int) -> byte
     return b"".join(out)
 
 
-def write_request(batches: Sequence[tuple[bytes, int, memoryview | bytes]]) -> list[memoryview | bytes]:
-    """The body of a request by topic ids, with acks of all, in pieces: one batch each for these ids and partitions."""
+def write_request(
+    batches: Sequence[tuple[bytes, int, memoryview | bytes]], follow_pending: Collection[int] = ()
+) -> list[memoryview | bytes]:
+    """The body of a request by topic ids, with acks of all, in pieces: one batch each for these ids and partitions.
+    `follow_pending` are the places of those that follow what was put aside."""
     head = string(None, True) + _ACKS_TIMEOUT.pack(-1, _TIMEOUT_MS) + array_length(len(batches), True)
     out: list[memoryview | bytes] = []
-    for topic_id, partition, data in batches:
+    for place, (topic_id, partition, data) in enumerate(batches):
         before = topic_id + array_length(1, True) + _I32.pack(partition) + bytes_length(len(data), True)
         out += [head + before, data]
-        head = b"\x00\x00"  # no tags of the partition, none of the topic
+        head = (_FOLLOWS_PENDING_ALONE if place in follow_pending else b"\x00") + b"\x00"  # and no tags of the topic
     return [*out, head + b"\x00"]
 
 

@@ -154,6 +154,14 @@ class Reader:
             self.uvarint()
             self.take(self.uvarint())
 
+    def has_tag(self, wanted: int) -> bool:
+        """Pass over tagged fields; whether one of them is this, with nothing in it."""
+        if not self.flexible or (self.position < len(self.buffer) and self.buffer[self.position] == 0):
+            self.skip_tags()
+            return False
+        tags = [(self.uvarint(), len(self.take(self.uvarint()))) for _ in range(self.uvarint())]
+        return (wanted, 0) in tags
+
 
 def uvarint(value: int) -> bytes:
     """`value` >= 0 as an unsigned varint."""

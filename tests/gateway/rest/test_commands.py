@@ -194,7 +194,9 @@ async def test_writes_are_taken_from_a_replica_of_ones_own_that_was_marked(desk:
     for path in ("/s", "/r", "/q"):
         await desk.post("stream/create", path=path, forwardwrites=path == "/r")
     assert [(await desk.get("stream/info", path=path))[0]["forwardwrites"] for path in ("/s", "/r")] == [False, True]
-    await desk.post("stream/edit", path="/r", forwardwrites=False)
+    await desk.post("stream/edit", path="/r", pending=True)
+    assert (await desk.get("stream/info", path="/r"))[0]["pending"]
+    await desk.post("stream/edit", path="/r", forwardwrites=False, pending=False)
     assert not (await desk.get("stream/info", path="/r"))[0]["forwardwrites"]
     await desk.post("stream/replica/add", path="/s", replica="/r", paused=True, acceptwrites=True)
     await desk.post("stream/replica/add", path="/s", replica="/q", paused=True, peer="partner")

@@ -59,6 +59,9 @@ class Way(Enum):
     """To the owner, once what is on its way aside is there; the client sends it again."""
 
 
+ASIDE: Final = frozenset({Way.GOES_ON, Way.ENTERS})
+
+
 @dataclass(slots=True)
 class _Producer:
     epoch: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -15,14 +16,17 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.errors import RefusedRequest
+from fairlead.broker.forwarding.known import End, KnownProducers
 from fairlead.broker.forwarding.neighbours import urls_of_owner
 from fairlead.broker.forwarding.order import Order
 from fairlead.broker.forwarding.owner_connection import OwnerConnection
+from fairlead.broker.forwarding.putting_aside import AsideBatch, AsideOutcome, PuttingAside, Route
+from fairlead.broker.forwarding.reach import Reach
 from fairlead.broker.topics import Found
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, Unanswered, Unreachable, another
+from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, TryAgain, Unanswered, Unreachable, another
 from fairlead.protocol.batch import CheckedBatch
 from fairlead.protocol.produce import PartitionProduceResponse, read_response, write_request
 from fairlead.protocol.wire import Malformed
@@ -51,6 +55,8 @@ class Batch(NamedTuple):
     found: Found
     partition: int
     batch: CheckedBatch
+    follows_pending: bool = False
+    """What the owner lacks before it was put aside here."""
 
 
 class Forwarder:
@@ -64,6 +70,28 @@ class Forwarder:
         self._clients: dict[tuple[bytes, bytes], dict[OwnerConnection, int]] = {}
         """How many clients share each connection, by the ids of the stream here and of its owner."""
         self._finishing: set[OwnerConnection] = set()
+        self.known = KnownProducers()
+        self.aside = PuttingAside(self.known, traffic)
+        self._reach = Reach(cluster.clock)
+        self._trying: dict[tuple[bytes, bytes], asyncio.Task[None]] = {}
+
+    def is_cut_off(self, stream: Stream, owner: bytes) -> bool:
+        """Whether what is produced to this owner's topics is put aside now. While it is, somebody looks whether the
+        owner can be reached again."""
+        if not stream.settings.pending or owner == stream.id:
+            return False
+        way = stream.id, owner
+        if not self._reach.is_failing(way, self.cluster.settings.pending_after_seconds):
+            return False
+        if self._reach.is_to_be_tried(way) and way not in self._trying:
+            task = asyncio.get_running_loop().create_task(self._try(*way), name="forward-try")
+            self._trying[way] = task
+            task.add_done_callback(lambda _: self._trying.pop(way, None))
+        return bool(urls_of_owner(self.cluster, stream, owner))
+
+    async def _try(self, stream: bytes, owner: bytes) -> None:
+        with suppress(Unreachable):
+            await self.open(stream, owner, lambda transport, _: transport.abort())
 
     def connection(self, stream: bytes, owner: bytes) -> OwnerConnection:
         """A connection for one more client; `leave` gives it back."""
@@ -100,10 +128,15 @@ class Forwarder:
                     await leave_http(url, ForwardHello(stream, owner).target, take_over, FORWARD_TOKEN)
             except (OSError, ValueError, InvalidValue) as error:
                 self._turns.failed(url)
+                if isinstance(error, OSError):
+                    self._reach.failed((stream, owner))
+                else:
+                    self._reach.reached((stream, owner))
                 why = str(error) or type(error).__name__
                 log.warning("the owner's gateway takes no writes from here", url=url, owner=owner.hex(), why=why)
             else:
                 self._turns.answered(url)
+                self._reach.reached((stream, owner))
                 return
         raise Unreachable("no gateway of the owner takes the connection; the log of this server says more")
 
@@ -121,6 +154,8 @@ class Forwarder:
         """Drop what is under way."""
         for connection in list(self._finishing):
             connection.close()
+        for task in self._trying.values():
+            task.cancel()
 
 
 class ClientForwards:
@@ -138,9 +173,39 @@ class ClientForwards:
         """A batch, of a stream that passes writes on, may go to the owner that its topic has now. Raises: TryAgain."""
         self._order.check(found.topic.incarnation, partition, batch.header, found.topic.owner)
 
+    def route(self, found: Found, partition: int, batch: CheckedBatch) -> Route:
+        """Where a batch goes, of a stream that passes writes on; its topic may be ours.
+
+        Raises:
+            TryAgain: nowhere yet. OutOfOrderSequence: nowhere.
+        """
+        self.check_order(found, partition, batch)
+        cut_off = self._forwarder.is_cut_off(found.stream, found.topic.owner)
+        try:
+            return self._forwarder.aside.route(found, partition, batch.header, cut_off=cut_off)
+        except TryAgain:
+            self.refused_here(found, partition, batch)
+            raise
+
     def refused_here(self, found: Found, partition: int, batch: CheckedBatch) -> None:
-        """A batch for a topic that was ours is refused, and the client sends it again."""
+        """A batch is refused here, and the client sends it again, to another owner perhaps."""
         self._order.refused(found.topic.incarnation, partition, batch.header, found.topic.owner)
+
+    def begins_here(self, found: Found, partition: int, batch: CheckedBatch) -> None:
+        """A batch is being appended here, to a topic of ours. It may get another owner meanwhile."""
+        self._order.begins(found.topic.incarnation, partition, batch.header, found.topic.owner)
+
+    def ends_here(self, found: Found, partition: int, batch: CheckedBatch, *, comes_again: bool) -> None:
+        """It has its outcome; `comes_again`: the client sends it again."""
+        self._order.ends(found.topic.incarnation, partition, batch.header, comes_again=comes_again)
+
+    def given(self, producer_id: int) -> None:
+        """The client has got an id for a producer."""
+        self._forwarder.known.given(producer_id)
+
+    def put_aside(self, batches: Sequence[AsideBatch]) -> asyncio.Future[Sequence[AsideOutcome]]:
+        """Put batches aside, all of them in the same shard."""
+        return self._forwarder.aside.put(batches)
 
     def submit(self, batches: Sequence[Batch]) -> asyncio.Future[Sequence[Outcome]]:
         """Pass on batches for topics of one stream that have one owner; they are on their way when this returns."""
@@ -152,7 +217,11 @@ class ClientForwards:
             return done
         for each in batches:
             self._order.begins(each.found.topic.incarnation, each.partition, each.batch.header, topic.owner)
-        body = write_request([(each.found.topic.incarnation, each.partition, each.batch.data) for each in batches])
+            self._forwarder.aside.passes_on(each.found, each.partition, each.batch.header)
+        follow_pending = {place for place, each in enumerate(batches) if each.follows_pending}
+        body = write_request(
+            [(each.found.topic.incarnation, each.partition, each.batch.data) for each in batches], follow_pending
+        )
         answer = self._connection(stream.id, topic.owner).ask(body)
         answer.add_done_callback(partial(self._answered, batches, done))
         return done
@@ -176,6 +245,7 @@ class ClientForwards:
         for each, outcome in zip(batches, outcomes, strict=True):
             again = _comes_again(outcome)
             self._order.ends(each.found.topic.incarnation, each.partition, each.batch.header, comes_again=again)
+            self._forwarder.aside.passed_on(each.found, each.partition, each.batch.header, _end(outcome))
             if isinstance(outcome, PartitionProduceResponse) and not outcome.error:
                 traffic.forwarded_batches += 1
                 traffic.forwarded_bytes += len(each.batch.data)
@@ -229,6 +299,15 @@ def _as_here(outcome: PartitionProduceResponse) -> PartitionProduceResponse:
     if outcome.error != ErrorCode.unknown_topic_id:
         return outcome
     return outcome._replace(error=ErrorCode.unknown_topic_or_partition)
+
+
+def _end(outcome: Outcome) -> End:
+    """What is certain of a batch that was passed on. A retriable code does not say whether it was appended."""
+    if isinstance(outcome, PartitionProduceResponse) and not outcome.error:
+        return End.APPENDED
+    if isinstance(outcome, Unreachable) or not _comes_again(outcome):
+        return End.NOT_DONE
+    return End.UNKNOWN
 
 
 def _comes_again(outcome: Outcome) -> bool:

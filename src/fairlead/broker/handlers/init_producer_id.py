@@ -26,7 +26,10 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     producer, epoch = getattr(request, "producer_id", -1), getattr(request, "producer_epoch", -1)
     if producer >= 0 and 0 <= epoch < _EPOCH_MAX:
         return _answer(ErrorCode.none, producer, epoch + 1)
-    return _answer(ErrorCode.none, int.from_bytes(ctx.randomness.id16()[:8], "big") >> 1, 0)
+    made = int.from_bytes(ctx.randomness.id16()[:8], "big") >> 1
+    if ctx.connection.forwards is not None:
+        ctx.connection.forwards.given(made)
+    return _answer(ErrorCode.none, made, 0)
 
 
 def _answer(code: ErrorCode, producer: int, epoch: int) -> AnswerFields:

@@ -11,7 +11,7 @@ only codes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -21,7 +21,9 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import PRODUCE, Packed, PendingAnswer, Submitted
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
-from fairlead.broker.forwarding.passing_on import Batch, ClientForwards
+from fairlead.broker.forwarding.known import ASIDE, Way
+from fairlead.broker.forwarding.passing_on import Batch
+from fairlead.broker.forwarding.putting_aside import AsideBatch, Route, shard_of
 from fairlead.broker.pacing import Pace, Rests
 from fairlead.broker.partitions import find_topic
 from fairlead.broker.settings.record_rules import RecordRules, RecordsRefused, check_records, is_quick, rules_of
@@ -81,9 +83,20 @@ class _Item(NamedTuple):
     """What the topic demands of each record, if nobody has looked yet."""
     elsewhere: bool = False
     """It is passed on to the topic's owner."""
+    follows: bool = False
+    """What the owner, be it we, lacks before it was put aside at a copy."""
+    route: Route | None = None
+    """Where it goes, in a stream that passes writes on."""
+
+    @property
+    def is_aside(self) -> bool:
+        """It is put aside, since the owner cannot be reached."""
+        return self.route is not None and self.route.way in ASIDE
 
 
-_Outcome = ProduceResult | PartitionProduceResponse | BaseException
+_Where = Shard | tuple[Shard, bool] | tuple[bytes, bytes]
+_Outcome = ProduceResult | PartitionProduceResponse | BaseException | bool
+"""True or false: it was put aside."""
 
 
 def submit(ctx: RequestContext, body: memoryview) -> Submitted:
@@ -166,8 +179,10 @@ def _check_order_again(taking: _Taking) -> None:
     kept: list[_Item] = []
     for item in taking.items:
         try:
-            if forwards is not None and item.found.stream.settings.forward_writes:
-                forwards.check_order(item.found, item.partition, item.batch)
+            if forwards is not None and item.route is not None:
+                route = forwards.route(item.found, item.partition, item.batch)
+                if route.way is not item.route.way:
+                    raise TryAgain("the owner could be reached meanwhile, or not any more")
         except TryAgain as error:
             taking.answers[item.topic_at].partitions[item.partition_at] = _refused(item.partition, error)
         else:
@@ -201,50 +216,40 @@ def _take(
     except Exception as error:
         return [_refused(asked.partition, error) for asked in topic.partitions]
     forwards = ctx.connection.forwards if found.stream.settings.forward_writes else None
-    if forwards is not None and found.topic.owner != found.stream.id:
-        return _take_elsewhere(ctx, forwards, found, topic, topic_at, items)
     configs = found.topic.configs
-    stamped = timestamp_type(found.stream, configs) == LOG_APPEND_TIME
+    here = found.topic.owner == found.stream.id
+    stamped = here and timestamp_type(found.stream, configs) == LOG_APPEND_TIME
     bytes_max = message_bytes_max(configs, ctx.settings)
     rules = rules_of(found.stream, configs)
     answers: list[PartitionProduceResponse] = []
     for place, asked in enumerate(topic.partitions):
         try:
-            batch = _checked(found, asked, bytes_max)
-            if forwards is not None:
-                forwards.check_order(found, asked.partition, batch)
-            unread = rules
-            if rules is not None and is_quick(batch):
-                _check_records(ctx, found, asked.partition, batch, rules, no_pause)
+            batch = _checked(found, asked, ctx.settings.message_bytes_max)
+            route = None if forwards is None else forwards.route(found, asked.partition, batch)
+            if route is not None and route.way is Way.IS_THERE:
+                answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
+                continue
+            elsewhere = route is not None and not here and route.way not in ASIDE
+            unread = None if elsewhere else rules
+            if not elsewhere:
+                _check_size(batch.data, bytes_max)
+            if unread is not None and is_quick(batch):
+                _check_records(ctx, found, asked.partition, batch, unread, no_pause)
                 unread = None
         except Exception as error:
             answers.append(_refused(asked.partition, error))
         else:
+            follows = _follows(ctx, asked) if route is None else route.way is Way.FOLLOWS
             answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
-            items.append(_Item(topic_at, place, found, asked.partition, batch, stamped, unread))
+            items.append(
+                _Item(topic_at, place, found, asked.partition, batch, stamped, unread, elsewhere, follows, route)
+            )
     return answers
 
 
-def _take_elsewhere(
-    ctx: RequestContext,
-    forwards: ClientForwards,
-    found: Found,
-    topic: ProduceTopic,
-    topic_at: int,
-    items: list[_Item],
-) -> list[PartitionProduceResponse]:
-    """The same for a topic whose owner is elsewhere: what its settings demand is the owner's to check."""
-    answers: list[PartitionProduceResponse] = []
-    for place, asked in enumerate(topic.partitions):
-        try:
-            batch = _checked(found, asked, ctx.settings.message_bytes_max)
-            forwards.check_order(found, asked.partition, batch)
-        except Exception as error:
-            answers.append(_refused(asked.partition, error))
-        else:
-            answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
-            items.append(_Item(topic_at, place, found, asked.partition, batch, stamped=False, elsewhere=True))
-    return answers
+def _follows(ctx: RequestContext, asked: ProducePartition) -> bool:
+    """A copy says so of a batch that it passes on."""
+    return ctx.connection.passed_on and asked.follows_pending
 
 
 def _check_request(request: ProduceRequest) -> None:
@@ -272,12 +277,16 @@ def _checked(found: Found, asked: ProducePartition, bytes_max: int) -> CheckedBa
     data = asked.records
     if data is None or len(data) == 0:
         raise RefusedRequest(ErrorCode.invalid_record, "there are no records")
-    if len(data) > bytes_max:
-        raise BatchTooLarge(f"a batch of {len(data):,} bytes is above {bytes_max:,}")
+    _check_size(data, bytes_max)
     batch = _one_batch(data)
     if batch.header.log_append_time:
         raise RefusedRequest(ErrorCode.invalid_timestamp, "a producer must not say LogAppendTime; the topic does")
     return batch
+
+
+def _check_size(data: Sized, bytes_max: int) -> None:
+    if len(data) > bytes_max:
+        raise BatchTooLarge(f"a batch of {len(data):,} bytes is above {bytes_max:,}")
 
 
 def _one_batch(data: memoryview) -> CheckedBatch:
@@ -304,7 +313,7 @@ def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
     if len(items) < 2:
         return [list(items)] if items else []
     groups: list[list[_Item]] = []
-    open_groups: dict[Shard | tuple[bytes, bytes], tuple[list[_Item], int]] = {}
+    open_groups: dict[_Where, tuple[list[_Item], int]] = {}
     for item in items:
         where = _where(item)
         group, size = open_groups.get(where, ([], 0))
@@ -317,16 +326,25 @@ def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
     return groups
 
 
-def _where(item: _Item) -> Shard | tuple[bytes, bytes]:
-    """Where a batch goes: a shard here, or from a stream here to the owner of its topic."""
+def _where(item: _Item) -> _Where:
+    """Where a batch goes: a shard here, aside in a shard here, or from a stream here to the owner of its topic."""
+    if item.is_aside:
+        return shard_of(_aside(item)), True
     return (item.found.stream.id, item.found.topic.owner) if item.elsewhere else item.found.shard
 
 
 def _submit(ctx: RequestContext, group: Sequence[_Item]) -> asyncio.Future[Sequence[_Outcome]]:
+    forwards = ctx.connection.forwards
+    if group[0].is_aside:
+        assert forwards is not None
+        return cast("asyncio.Future[Sequence[_Outcome]]", forwards.put_aside([_aside(item) for item in group]))
     if group[0].elsewhere:
-        assert ctx.connection.forwards is not None
-        batches = [Batch(item.found, item.partition, item.batch) for item in group]
-        return cast("asyncio.Future[Sequence[_Outcome]]", ctx.connection.forwards.submit(batches))
+        assert forwards is not None
+        batches = [Batch(item.found, item.partition, item.batch, item.follows) for item in group]
+        return cast("asyncio.Future[Sequence[_Outcome]]", forwards.submit(batches))
+    for item in group:
+        if forwards is not None and item.route is not None:
+            forwards.begins_here(item.found, item.partition, item.batch)
     size_bytes = sum(len(item.batch.data) for item in group)
     return group[0].found.shard.submit(lambda draft: [_append(draft, item) for item in group], size_bytes)
 
@@ -334,9 +352,14 @@ def _submit(ctx: RequestContext, group: Sequence[_Item]) -> asyncio.Future[Seque
 def _append(draft: Draft, item: _Item) -> _Outcome:
     batch = stamp_append_time(item.batch, draft.now_ms) if item.stamped else item.batch
     try:
-        return produce(draft, item.found.topic.number, item.partition, batch)
+        return produce(draft, item.found.topic.number, item.partition, batch, follows_pending=item.follows)
     except FairleadError as error:
         return another(error)
+
+
+def _aside(item: _Item) -> AsideBatch:
+    assert item.route is not None
+    return AsideBatch(item.found, item.partition, item.batch, item.route)
 
 
 def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionProduceResponse:
@@ -344,9 +367,15 @@ def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionPr
         if outcome.error:
             log.warning("produce refused by the owner", client=ctx.connection.id, why=outcome.message)
         return outcome
-    forwards = ctx.connection.forwards if item.found.stream.settings.forward_writes else None
-    if forwards is not None and not item.elsewhere and isinstance(outcome, NotOwner | TryAgain):
-        forwards.refused_here(item.found, item.partition, item.batch)
+    forwards = ctx.connection.forwards
+    comes_again = isinstance(outcome, NotOwner | TryAgain)
+    if item.is_aside:
+        if forwards is not None and comes_again:
+            forwards.refused_here(item.found, item.partition, item.batch)
+    elif forwards is not None and item.route is not None and not item.elsewhere:
+        forwards.ends_here(item.found, item.partition, item.batch, comes_again=comes_again)
+    if isinstance(outcome, bool):
+        return PartitionProduceResponse(item.partition, ErrorCode.none)
     if isinstance(outcome, NotOwner):
         outcome = ctx.listener.not_owner(item.found.stream, item.found.topic)
         log.warning("produce refused", client=ctx.connection.id, why=str(outcome))

@@ -21,6 +21,7 @@ FIELDS = {
     "defaulttimestamptype": "timestamp_type",
     "pidexpirysecs": "pid_expiry_seconds",
     "forwardwrites": "forward_writes",
+    "pending": "pending",
 }
 """The original's name of a setting, and ours; `-copymetafrom` takes all of them."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairlead.client.command import Given
 from fairlead.cluster.claims import Claiming, parent
-from fairlead.cluster.owner_changes import diverged_of
+from fairlead.cluster.owner_changes import diverged_of, put_aside_for
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.topic_filter import TopicFilter, check_expression
 from fairlead.cluster.values import TIMESTAMP_TYPES
@@ -26,6 +26,7 @@ from fairlead.model.errors import InvalidValue, NotOwner
 from fairlead.streamlog.ownership.histories import beginning_of
 from fairlead.streamlog.ownership.standing import is_active
 from fairlead.streamlog.reading.sizes import Size
+from fairlead.streamlog.requests.pending import put_aside_at
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
 
@@ -56,7 +57,7 @@ async def info(context: RestContext, given: Given) -> Rows:
     shard, topic = stream.topic(given["topic"])
     committed = _lowest_committed(stream, topic)
     handed_over = await context.transfers.standing(stream, topic)
-    diverged = diverged_of(stream, topic)
+    diverged, put_aside = diverged_of(stream, topic), put_aside_for(stream, topic)
     rows = [
         {
             **_partition(context, stream, shard, topic, number, committed.get(number, 0)),
@@ -64,6 +65,7 @@ async def info(context: RestContext, given: Given) -> Rows:
             "handover": handed_over,
             "supersededfrom": _superseded_from(shard, topic, number),
             "diverged": diverged,
+            "putaside": put_aside,
             **_claimed(stream, topic, number),
         }
         for number in range(topic.partitions)
@@ -221,11 +223,16 @@ def _superseded_from(shard: Shard, topic: Topic, number: int) -> int:
 
 
 def _claimed(stream: Stream, topic: Topic, number: int) -> dict[str, Any]:
-    """Of a diverged topic: from which topic it was cut off, and how many of its records that does not have yet."""
-    into = parent(stream, topic)
+    """Of a diverged or pending topic: from which topic it was cut off, or for which it was put aside, and how many of
+    its records that does not have yet."""
+    into, at = parent(stream, topic), put_aside_at(topic)
     if into is None:
-        return {"divergedfrom": "", "unclaimedrecords": 0}
-    return {"divergedfrom": into.name, "unclaimedrecords": Claiming(stream, topic, into).unclaimed(number)}
+        return {"divergedfrom": "", "putasidefor": "", "unclaimedrecords": 0}
+    return {
+        "divergedfrom": into.name if at is None else "",
+        "putasidefor": "" if at is None else into.name,
+        "unclaimedrecords": Claiming(stream, topic, into).unclaimed(number),
+    }
 
 
 def _with_what_is_stored(

@@ -168,6 +168,8 @@ def _found_or_made(draft: Draft, place: Place, partition: int) -> Topic:
         )
     if not is_pending_of(pending, place.topic, place.cluster):
         raise NotAllowed(f"topic {place.name} has the name of the topic in which writes would be put aside; rename it")
+    if pending.owner != draft.stream_id:
+        raise NotAllowed(f"topic {place.name}, in which writes are put aside, was handed over; hand it back")
     if partition >= pending.partitions:
         return set_partitions(draft, place.name, place.topic.partitions, partitions_max=place.partitions_max)
     return pending
