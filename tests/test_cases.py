@@ -25,3 +25,21 @@ def test_every_test_that_is_named_exists(name: str) -> None:
 def test_every_case_that_is_cited_is_told(case: str) -> None:
     """Under a heading of its own."""
     assert re.search(rf"^### {case}\b", CASES, re.MULTILINE)
+
+
+COMPLAINTS = CASES.partition("## What users of other systems complain of")[2]
+ROWS = [
+    line for line in COMPLAINTS.splitlines() if line.startswith("| ") and not line.startswith(("| complaint", "| ---"))
+]
+
+
+def test_complaints_are_told() -> None:
+    """Their table is found."""
+    assert len(ROWS) > 15
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_complaint_names_a_test_or_says_that_it_is_not_answered_yet(row: str) -> None:
+    """In its last column."""
+    answer = row.split("|")[-2]
+    assert "*Not yet*" in answer or re.search(r"`test_\w+`", answer)

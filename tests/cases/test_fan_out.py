@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead.model.limits import REPLICAS_PER_STREAM_MAX
+from fairlead.model.limits import REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
 from tests.cases.fleet import held, path_at
 from tests.gateway.rig import Site
 from tests.gateway.tasks import task
@@ -13,6 +13,10 @@ from tests.support.waiting import until
 SHARDS = 4
 FROM = "/from"
 REPLICAS = [f"/to{number:02}" for number in range(REPLICAS_PER_STREAM_MAX)]
+
+
+TO = "/to"
+SOURCES = [f"/from{number:02}" for number in range(UPSTREAMS_PER_STREAM_MAX)]
 
 
 def up_to_date(site: Site, path: str) -> bool:
@@ -39,3 +43,21 @@ async def test_64_replicas_of_4_shards_all_move(tmp_path: Path) -> None:
         assert all(found.end == 2 for found in wanted.values())
         for replica in REPLICAS:
             assert held(b, replica) == wanted
+
+
+async def test_64_upstreams_of_one_replica_all_move(tmp_path: Path) -> None:
+    """Others stop to receive after some streams, or lose what is there when one more is added."""
+    async with Site("a", tmp_path) as a, Site("b", tmp_path) as b, task(a):
+        await b.stream(TO)
+        for number, source in enumerate(SOURCES):
+            await a.stream(source)
+            await a.write(source, f"t{number}", b"before")
+            await b.links.add_upstream(TO, path_at(a, source))
+            await a.links.add_replica(source, path_at(b, TO), urls=b.urls)
+        await until(lambda: all(up_to_date(a, source) for source in SOURCES))
+        for number, source in enumerate(SOURCES):
+            await a.write(source, f"t{number}", b"after")
+        await until(lambda: all(up_to_date(a, source) for source in SOURCES))
+        assert {topic: found.end for (topic, _), found in held(b, TO).items()} == {
+            f"t{number}": 2 for number in range(len(SOURCES))
+        }
