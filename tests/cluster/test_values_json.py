@@ -32,7 +32,7 @@ SETTINGS = (
     '"topicperm": "", "copyperm": "", "adminperm": "", "shards": 1, "created_at": 0, "forward_writes": false, '
     '"pending": false}'
 )
-LATER = '"topics": null, "exclude_topics": null}'
+LATER = '"topics": null, "exclude_topics": null, "cursors": "all"}'
 """Of a link."""
 LINKS = [
     (

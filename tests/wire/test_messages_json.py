@@ -121,7 +121,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             f'"forward":"all","data_root":"/data","prefix":"streams/aa","slices":{{"3":9}},{TEXT_EPOCHS},"end":12,'
-            '"until":99,"created":1700,"read_from":{"3":10},"filtered":false}'
+            '"until":99,"created":1700,"read_from":{"3":10},"cursors":"all","filtered":false}'
         ),
     ),
     (
@@ -130,7 +130,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"own","data_root":"/data","prefix":"p","slices":{},"epochs":[],"end":0,'
-            '"until":null,"created":null,"read_from":{},"filtered":false}'
+            '"until":null,"created":null,"read_from":{},"cursors":"all","filtered":false}'
         ),
     ),
     (
@@ -142,7 +142,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
             f'{{"type":"repair","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"all","data_root":"/data","prefix":"p",'
             '"partitions":[{"number":16,"partition":0,"end":7,"reason":"gap"}],'
-            f'{TEXT_EPOCHS},"end":12,"created":5}}'
+            f'{TEXT_EPOCHS},"end":12,"created":5,"cursors":"all"}}'
         ),
     ),
     (
@@ -266,6 +266,7 @@ BODIES: list[tuple[object, str]] = [
 ]
 
 DEFAULTS = {
+    "cursors",
     "cuts",
     "emitted",
     "deleted",

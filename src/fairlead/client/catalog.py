@@ -61,6 +61,12 @@ _LINK = (
         "acceptwrites", "boolean", "take what the replica passes on of produces to our topics (ours)", default="false"
     ),
     *_CHOSEN,
+    Param(
+        "cursors",
+        "text",
+        "cursors of which groups go too: all, none, or groups whose whole names a regular expression matches (ours)",
+        default="all",
+    ),
 )
 """Options of a link, which may be given when it is made and changed while it runs."""
 _LINK_PEER = (

@@ -112,10 +112,14 @@ class LinkRecord:
     """Only topics whose whole names this regular expression matches are sent; None: all."""
     exclude_topics: str | None = None
     """No topic is sent whose whole name this regular expression matches."""
+    cursors: str = "all"
+    """Cursors of which groups go over the link: `all`, `none`, or a regular expression that must match the whole name
+    of a group."""
 
     def __post_init__(self) -> None:
         check_expression("-topics", self.topics)
         check_expression("-excludetopics", self.exclude_topics)
+        check_expression("-cursors", self.cursors)
         _one_of("forward", self.forward, FORWARDS)
         _one_of("peer", self.peer, PEERS)
         if self.accept_writes and self.peer != "own":
@@ -128,6 +132,11 @@ class LinkRecord:
     def filter(self) -> TopicFilter:
         """Which topics are sent."""
         return TopicFilter(self.topics, self.exclude_topics)
+
+    @property
+    def told_groups(self) -> str:
+        """Cursors of which groups go over the link; a partner takes none."""
+        return self.cursors if self.peer == "own" else "none"
 
     @property
     def moves_owners(self) -> bool:

@@ -113,6 +113,8 @@ class Grant:
     """Where the shard ended when the link was made, if that is known; goes into its frames."""
     read_from: Mapping[int, int] = field(default_factory=dict)
     """By slice, the commit below which an earlier grant has found nothing more to send; frames begin at `slices`."""
+    cursors: str = "all"
+    """Of which consumer groups cursors go: `all`, `none`, or those that a regular expression matches."""
     filtered: bool = False
     """Only topics that the server names (PassingWanted): no row of another one is sent."""
 
@@ -149,6 +151,7 @@ class RepairGrant:
     epochs: tuple[EpochRange, ...]
     end: int
     created: int | None = None
+    cursors: str = "all"
 
 
 @dataclass(frozen=True, slots=True)

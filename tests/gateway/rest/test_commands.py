@@ -225,6 +225,7 @@ async def test_every_option_of_a_link_can_be_changed(desk: Desk) -> None:
         ({"forward": "all"}, {"forward": "all", "rescan": 1}),
         ({"topics": "a.*"}, {"topics": "a.*"}),
         ({"excludetopics": "ab"}, {"exclude_topics": "ab"}),
+        ({"cursors": "none"}, {"cursors": "none"}),
         ({"excludetopics": ""}, {"exclude_topics": None, "rescan": 2}),
     ):
         await desk.post("stream/replica/edit", path="/s", replica="/r", **given)

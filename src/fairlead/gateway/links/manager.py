@@ -16,6 +16,7 @@ from fairlead.gateway.links.contact_loop import ContactLoop
 from fairlead.gateway.links.contacts import Contacts
 from fairlead.gateway.links.copies import EndedCopies
 from fairlead.gateway.links.copystream import CopyCommands
+from fairlead.gateway.links.cursor_news import CursorNews
 from fairlead.gateway.links.failures import Failures
 from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.grants.granting import Granting
@@ -69,6 +70,7 @@ class LinkManager:
         """Makes what asks other clusters' gateways."""
         self.runner = LinkRunner(cluster, self.running, granting, logs, new_loop)
         self.tasks = TaskReports(cluster, self.running, self.table, granting, logs, self.failures, timing)
+        self.cursor_news = CursorNews(cluster, self.running, timing)
         self.pulse = Pulse(cluster, self.running, new_gateways(), timing)
         naming = Naming(cluster, clock, randomness)
         self.commands = LinkCommands(
@@ -81,8 +83,10 @@ class LinkManager:
         """Run the links there are, and follow changes of their records."""
         self.runner.start()
         self.pulse.start()
+        self.cursor_news.start()
 
     async def close(self) -> None:
         """End all links."""
+        await self.cursor_news.close()
         await self.pulse.close()
         await self.runner.close()

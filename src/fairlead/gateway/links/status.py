@@ -138,6 +138,7 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "acceptWrites": link.record.accept_writes,
         "topics": link.record.topics or "",
         "excludeTopics": link.record.exclude_topics or "",
+        "cursors": link.record.told_groups,
         "recordsCopied": link.counts.records,
         "bytesCopied": link.counts.size_bytes,
         "bytesPerSecond": link.rate.bytes_per_second,

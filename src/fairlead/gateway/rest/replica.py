@@ -16,6 +16,7 @@ FIELDS = {
     "acceptwrites": "accept_writes",
     "topics": "topics",
     "excludetopics": "exclude_topics",
+    "cursors": "cursors",
 }
 """An option of a link, for `add`, `autosetup` and `edit`, and the field of its record."""
 

@@ -262,4 +262,4 @@ class Misses:
 
 def route_of(grant: Grant) -> Route:
     """Which rows go over the link of this grant."""
-    return Route(grant.destination.stream, grant.source.stream if grant.forward == "own" else None)
+    return Route(grant.destination.stream, grant.source.stream if grant.forward == "own" else None, grant.cursors)

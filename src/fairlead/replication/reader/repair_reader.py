@@ -88,6 +88,7 @@ class RepairReader:
             wanted.end,
             frame_bytes=self._limits.frame_bytes,
             dead=DeadRows(located.cuts),
+            cursors=self.grant.cursors,
         )
         async for found in in_thread(parts, bytes_in_frame):
             for columns in found:

@@ -26,6 +26,7 @@ from fairlead.streamlog.numbers import masks_alike, slices_of_mask, slices_of_nu
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import NOTHING_DEAD, DeadRows
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, has_control, load, open_object, together
+from fairlead.streamlog.reading.told_groups import ALL, told
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind
 from fairlead.streamlog.values import LogObject
 
@@ -50,6 +51,8 @@ class Route:
     own_of: bytes | None = None
     """`-forward own`: id of the source, of which go only rows that no link brought there, and what has become of the
     topics that were its own."""
+    cursors: str = ALL
+    """Of which consumer groups cursors go: all, none, or those that a regular expression matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ def read_routes(
     for route in routes:
         if route in by_route:
             continue
-        rows = b"".join(sendable(group.rows.columns, route).tobytes() for group in groups)
+        rows = route.cursors.encode() + b"\0".join(sendable(group.rows.columns, route).tobytes() for group in groups)
         if rows not in by_rows:
             reader = _SliceReader(storage, from_commits, framed, route, frame_bytes, refer_bytes, None)
             parts = [part for group in groups for part in reader.read(group)]
@@ -208,6 +211,7 @@ def read_partition(
     *,
     frame_bytes: int = FRAME_BYTES,
     dead: DeadRows = NOTHING_DEAD,
+    cursors: str = ALL,
 ) -> Iterator[Columns]:
     """Rows of one partition about offsets from `from_offset` on, and the rows of its topic, for a repair; none that is
     `dead`.
@@ -226,7 +230,8 @@ def read_partition(
         kept &= np.isin(columns.kind, sorted(PASSED_ON_KINDS))
         cursor = mine & (columns.kind == Kind.CURSOR)
         wanted = (batch | start | topic | kept | cursor) & sendable(columns)
-        yield from _parts(storage, _in_order(found.take(np.flatnonzero(wanted))), frame_bytes)
+        places = told(storage, found, np.flatnonzero(wanted), cursors)
+        yield from _parts(storage, _in_order(found.take(places)), frame_bytes)
 
 
 def read_kept(
@@ -279,6 +284,8 @@ class _SliceReader:
             if unknown := self._passing.unknown(found):
                 yield Asked(unknown)
             places = places[self._passing.of(found)]
+        if self._route is not None:
+            places = told(self._storage, group.rows, places, self._route.cursors)
         if not len(places):
             return
         yield from self._send(group, slices, places)

@@ -211,6 +211,11 @@ class ShardState:
         """Whether the group has a cursor here."""
         return group in self._live
 
+    @property
+    def has_cursors(self) -> bool:
+        """Whether any group has ever committed here, or in a log that links bring here."""
+        return bool(self._cursors)
+
     def may_have_group(self, group: str, groups_max: int) -> bool:
         """Whether the group has a cursor here, or there are fewer groups than that."""
         return len(self._live) < groups_max or group in self._live

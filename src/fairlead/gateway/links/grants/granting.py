@@ -149,6 +149,7 @@ class Granting:
             end=log.end,
             until=_until(link, shard),
             created=_created(link, shard),
+            cursors=link.record.told_groups,
             filtered=bool(link.record.filter),
             read_from=read_from,
         )
@@ -179,6 +180,7 @@ class Granting:
             epochs=log.epochs,
             end=log.end,
             created=_created(link, shard),
+            cursors=link.record.told_groups,
         )
         key = (stream.id, shard)
         slices = frozenset(slice_of_number(each.number) for each in partitions) if alone else frozenset()

@@ -28,6 +28,9 @@ class Timing:
     """What is still behind this long after a repair is repaired again (then twice as long, up to a minute)."""
     replicator_s: float = 20.0
     """A replicator that was killed is back by then; one that is away for longer is down."""
+    cursors_s: float = 1.0
+    """What groups have committed meanwhile is told to links together; while one is behind, after `cursors_behind_s`."""
+    cursors_behind_s: float = 10.0
     stalled_s: float = 60.0
     """Where records wait and nothing arrives for this long, the link has an error."""
 

@@ -1,0 +1,140 @@
+"""Tells links what consumer groups have committed: a row for each cursor that has moved, at most once a second.
+
+In: commits, which are rows of their own log only. Out: CURSOR rows in the same logs, which links bring elsewhere. A
+thousand commits a second of one cursor are one row. While a link of the stream has work that lies before, it is told
+less often, since a row is of use only once those before it have arrived. Where nothing moves, and where no link is,
+there is no timer. A link that is new, or takes cursors of more groups than before, is told all there are once: what it
+may have passed over stands in the log before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import CHANGED_TOGETHER, Stream
+from fairlead.gateway.links.running.running_link import RunningLink
+from fairlead.gateway.links.running.running_links import RunningLinks
+from fairlead.gateway.links.running.timing import Timing
+from fairlead.model.errors import FairleadError
+from fairlead.streamlog.requests.cursors import publish_cursors, tell_cursors
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.entries import put_entry
+from fairlead.streamlog.writing.sealed import Announcement
+from fairlead.streamlog.writing.shard import Shard
+
+log = structlog.get_logger(__name__)
+
+ENTRY: Final = "cursors-told"
+"""Key of the entry that says, in each shard, which links were told all cursors, by id, and of which groups."""
+BEHIND_COMMITS: Final = 1_000
+"""A link with more commits before it is behind."""
+
+
+class CursorNews:
+    """Of all streams of a cluster; `start` and `close` enclose its life."""
+
+    def __init__(self, cluster: Cluster, links: RunningLinks, timing: Timing) -> None:
+        self._cluster = cluster
+        self._links = links
+        self._timing = timing
+        self._watched: set[Shard] = set()
+        self._timers: dict[Shard, asyncio.TimerHandle] = {}
+        self._tasks: dict[Shard, asyncio.Task[None]] = {}
+        self._closed = False
+
+    def start(self) -> None:
+        """Follow streams and links."""
+        self._cluster.listen(self.look)
+        self._cluster.links.listen(self.look)
+        self.look()
+
+    async def close(self) -> None:
+        """End, and wait for that."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def look(self) -> None:
+        """Streams or links came, went or changed."""
+        if self._closed:
+            return
+        shards = {shard: stream for stream in self._cluster.streams() for shard in stream.shards}
+        for shard in shards.keys() - self._watched:
+            shard.add_listener(partial(self._announced, shards[shard], shard))
+        self._watched = set(shards)
+        for shard, stream in shards.items():
+            self._set_timer(stream, shard)
+
+    def _announced(self, stream: Stream, shard: Shard, _: Announcement) -> None:
+        if shard.state.unpublished and shard not in self._timers:
+            self._set_timer(stream, shard)
+
+    def _set_timer(self, stream: Stream, shard: Shard) -> None:
+        if self._closed or shard in self._timers or shard in self._tasks or not self._has_news(stream, shard):
+            return
+        is_behind = any(_is_behind(link, shard, stream) for link in self._of(stream))
+        delay_s = self._timing.cursors_behind_s if is_behind else self._timing.cursors_s
+        self._timers[shard] = asyncio.get_running_loop().call_later(delay_s, self._begin, stream, shard)
+
+    def _has_news(self, stream: Stream, shard: Shard) -> bool:
+        if not self._of(stream):
+            return False
+        return bool(shard.state.unpublished) or (shard.state.has_cursors and self._untold(stream, shard) is not None)
+
+    def _of(self, stream: Stream) -> list[RunningLink]:
+        return [link for link in self._links if link.record.source == stream.id and link.record.told_groups != "none"]
+
+    def _untold(self, stream: Stream, shard: Shard) -> dict[str, str] | None:
+        """The links of the stream and the groups of which they take cursors, if that is not what was told."""
+        now = {link.wire_id.hex(): link.record.told_groups for link in self._of(stream) if link.record.once is None}
+        told = shard.state.entry(ENTRY)
+        known: Mapping[str, Any] = told["links"] if told is not None else {}
+        return now if any(known.get(link) != groups for link, groups in now.items()) else None
+
+    def _begin(self, stream: Stream, shard: Shard) -> None:
+        del self._timers[shard]
+        task = self._tasks[shard] = asyncio.get_running_loop().create_task(self._tell(stream, shard))
+        task.add_done_callback(lambda _: self._ended(stream, shard))
+
+    def _ended(self, stream: Stream, shard: Shard) -> None:
+        del self._tasks[shard]
+        if shard in self._watched:
+            self._set_timer(stream, shard)
+
+    async def _tell(self, stream: Stream, shard: Shard) -> None:
+        try:
+            links = self._untold(stream, shard)
+            if links is not None:
+                await self._tell_all(shard, links)
+            keys = list(shard.state.unpublished)
+            for first in range(0, len(keys), CHANGED_TOGETHER):
+                part = keys[first : first + CHANGED_TOGETHER]
+                await shard.submit(lambda draft, part=part: publish_cursors(draft, part))  # type: ignore[misc]
+        except FairleadError as error:
+            log.warning("what groups have committed could not be told to links", stream=stream.path, why=str(error))
+
+    async def _tell_all(self, shard: Shard, links: Mapping[str, str]) -> None:
+        """All cursors are written once more; and last of all that they were, so a crash before begins again."""
+        keys = [(group, *key) for group, key, _ in list(shard.state.all_cursors())]
+        for first in range(0, len(keys), CHANGED_TOGETHER):
+            part = keys[first : first + CHANGED_TOGETHER]
+            await shard.submit(lambda draft, part=part: tell_cursors(draft, part))  # type: ignore[misc]
+        await shard.submit(partial(_note_told, links=links))
+
+
+def _note_told(draft: Draft, links: Mapping[str, str]) -> None:
+    put_entry(draft, ENTRY, {"v": 1, "links": dict(links)})
+
+
+def _is_behind(link: RunningLink, shard: Shard, stream: Stream) -> bool:
+    passed = link.positions.passed(len(stream.shards))[stream.shards.index(shard)]
+    return shard.announced.end - passed > BEHIND_COMMITS
