@@ -23,6 +23,7 @@ from tests.properties.shape import (
     random_shape,
 )
 from tests.properties.sites import HOUR_MS, TTL_MS, MakeStorage, World
+from tests.properties.tails import Tails
 from tests.properties.takeovers import Takeovers
 
 from fairlead.storage.memory import Call, Fault, MemoryStorage
@@ -55,6 +56,8 @@ class Kind(NamedTuple):
     """Of actions that happen more or less often than in others."""
     harmed: Collection[int] = (RowKind.BATCH,)
     """Kinds of rows that a bad disk harms."""
+    claims: bool = False
+    """Tails are claimed, many rows are applied at once, and many of them harmed."""
 
 
 class Play:
@@ -69,6 +72,10 @@ class Play:
         self.links: Links = Links(self.world)
         self.links.harmed = kind.harmed
         self.owners = Owners(self.world)
+        self.tails = Tails(self.world, self.owners)
+        if kind.claims:
+            self.owners.gives_up = self.links.copies_meanwhile = True
+            self.links.piece_rows, self.links.harm = PIECES, 0.3
         self.takeovers = Takeovers(self.world, self.links, self.owners)
         self.groups = Groups(self.world)
         self.world.on_checked = self.groups.check
@@ -268,6 +275,43 @@ def to_a_link(act: Callable[[Links, Link], None]) -> Callable[[Play], None]:
     return lambda play: act(play.links, play.link())
 
 
+def claim(play: Play) -> None:
+    play.tails.claim(play.site(), play.choose)
+
+
+def merge_later(play: Play) -> None:
+    """A job is planned, often when all has outlived its time, and before it is installed links flow."""
+    name = play.site().name
+    if play.choose.random() < 0.5:
+        play.world.pass_time(name, 3 * TTL_MS)
+    play.world.merge(name, later=True)
+    if play.choose.random() < 0.5:
+        exchange_all(play, into=name)
+        play.world.merge(name)
+
+
+def copy_meanwhile(play: Play) -> None:
+    """A holder of a tail has copied it, and another one does so when that comes."""
+    name = play.site().name
+    play.world.copy_kept(name)
+    exchange_all(play, out_of=name)
+
+
+def delete_a_tail(play: Play) -> None:
+    """Nobody wants it, and the other holders hear of that."""
+    site = play.site()
+    play.tails.delete(site, play.choose)
+    exchange_all(play, out_of=site.name)
+
+
+def exchange_all(play: Play, *, into: str = "", out_of: str = "") -> None:
+    """All that is new at a site, or for it, goes over."""
+    for link in play.world.shape.links:
+        if into == link.target or out_of == link.source:
+            play.links.exchange(link)
+
+
+PIECES = (2, 20)
 HEAT = (0.3, 1, 1, 10)
 MOODS = (0, 0.3, 1, 1, 1, 3)
 ACTIONS = [
@@ -367,3 +411,17 @@ GROUPS = Kind(
     MOVES.harmed,
 )
 """Groups read there too, and go from site to site."""
+TAILS = MOVES._replace(
+    actions=[
+        *MOVES.actions,
+        Action("claim", 6, claim),
+        Action("copy meanwhile", 2, copy_meanwhile),
+        Action("delete a tail", 2, delete_a_tail),
+        Action("merge later", 8, merge_later),
+    ],
+    weights={**MOVES.weights, "delete": 2.5, "delete records": 4, "merge": 4, "copy": 1, "fault": 1},
+    harmed=(RowKind.BATCH, RowKind.START, RowKind.TOPIC),
+    claims=True,
+)
+"""What owners of before have written is claimed, deleted, merged while it is cut, and copied while it comes from others
+too."""

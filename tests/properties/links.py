@@ -7,12 +7,12 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 from tests.properties.lines import InFlight, Line, Standing
 from tests.properties.model import Site
-from tests.properties.readers import Conversation, ReadFrames, apply
+from tests.properties.readers import Conversation, ReadFrames, apply, copy_kept
 from tests.properties.shape import IDS, Link, lets_by
 from tests.properties.sites import World
 from tests.support.stepped import Stalled
@@ -29,6 +29,7 @@ from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.numbers import slices_of_mask
+from fairlead.streamlog.requests.diverged import tails
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import GrantRun
@@ -42,6 +43,7 @@ FRAME_BYTES = (400, 4_000_000)
 REFER_BYTES = (300, 256 * 1024)
 POSITION_BYTES = (0, 64_000_000)
 
+T = TypeVar("T")
 DELAYS = (0.0, 0.0, 0.05)
 """Seconds of the stepped loop, from a source to its reader."""
 UNANSWERED_FRAMES = 2
@@ -60,6 +62,12 @@ class Links:
         self._grants = 0
         self.harmed: Collection[int] = (Kind.BATCH,)
         """Kinds of rows of which one may be damaged."""
+        self.piece_rows: Sequence[int] = (PIECE_ROWS,)
+        """Frames of more rows are applied in several pieces."""
+        self.copies_meanwhile = False
+        """Where frames arrive, tails are copied at the same time."""
+        self.harm = 0.0
+        """How often a frame is harmed that arrives where nobody has chosen so."""
         self.calm = False
         """Frames are cut as in production, no more at random."""
         world.on_opened = lambda site: self._lose_connections(site, both_ways=False)
@@ -335,10 +343,14 @@ class Links:
             told = [topic.name for topic in sent.topics.values()]
             out = [name for name in told if not self._world.shape.may_have_brought(link, name)]
             assert not out, f"{link}: {out} are left out"
-        if damage:
+        if damage or (self.harm and not self.calm and self._world.random.random() < self.harm):
             data = [*data[:-1], self._damaged(data[-1])]
         admission = ANYBODY if link.peer == "own" else Admission(frozenset({IDS[link.source]}))
-        answers = self._world.lived(destination, apply(destination, hello, data, PIECE_ROWS, admission))
+        rows = self.piece_rows[0] if len(self.piece_rows) == 1 else self._world.random.choice(self.piece_rows)
+        work = apply(destination, hello, data, rows, admission)
+        if self.copies_meanwhile and tails(destination.log.announced.state) and self._world.random.random() < 0.5:
+            work = _with_copies(destination, work)
+        answers = self._world.lived(destination, work)
         if isinstance(answers, list):
             for answer in answers:
                 if isinstance(answer, Applied):
@@ -433,6 +445,13 @@ class Links:
         self.send(link, self._world.slices, 0, None, new_run=True)
         self.deliver(link, 0, len(self._lines[link].frames), keep=False, damage=False)
         self.repair(link)
+
+
+async def _with_copies(site: Site, work: Coroutine[Any, Any, T]) -> T:
+    """The same, while tails are copied."""
+    applying = asyncio.ensure_future(work)
+    await asyncio.gather(applying, copy_kept(site))
+    return await applying
 
 
 def place_of(name: str) -> StreamPlace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.properties.actions import MOVES
+from tests.properties.actions import MOVES, TAILS
 from tests.properties.switching import Mutation, Off
 
 _CLAIMS = "streamlog.applying.claims:"
@@ -264,5 +264,14 @@ OF_OWNERS = [
         "if False:\n            self._bring",
         578,
         MOVES,
+    ),
+    Mutation(
+        "behind-the-owner",
+        "a row of an owner that is not known here waits for it",
+        _ROWS + "_batch",
+        "row.epoch > topic.epoch",
+        "False",
+        21,
+        TAILS,
     ),
 ]

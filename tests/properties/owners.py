@@ -33,6 +33,8 @@ class Producer:
     sequence: int = 0
     unanswered: list[bytes] | None = None
     """Values of the batch that may or may not have been written."""
+    cuts: int = 0
+    """How often the partition had been cut when that batch was made."""
 
 
 def topics_of(site: Site, *, owned: bool) -> list[Topic]:
@@ -50,6 +52,8 @@ class Owners:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.gives_up = False
+        """A producer does not send again what a cut may have made dead: it may be claimed, and would come twice."""
         self._producers: dict[tuple[str, Place], Producer] = {}
         self._ids = 0
 
@@ -92,7 +96,11 @@ class Owners:
         partition = choose.randrange(topic.partitions)
         place = (topic.incarnation, partition)
         producer = self._producers.get((site.name, place)) or self._new_producer(site, place)
+        cuts = len(site.log.announced.state.cuts_of(topic.number, partition))
+        if self.gives_up and producer.unanswered is not None and cuts != producer.cuts:
+            producer = self._new_producer(site, place)
         if producer.unanswered is None:
+            producer.cuts = cuts
             producer.unanswered = self._world.new_values(choose.randint(1, 3))
         values = producer.unanswered
         batch = build_batch(

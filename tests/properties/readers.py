@@ -14,6 +14,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.diverged import copy_tails
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.topic_filter import TopicFilter
+from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
@@ -78,6 +79,14 @@ class OneStream:
 
     def topics(self) -> Iterable[Topic]:
         return self.site.shard.state.topics()
+
+    @property
+    def settings(self) -> StreamSettings:
+        return StreamSettings()
+
+    def by_incarnation(self, incarnation: bytes) -> tuple[Shard, Topic] | None:
+        found = self.site.shard.state.by_incarnation(incarnation)
+        return None if found is None else (self.site.shard, found)
 
     def find_topic(self, name: str) -> Topic | None:
         return self.site.shard.state.by_name(name)

@@ -273,7 +273,8 @@ class World:
         the next call, if the writer is the same then."""
         site = self.sites[name]
         log = site.log
-        planned, site.merging = site.merging, None
+        planned = waiting = site.merging
+        site.merging = None
         try:
             if planned is None or planned[0] is not log:
                 job = log.upkeep.plan()
@@ -285,6 +286,7 @@ class World:
                     site.merging = planned
                     return
             _, job, result = planned
+            later_than_planned = planned is waiting
             site.changed = True
             if self.random.random() < 0.1:
                 self.take_over(name)
@@ -298,6 +300,8 @@ class World:
             installed(log, result)
             if job.commits:
                 self._check_dropped(site, job)
+            if later_than_planned:
+                self._note_expired(site, job)
         except Crashed:
             self.reopen(name, power_fails=self.random.random() < 0.5)
         except FairleadError:
@@ -305,6 +309,14 @@ class World:
                 _no_damage(log)
                 self.reopen(name, power_fails=False)
         self.model.note_starts(site)
+
+    def _note_expired(self, site: Site, job: MergeJob) -> None:
+        """What had expired when a job was planned is gone, though a cut came before the job was installed."""
+        with site.storage.faults.held_off():
+            for row in rows_of(site.log, job.first, job.end):
+                if row.kind == Kind.START and row.topic in site.shown.topics:
+                    place = (site.shown.topics[row.topic].incarnation, row.partition)
+                    site.shown.gone[place] = max(row.base_offset, site.shown.gone.get(place, 0))
 
     def _check_dropped(self, site: Site, job: MergeJob) -> None:
         """Of what was cut, only that is left which is still to be copied."""

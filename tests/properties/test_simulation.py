@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.properties.actions import FILTERED, GROUPS, MOVES, Kind, Play
+from tests.properties.actions import FILTERED, GROUPS, MOVES, TAILS, Kind, Play
 from tests.properties.mutations import MUTATIONS
 from tests.properties.shape import DIAMOND
 from tests.properties.sites import RUNS, World
@@ -95,6 +95,15 @@ def test_no_group_skips_a_record_wherever_it_goes_on(part: int) -> None:
                 Play(seed, kind=GROUPS).run()
 
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_where_what_was_cut_off_is_claimed_or_deleted(part: int) -> None:
+    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
+    with switched_off(MUTATIONS[off]) if off else nullcontext():
+        for seed in seeds_of(part, RUNS // 3 // PARTS):
+            with told(seed):
+                Play(seed, kind=TAILS).run()
+
+
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_a_run_once_found_stays_mended(seed: int) -> None:
     with told(seed):
@@ -149,11 +158,12 @@ def test_a_rule_that_is_not_in_the_code_any_more_cannot_be_switched_off() -> Non
 
 
 PROGRAM = """
-from tests.properties.actions import MOVES, Play
+from tests.properties.actions import MOVES, TAILS, Play
 from tests.properties.test_simulation import play_on_disk
 for seed in range(12):
     print(Play(seed).run().digest())
     print(Play(seed, kind=MOVES).run().digest())
+    print(Play(seed, kind=TAILS).run().digest())
 for seed in range(100, 104):
     print(play_on_disk(seed).digest())
 """
@@ -166,5 +176,5 @@ def test_a_seed_is_the_same_run_each_time() -> None:
         variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         printed = subprocess.check_output([sys.executable, "-c", PROGRAM], env=variables, text=True)
         found.append(printed.split())
-    assert len(set(found[0])) == 28
+    assert len(set(found[0])) == 40
     assert found[0] == found[1]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from tests.streamlog.ownership.sites import (
     TOPIC,
@@ -14,6 +17,7 @@ from tests.streamlog.ownership.sites import (
     handed_over,
     handing_over,
     history_of,
+    link_of,
     noted,
     passed,
     path_of,
@@ -30,9 +34,12 @@ from tests.streamlog.world import applied, committed, frame, made, opened, value
 
 from fairlead.model.errors import InvalidValue, NotOwner, OwnerPending
 from fairlead.model.names import slice_of
+from fairlead.protocol.batch import set_offset
+from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions
+from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -295,3 +302,43 @@ def test_topic_there_and_back_with_one_idempotent_producer() -> None:
         owner, other = other, owner
         assert wrote(owner, b"%d" % sequence, **given) == sequence
     assert values_at(owner, topic_of(owner).number) == {at: b"%d" % at for at in range(6)}
+
+
+def of_the_new_owner(b: ShardLog, c: ShardLog, **fields: Any) -> Frame:
+    """What B has for C, its last batch with other fields; a batch's own bytes say the same."""
+    sent_by_b = frame(b, C, slice_of(TOPIC), 0, link=link_of(b, c))
+    *before, last = sent_by_b.rows
+    last = last._replace(**fields)
+    last = last._replace(batch=set_offset(bytes(last.batch), last.base_offset, last.epoch))
+    return replace(sent_by_b, rows=[*before, last])
+
+
+def test_a_row_that_follows_another_epoch_than_what_is_here_is_set_aside() -> None:
+    """Logs that end at one offset with records of different epochs hold different records there."""
+    a, b = two_sites()
+    c = fresh(C)
+    handed_over(a, b)
+    sent(a, b)
+    sent(b, c)
+    assert wrote(b, b"2") == 2
+    applied(c, of_the_new_owner(b, c, previous_epoch=topic_of(b).epoch))
+    assert end_of(c) == 2
+    assert [(note.end, note.conflict) for note in noted(b, c)] == [(2, True)]
+
+
+def test_a_record_of_an_epoch_does_not_stand_before_its_beginning() -> None:
+    """What is missing below it is of the epoch before, whoever says otherwise."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    made(a)
+    wrote(a, b"0")
+    sent(a, b)
+    sent(b, c)
+    wrote(a, b"1")
+    sent(a, b)
+    handed_over(a, b)
+    sent(a, b)
+    assert wrote(b, b"2") == 2
+    early = of_the_new_owner(b, c, base_offset=1, last_offset=1, previous_end=1, previous_epoch=0)
+    applied(c, replace(early, rows=[row for row in early.rows if row.kind == Kind.TOPIC or row is early.rows[-1]]))
+    assert values_of(c) == {0: b"0"}
+    assert [(note.end, note.conflict) for note in noted(b, c)] == [(1, True)]

@@ -229,10 +229,8 @@ class FrameRows:
             self.notes.note_behind(named, row.partition, state.end, OWNERSHIP)
             return
         if payload.epoch < topic.epoch:
-            clipped = _clipped(payload, topic.epoch, beginning_of(topic.since, row.partition))
-            if clipped is None:
-                return
-            payload, row = clipped, row._replace(base_offset=min(row.base_offset, clipped.log_end))
+            payload = _clipped(payload, topic.epoch, beginning_of(topic.since, row.partition))
+            row = row._replace(base_offset=min(row.base_offset, payload.log_end))
         self._place_start(named, topic, row, payload, state)
 
     def _place_start(
@@ -371,14 +369,12 @@ def _follows(topic: Topic, row: Row, state: PartitionState) -> bool:
     return row.previous_epoch <= epoch <= row.epoch
 
 
-def _clipped(payload: StartPayload, topic_epoch: int, since: Beginning) -> StartPayload | None:
+def _clipped(payload: StartPayload, topic_epoch: int, since: Beginning) -> StartPayload:
     """What a START row of an owner of before says of the present owner's log: nothing from where the two part, and
-    nothing of what it deleted; None if that leaves nothing. Where it deleted records, and its log begins behind them,
-    what was never here can come from nobody: it is a gap, as where they expired."""
+    nothing of what it deleted. Where it deleted records, and its log begins behind them, what was never here can come
+    from nobody: it is a gap, as where they expired."""
     start, history = since
     at = parting(payload.history, payload.log_end, (*history, (topic_epoch, start)), OFFSET_MAX)
-    if payload.gap_from is not None and payload.gap_from >= at:
-        return None
     return replace(payload, log_end=min(payload.log_end, at), history=history_below(payload.history, at), deleted_to=0)
 
 
