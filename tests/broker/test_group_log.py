@@ -40,6 +40,7 @@ class Server:
         self.storage = storage
         self.store = GroupLog(cluster)
         self.groups = Coordinator(cluster.settings, cluster.randomness, self.store)
+        cluster.consumers.ask(self.groups.nonempty_since)
         self.cuts = CutWatch(cluster, self.groups)
         self.groups.resume()
         self.cuts.look()

@@ -255,7 +255,6 @@ BAD = [
     ("stream purge -path /default", "stream purge: not implemented yet"),
     ("stream assign list -path /default", "stream assign list: not implemented yet"),
     ("stream replica edit -path /default -replica /x -throttle", "-throttle true: not implemented yet"),
-    ("stream replica edit -path /default -replica /x -newreplica /y", "-newreplica /y: not implemented yet"),
     ("stream create -path /x -compression zip", "use one of off, lz4"),
     ("stream create -path /x -compact true", "-compact true: not implemented yet"),
     ("stream create -path /x -consumeperm p", "not implemented yet"),

@@ -25,15 +25,6 @@ OF_CURSORS = [
         GROUPS,
     ),
     Mutation(
-        "version-goes-on",
-        "a commit is newer than all that its site knows",
-        "streamlog.requests.cursors:_following",
-        "before.highest + 1",
-        "(0 if before.own is None else before.own.version) + 1",
-        0,
-        GROUPS,
-    ),
-    Mutation(
         "older-cursor",
         "a cursor that is not newer is dropped",
         "streamlog.applying.cursors:CursorRows._is_new",

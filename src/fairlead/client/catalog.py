@@ -308,6 +308,30 @@ _CURSOR_COMMANDS = (
         changes=True,
         asks="Delete the chosen cursors of {path}?",
     ),
+    Command(
+        _CURSOR,
+        "adopt",
+        "Let a group go on here from what was committed at another site last (ours).",
+        (_PATH, Param("consumergroup", "text", "the consumer group", required=True), _SOME_TOPIC, _SOME_PARTITION),
+        changes=True,
+        asks="Let {consumergroup} go on in {path} from what was committed at another site?",
+    ),
+    Command(
+        ("stream", "failover"),
+        "preview",
+        "Show where a group would go on in this cluster if it came here now (ours).",
+        (_PATH, Param("group", "text", "the consumer group", required=True)),
+        columns=(
+            "topic",
+            "partitionid",
+            "committedoffset",
+            "goesonat",
+            "skips",
+            "readsagain",
+            "commitageseconds",
+            "committedin",
+        ),
+    ),
 )
 
 _REPLICA_NOUN = ("stream", "replica")

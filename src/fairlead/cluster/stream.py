@@ -16,7 +16,7 @@ from fairlead.cluster.consumers import Consumers
 from fairlead.cluster.heard import HeardSources
 from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
-from fairlead.model.errors import FairleadError, UnknownPartition, UnknownTopic, another
+from fairlead.model.errors import FairleadError, NotAllowed, UnknownPartition, UnknownTopic, another
 from fairlead.model.names import StreamPath, shard_of
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.requests import cursors, rollback, topics
@@ -342,6 +342,31 @@ class Stream:
                     if topic is not None and cursor is not None:
                         state = shard.state.partition(number, partition)
                         yield name, topic, partition, cursor.served(state, topic.epoch, self.id)
+
+    def committed(self, group: str) -> Iterator[tuple[Topic, int, Cursor]]:
+        """(topic, partition, cursor as it was committed) of a group, which would go on from there."""
+        for place, shard in enumerate(self.shards):
+            since = self._consumers.nonempty_since(group, self.id, place)
+            for (number, partition), found in shard.state.cursors_of(group).items():
+                topic, cursor = shard.state.topic(number), found.live(since)
+                if topic is not None and cursor is not None:
+                    yield topic, partition, cursor
+
+    async def adopt_cursors(self, group: str, topic: str | None = None, partition: int | None = None) -> int:
+        """Let a group go on here from what was committed elsewhere last, in the chosen partitions; answers in how many.
+
+        Raises:
+            NotAllowed: it has members here, which would not hear of it.
+        """
+        count = 0
+        for place, shard in enumerate(self.shards):
+            if self._consumers.nonempty_since(group, self.id, place) is not None:
+                raise NotAllowed(f"consumer group {group} has members in this cluster; stop them first")
+            for number, at in shard.state.cursors_of(group):
+                found = shard.state.topic(number)
+                if found is not None and topic in {None, found.name} and partition in {None, at}:
+                    count += await shard.submit(partial(cursors.adopt_cursor, group=group, number=number, partition=at))
+        return count
 
     def cursor(self, group: str, shard: Shard, topic: Topic, partition: int) -> Cursor | None:
         """A group's cursor in one partition as clients are told it, None if it has none."""

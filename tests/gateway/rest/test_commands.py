@@ -13,6 +13,8 @@ from tests.gateway.desk import WRITTEN_MS, Desk, desks
 from fairlead.client.catalog import BY_PATH
 from fairlead.cluster.stream import CommittedOffset
 from fairlead.model import errors
+from fairlead.streamlog.cursors import Cursor
+from fairlead.streamlog.requests.cursors import put_published
 from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
@@ -162,6 +164,44 @@ async def test_cursors_are_listed_with_their_lag_and_deleted(desk: Desk) -> None
     assert await desk.get("stream/cursor/list", path="/s") == []
 
 
+async def test_a_preview_says_where_a_group_would_go_on(desk: Desk) -> None:
+    """And which of it was committed where; a group without a commit is named."""
+    await desk.post("stream/create", path="/s")
+    await desk.post("stream/topic/create", path="/s", topic="t")
+    await desk.write("/s", "t", b"one", b"two", b"three")
+    stream = desk.cluster.stream("/s")
+    await stream.commit_cursors("g", [CommittedOffset("t", 0, 1)])
+    number = stream.topic("t")[1].number
+    far = Cursor(9, 0, "", 0, 7, b"o" * 16)
+    await stream.shards[0].submit(lambda draft: put_published(draft, "g", number, 0, far))
+    (row,) = await desk.get("stream/failover/preview", path="/s", group="g")
+    assert (row["committedoffset"], row["goesonat"], row["skips"], row["readsagain"]) == (9, 3, 0, 6)
+    (listed,) = await desk.get("stream/cursor/list", path="/s")
+    assert listed["committedin"] == row["committedin"] == f"the stream with id {(b'o' * 16).hex()}"
+
+
+async def test_a_group_that_went_its_own_way_is_told_to_follow_again(desk: Desk) -> None:
+    """Not while it has members, which would not hear of it."""
+    await desk.post("stream/create", path="/s")
+    await desk.post("stream/topic/create", path="/s", topic="t")
+    await desk.write("/s", "t", b"one", b"two", b"three")
+    stream = desk.cluster.stream("/s")
+    number = stream.topic("t")[1].number
+    desk.cluster.consumers.ask(lambda group, stream, shard: 0)
+    await stream.commit_cursors("g", [CommittedOffset("t", 0, 1)])
+    theirs = Cursor(2, 0, "", 0, 7, b"o" * 16, seen=6)
+    await stream.shards[0].submit(lambda draft: put_published(draft, "g", number, 0, theirs))
+    await stream.commit_cursors("g", [CommittedOffset("t", 0, 1)])
+    with pytest.raises(errors.NotAllowed, match="has members"):
+        await stream.adopt_cursors("g")
+    desk.cluster.consumers.ask(lambda group, stream, shard: None)
+    (row,) = await desk.get("stream/cursor/list", path="/s")
+    assert (row["committedoffset"], row["apart"]) == (1, True)
+    assert await desk.post("stream/cursor/adopt", path="/s", consumergroup="g") == [{"adopted": 1}]
+    (row,) = await desk.get("stream/cursor/list", path="/s")
+    assert (row["committedoffset"], row["apart"]) == (2, False)
+
+
 async def test_upstreams_are_added_listed_and_removed(desk: Desk) -> None:
     """A path without a cluster is one of this cluster."""
     await desk.post("stream/create", path="/s")
@@ -254,6 +294,7 @@ BAD = [
     ("stream/topic/info", {"path": "/default", "topic": "a b"}, errors.InvalidName, "a b"),
     ("stream/cursor/list", {"path": "/default", "partition": "0"}, errors.InvalidValue, "-topic"),
     ("stream/cursor/list", {"path": "/default", "topic": "nope"}, errors.UnknownTopic, "nope"),
+    ("stream/failover/preview", {"path": "/default", "group": "g"}, errors.UnknownGroup, "g has committed nothing"),
     ("stream/info", {"path": "/mapr/lisbon/x"}, errors.UnknownCluster, "lisbon"),
     ("stream/replica/list", {"path": "/nope"}, errors.UnknownStream, "/nope"),
     ("stream/upstream/list", {"path": "/nope"}, errors.UnknownStream, "/nope"),

@@ -17,7 +17,7 @@ from fairlead.streamlog.values import Topic
 async def list_cursors(context: RestContext, given: Given) -> Rows:
     stream = _chosen_stream(context, given)
     now_ms = context.cluster.clock.wall_ms()
-    rows = [_row(stream, *found, now_ms=now_ms) async for found in in_turns(_chosen(stream, given))]
+    rows = [_row(context, stream, *found, now_ms=now_ms) async for found in in_turns(_chosen(stream, given))]
     return sorted(rows, key=lambda row: (row["consumergroup"], row["topic"], row["partitionid"]))
 
 
@@ -27,6 +27,11 @@ async def delete(context: RestContext, given: Given) -> Rows:
     if count == 0 and given["consumergroup"] is not None:
         raise UnknownGroup(f"consumer group {given['consumergroup']} has no such cursor in {stream.path}")
     return [{"deleted": count}]
+
+
+async def adopt(context: RestContext, given: Given) -> Rows:
+    stream = _chosen_stream(context, given)
+    return [{"adopted": await stream.adopt_cursors(given["consumergroup"], given["topic"], given["partition"])}]
 
 
 def _chosen_stream(context: RestContext, given: Given) -> Stream:
@@ -44,7 +49,9 @@ def _chosen(stream: Stream, given: Given) -> Iterator[tuple[str, Topic, int, Cur
             yield group, topic, partition, cursor
 
 
-def _row(stream: Stream, group: str, topic: Topic, partition: int, cursor: Cursor, *, now_ms: int) -> dict[str, Any]:
+def _row(
+    context: RestContext, stream: Stream, group: str, topic: Topic, partition: int, cursor: Cursor, *, now_ms: int
+) -> dict[str, Any]:
     state = stream.shard_for(topic.name).state.partition(topic.number, partition)
     behind = state.end > cursor.offset
     return {
@@ -58,10 +65,20 @@ def _row(stream: Stream, group: str, topic: Topic, partition: int, cursor: Curso
         "consumertimestamp": cursor.committed_at,
         "topicepoch": cursor.leader_epoch,
         "metadata": cursor.metadata,
+        "committedin": committed_in(context, stream, cursor),
+        "apart": cursor.apart,
     }
+
+
+def committed_in(context: RestContext, stream: Stream, cursor: Cursor) -> str:
+    """Where the cursor was committed: a global path, or an id where no link and no upstream says more."""
+    if cursor.origin == stream.id:
+        return stream.global_path
+    return context.cluster.links.path_of(stream.id, cursor.origin) or f"the stream with id {cursor.origin.hex()}"
 
 
 HANDLERS: dict[str, Handler] = {
     "/rest/stream/cursor/list": list_cursors,
     "/rest/stream/cursor/delete": delete,
+    "/rest/stream/cursor/adopt": adopt,
 }
