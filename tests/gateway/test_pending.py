@@ -57,7 +57,7 @@ async def healed(way: Proxy, ny: Site) -> None:
     way.refuses, way.answers_pass = False, True
     stream = ny.cluster.stream(SHIPS)
     owner = stream.topic("box")[1].owner
-    await until(lambda: not ny.kafka.forwarder.is_cut_off(stream, owner))
+    await until(lambda: ny.kafka.forwarder.is_cut_off(stream, owner) is False)
 
 
 async def final(client: Client, batch: bytes) -> PartitionProduceResponse:

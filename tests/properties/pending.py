@@ -109,6 +109,8 @@ class World:
         sent(self.owner, self.copy)
         self.known = KnownProducers(known_max=self.random.choice((2, 100)))
         self.is_cut = self.is_cut_off = False
+        self.is_tried = True
+        """The copy has tried to reach the owner since its start."""
         self.way: dict[Order, tuple[deque[Asked], deque[Asked]]] = {}
         """By client's connection, requests that the owner has not taken, and answers that the copy has not."""
         self.lost: dict[Order, list[Asked]] = {}
@@ -193,7 +195,7 @@ class World:
         is_ours = topic.owner == B
         copy = state.producer(topic.number, 0, producer.id)
         key = topic.incarnation, 0, producer.id
-        way = self.known.way(key, header, found, copy, cut_off=self.is_cut_off and not is_ours)
+        way = self.known.way(key, header, found, copy, cut_off=False if is_ours else self.is_known_cut_off)
         if way is Way.IS_THERE:
             answer(None)
         elif way in {Way.ENTERS, Way.GOES_ON}:
@@ -234,6 +236,10 @@ class World:
 
         request = partial(produce, number=topic.number, partition=0, batch=batch, follows_pending=follows)
         self.commit.append((request, ended))
+
+    @property
+    def is_known_cut_off(self) -> bool | None:
+        return self.is_cut_off or (False if self.is_tried else None)
 
     @property
     def place(self) -> Place:
@@ -328,6 +334,7 @@ class World:
 
     def heals(self) -> None:
         self.is_cut = self.is_cut_off = False
+        self.is_tried = True
 
     def links(self) -> None:
         """They bring what they have not."""
@@ -346,6 +353,7 @@ class World:
             requests = [partial(_caught, request=request) for request, _ in self.commit]
             self.copy.write(self.copy.seal(requests))
         self.commit.clear()
+        self.is_tried = self.is_cut_off = False
         self._way_is_lost()
         self.lost.clear()
         self.copy = opened(self.copy.announced.storage, B, seed=next(self._ids) + 1000)

@@ -26,7 +26,7 @@ def way(
     standing: Standing = Standing.ELSEWHERE,
     copy: ProducerState | None = None,
     *,
-    cut_off: bool = True,
+    cut_off: bool | None = True,
 ) -> Way:
     return known.way((TOPIC, 0, header.producer_id), header, standing, copy, cut_off=cut_off)
 
@@ -113,6 +113,8 @@ def test_what_the_pending_topic_says_comes_first(known: KnownProducers) -> None:
     assert way(known, batch(5), Standing.BEHIND) is Way.BEHIND
     assert way(known, batch(5), Standing.NEXT) is Way.GOES_ON
     assert way(known, batch(5), Standing.AHEAD, cut_off=False) is Way.CLOSE
+    assert way(known, batch(5), Standing.NEXT, cut_off=None) is Way.GOES_ON, "after a start nobody knows"
+    assert way(known, batch(0), cut_off=None) is Way.TO_OWNER
     assert way(known, batch(5), Standing.FOLLOWS, cut_off=False) is Way.FOLLOWS
     assert way(known, batch(5), Standing.FOLLOWS) is Way.FOLLOWS
 

@@ -30,8 +30,12 @@ def test_what_was_seen_long_ago_counts_no_more() -> None:
     """Somebody who writes looks again now and then; after a pause, the next write is the one that looks."""
     clock = FakeClock()
     reach = Reach(clock)
+    assert reach.is_to_be_tried(WAY)
+    reach.reached(WAY)
+    assert reach.is_reached(WAY)
     assert not reach.is_to_be_tried(WAY)
     reach.failed(WAY)
+    assert not reach.is_reached(WAY)
     assert not reach.is_to_be_tried(WAY)
     clock.pass_ms(int(TRY_EVERY_SECONDS * 1000))
     assert reach.is_to_be_tried(WAY)

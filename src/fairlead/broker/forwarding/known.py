@@ -94,19 +94,20 @@ class KnownProducers:
             del self._given[next(iter(self._given))]
 
     def way(
-        self, key: Key, header: BatchHeader, standing: Standing, copy: ProducerState | None, *, cut_off: bool
+        self, key: Key, header: BatchHeader, standing: Standing, copy: ProducerState | None, *, cut_off: bool | None
     ) -> Way:
         """Where a producer's batch goes that has come. `standing` is what the pending topic says of it, `copy` what our
-        copy of its topic knows of the producer. `cut_off`: writes are put aside now."""
+        copy of its topic knows of the producer. `cut_off`: writes are put aside now; None: nobody knows whether the
+        owner can be reached, as after a start. Then who was put aside goes on there."""
         self._seen(key, header)
         if standing is Standing.DUPLICATE:
             return Way.IS_THERE
         if standing is Standing.BEHIND:
             return Way.BEHIND
         if self._producers[key].aside:
-            return Way.GOES_ON if cut_off else Way.WAIT
+            return Way.WAIT if cut_off is False else Way.GOES_ON
         if standing in {Standing.NEXT, Standing.AHEAD}:
-            return Way.GOES_ON if cut_off else Way.CLOSE
+            return Way.CLOSE if cut_off is False else Way.GOES_ON
         if cut_off and self._may_enter(key, header, copy):
             return Way.ENTERS
         return Way.FOLLOWS if standing is Standing.FOLLOWS else Way.TO_OWNER

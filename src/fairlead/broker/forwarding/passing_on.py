@@ -75,19 +75,19 @@ class Forwarder:
         self._reach = Reach(cluster.clock)
         self._trying: dict[tuple[bytes, bytes], asyncio.Task[None]] = {}
 
-    def is_cut_off(self, stream: Stream, owner: bytes) -> bool:
-        """Whether what is produced to this owner's topics is put aside now. While it is, somebody looks whether the
-        owner can be reached again."""
-        if not stream.settings.pending or owner == stream.id:
+    def is_cut_off(self, stream: Stream, owner: bytes) -> bool | None:
+        """Whether what is produced to this owner's topics is put aside now; None: nobody knows whether the owner can be
+        reached, or it cannot for a short time only. Unless it can, somebody looks whether it can be reached again."""
+        if not stream.settings.pending or owner == stream.id or not urls_of_owner(self.cluster, stream, owner):
             return False
         way = stream.id, owner
-        if not self._reach.is_failing(way, self.cluster.settings.pending_after_seconds):
+        if self._reach.is_reached(way):
             return False
         if self._reach.is_to_be_tried(way) and way not in self._trying:
             task = asyncio.get_running_loop().create_task(self._try(*way), name="forward-try")
             self._trying[way] = task
             task.add_done_callback(lambda _: self._trying.pop(way, None))
-        return bool(urls_of_owner(self.cluster, stream, owner))
+        return self._reach.is_failing(way, self.cluster.settings.pending_after_seconds) or None
 
     async def _try(self, stream: bytes, owner: bytes) -> None:
         with suppress(Unreachable):

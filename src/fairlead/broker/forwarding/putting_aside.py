@@ -61,8 +61,9 @@ class PuttingAside:
         self._traffic = traffic
         self._closing: set[asyncio.Future[None]] = set()
 
-    def route(self, found: Found, partition: int, header: BatchHeader, *, cut_off: bool) -> Route:
-        """Where a batch goes that has come. `cut_off`: the owner cannot be reached, and the stream puts writes aside.
+    def route(self, found: Found, partition: int, header: BatchHeader, *, cut_off: bool | None) -> Route:
+        """Where a batch goes that has come. `cut_off`: the owner cannot be reached, and the stream puts writes aside;
+        None: nobody knows.
 
         Raises:
             TryAgain: first what was put aside must be done with.

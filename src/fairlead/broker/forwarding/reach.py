@@ -28,15 +28,22 @@ class Reach:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failing: dict[Way, _Failing] = {}
+        self._reached: set[Way] = set()
 
     def failed(self, way: Way) -> None:
         """No gateway has taken the connection, nor refused it."""
         now = self._clock.monotonic_ms()
+        self._reached.discard(way)
         self._failing.setdefault(way, _Failing(now, now)).last_ms = now
 
     def reached(self, way: Way) -> None:
         """A gateway has answered, with a refusal perhaps."""
         self._failing.pop(way, None)
+        self._reached.add(way)
+
+    def is_reached(self, way: Way) -> bool:
+        """Whether that is so by the last connection; after a start nobody knows."""
+        return way in self._reached
 
     def is_failing(self, way: Way, for_seconds: float) -> bool:
         """Whether every connection has failed for so long, and one was tried lately."""
@@ -46,6 +53,8 @@ class Reach:
         return now - found.since_ms >= for_seconds * 1000 and now - found.last_ms <= TRIED_WITHIN_SECONDS * 1000
 
     def is_to_be_tried(self, way: Way) -> bool:
-        """Whether it is time to look again."""
+        """Whether it is time to look, for the first time or again."""
         found = self._failing.get(way)
-        return found is not None and self._clock.monotonic_ms() - found.last_ms >= TRY_EVERY_SECONDS * 1000
+        if found is None:
+            return way not in self._reached
+        return self._clock.monotonic_ms() - found.last_ms >= TRY_EVERY_SECONDS * 1000
