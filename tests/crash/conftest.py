@@ -13,6 +13,7 @@ from tests.support.waiting import wait_until
 
 STREAM = "/ships"
 PREFIX = STREAM + ":"
+SETTINGS = {"merge_commits_min": "50", "pending_after_seconds": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Pair:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """The link is there and has carried its first record."""
     folder = tmp_path_factory.mktemp("sites")
-    with sites(folder, "sanfrancisco", "newyork", settings={"merge_commits_min": "50"}) as (source, replica):
+    with sites(folder, "sanfrancisco", "newyork", settings=SETTINGS) as (source, replica):
         link(source, folder)
         yield Pair(source, replica)
 
