@@ -8,11 +8,11 @@ CASE ?=
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
+.PHONY: help setup java demo demo-failover test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
 	format simulate crash format-fixture interop bench bench-quick clean
 
 help: ## every target
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## the virtual environment, with what the tests and checks need
 
@@ -25,6 +25,9 @@ java: ## a Java of its own, if the machine has none that Spark can use
 
 demo: setup java ## sets everything up and shows a stream replicated between two clusters
 	$(BIN)/python -m examples.ships.demo
+
+demo-failover: setup java ## two clusters in multi-master: one is killed, the other takes over, the first returns
+	$(BIN)/python -m examples.ships.failover
 
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup

@@ -10,26 +10,16 @@ Everything that was started is stopped, also on Ctrl-C.
 from __future__ import annotations
 
 import argparse
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
 
-import httpx
-from confluent_kafka import KafkaException
 from examples.ships import ais, traffic
 from examples.ships.compare import Comparison, Handover, Held, busiest, compare, percentile
-from examples.ships.sites import Site, SiteFailed, Sites, printed
+from examples.ships.sites import Site, SiteFailed, Sites
+from examples.ships.stage import bar, command, run
 from examples.ships.traffic import STREAM, Follower, Publisher
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 SOURCE = "sanfrancisco"
@@ -66,29 +56,7 @@ class Story:
 def main() -> int:
     """Run it; the exit code."""
     options = _options()
-    console = Console()
-    signal.signal(signal.SIGTERM, _interrupt)
-    folder = Path(tempfile.mkdtemp(prefix="fairlead-demo-"))
-    sites = Sites(folder)
-    failure = None
-    story = None
-    try:
-        story = _play(sites, console, options)
-    except KeyboardInterrupt:
-        failure = "interrupted"
-    except (SiteFailed, TimeoutError, KafkaException, httpx.HTTPError, subprocess.TimeoutExpired) as error:
-        failure = str(error)
-    finally:
-        left = _stop(sites, console)
-        if options.keep:
-            console.print(f"kept: {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-    return _verdict(console, story, failure, left)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    return run("fairlead-demo-", lambda sites, console: _play(sites, console, options), _verdict, keep=options.keep)
 
 
 def _options() -> argparse.Namespace:
@@ -106,10 +74,10 @@ def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Story:
     story = Story(what, len(topics))
     console.print(f"{what}: {len(messages):,} messages of {len(topics):,} ships")
     source, replica = _start(sites, console)
-    _command(sites, console, "stream", "create", "-path", f"/mapr/{SOURCE}{STREAM}")
+    command(sites, console, "stream", "create", "-path", f"/mapr/{SOURCE}{STREAM}")
     traffic.create_topics(source.kafka, topics)
     publisher = Publisher(source.kafka)
-    with _bar(console, "publishing to sanfrancisco", options.records) as progress:
+    with bar(console, "publishing to sanfrancisco", options.records) as progress:
         publisher.publish(ais.replay(messages, options.records), progress)
     _check(publisher)
     _copy(sites, console, source, story, options.records)
@@ -145,7 +113,7 @@ def _live(
         watcher.wait_for(publisher.count_of(watched), lambda done: None)
         watcher.measure()
         before = len(publisher.acknowledged)
-        with _bar(console, f"publishing {rate:,} a second", len(messages)) as progress:
+        with bar(console, f"publishing {rate:,} a second", len(messages)) as progress:
             publisher.publish(messages, lambda done: progress(done - before), rate)
         _check(publisher)
         watcher.wait_for(publisher.count_of(watched), lambda done: None)
@@ -158,7 +126,7 @@ def _read(console: Console, site: Site, topics: list[str], count: int) -> Held:
     """Everything that one site holds, by a consumer from the first offset on."""
     follower = Follower(site.kafka, topics)
     try:
-        with _bar(console, f"reading {site.name}", count) as progress:
+        with bar(console, f"reading {site.name}", count) as progress:
             follower.wait_for(count, progress)
     finally:
         follower.stop()
@@ -173,11 +141,6 @@ def _start(sites: Sites, console: Console) -> tuple[Site, Site]:
     return source, replica
 
 
-def _command(sites: Sites, console: Console, *arguments: str) -> None:
-    console.print(f"$ {printed(arguments)}", style="bold", highlight=False, soft_wrap=True)
-    sites.command(*arguments)
-
-
 def _check(publisher: Publisher) -> None:
     if publisher.failed:
         raise SiteFailed(f"{len(publisher.failed):,} records were not acknowledged: {publisher.failed[0]}")
@@ -187,8 +150,8 @@ def _copy(sites: Sites, console: Console, source: Site, story: Story, records: i
     """Set the replica up and wait until nothing is pending."""
     began = time.monotonic()
     pair = ("-path", f"/mapr/{SOURCE}{STREAM}", "-replica", f"/mapr/{REPLICA}{STREAM}")
-    _command(sites, console, "stream", "replica", "autosetup", *pair)
-    with _bar(console, "copying to newyork", records) as progress:
+    command(sites, console, "stream", "replica", "autosetup", *pair)
+    with bar(console, "copying to newyork", records) as progress:
         moved, since, first_moved = 0, began, began
         while True:
             (row,) = source.ask("/rest/stream/replica/list", path=STREAM)
@@ -214,14 +177,6 @@ def _hand_over(console: Console, source: Site, replica: Site, held: Held, story:
     expected = frozenset(place for place in held.records if place[0] in set(topics))
     with console.status("a consumer group moves from sanfrancisco to newyork"):
         story.handover = traffic.hand_over(source.kafka, replica.kafka, topics, expected)
-
-
-@contextmanager
-def _bar(console: Console, what: str, total: int) -> Iterator[traffic.Progress]:
-    columns = (TextColumn("{task.description:28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.update(task, completed=max(done, 0))
 
 
 def _table(story: Story, source: Held, replica: Held) -> Table:
@@ -259,29 +214,14 @@ def _delays(ordered: list[float]) -> str:
     return f"median {median:.0f} ms, p99 {high:.0f} ms, max {most:.0f} ms"
 
 
-def _stop(sites: Sites, console: Console) -> list[int]:
-    """Stop all; a second Ctrl-C does not leave anything behind."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with console.status("stopping"):
-        return sites.stop()
-
-
-def _verdict(console: Console, story: Story | None, failure: str | None, left: list[int]) -> int:
-    if failure is not None:
-        console.print(f"[bold red]FAILED[/]: {failure}", highlight=False, soft_wrap=True)
-    elif left:
-        console.print(f"[bold red]FAILED[/]: processes {left} did not stop by themselves and were killed")
-    elif story is None or not story.good:
-        console.print("[bold red]FAILED[/]: the two sides are not the same; see the table")
-    else:
-        console.print(
-            f"[bold green]OK[/]: {story.acknowledged:,} records of {story.topics:,} ships are at the same offsets "
-            f"with the same content in {SOURCE} and {REPLICA}",
-            highlight=False,
-            soft_wrap=True,
-        )
-        return 0
-    return 1
+def _verdict(story: Story) -> str | None:
+    """What there is to say when all went well; None if it did not."""
+    if not story.good:
+        return None
+    return (
+        f"{story.acknowledged:,} records of {story.topics:,} ships are at the same offsets with the same content in "
+        f"{SOURCE} and {REPLICA}"
+    )
 
 
 if __name__ == "__main__":

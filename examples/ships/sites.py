@@ -51,16 +51,17 @@ class Sites:
         self._started: list[subprocess.Popen[bytes]] = []
         self._seen: set[int] = set()
 
-    def start(self, name: str) -> Site:
+    def start(self, name: str, kafka: str = "127.0.0.1:0", http: str = "127.0.0.1:0") -> Site:
         """Start a cluster and wait until it answers.
 
         Raises:
             SiteFailed: it ended, or did not answer in time.
         """
         ready, log = self.folder / f"{name}.json", self.folder / f"{name}.log"
+        ready.unlink(missing_ok=True)
         command = [FAIRLEAD, "up", "--name", name, "--data", str(self.folder / name)]
-        command += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", str(ready)]
-        with log.open("wb") as output:
+        command += ["--kafka", kafka, "--http", http, "--ready-file", str(ready)]
+        with log.open("ab") as output:
             process = subprocess.Popen(
                 command, stdout=output, stderr=output, env=self._environment, start_new_session=True
             )
@@ -74,6 +75,17 @@ class Sites:
         site = Site(name, found["kafka"], found["http"], process)
         self._sites.append(site)
         return site
+
+    def kill(self, site: Site) -> None:
+        """`kill -9` of the server, in the middle of whatever it does; what it started ends with it."""
+        self._seen |= descendants(site.process.pid)
+        self._sites.remove(site)
+        site.process.kill()
+        site.process.wait()
+
+    def start_again(self, site: Site) -> Site:
+        """Start a cluster that was killed, with its data, at the addresses that it had."""
+        return self.start(site.name, site.kafka, site.http.removeprefix("http://"))
 
     def command(self, *arguments: str) -> str:
         """Run a `fairlead` command as a user would, and give what it printed.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from typing import Any, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from examples.ships import ais
 from examples.ships.compare import Handover, Headers, Held, Place, digest
@@ -40,7 +40,7 @@ def create_topics(bootstrap: str, names: Sequence[str]) -> None:
 class Publisher:
     """Publishes messages with the time of their sending; remembers each place that was acknowledged."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, **settings: str | int | bool) -> None:
         self.acknowledged: set[Place] = set()
         self.failed: list[str] = []
         self._producer = Producer(
@@ -50,6 +50,7 @@ class Publisher:
                 "queue.buffering.max.messages": 500_000,
                 "queue.buffering.max.kbytes": 512_000,
                 "topic.metadata.refresh.interval.ms": 300_000,
+                **settings,
             }
         )
 
@@ -121,7 +122,7 @@ class Follower:
         self._measured_from: int | None = None
         self._stopping = threading.Event()
         self._consumer = consumer(bootstrap, "ships-demo-reader")
-        self._consumer.assign([TopicPartition(PREFIX + topic, 0, 0) for topic in topics])
+        self._consumer.assign([TopicPartition(PREFIX + topic, 0, OFFSET_BEGINNING) for topic in topics])
         self._thread = threading.Thread(target=self._run, name=f"follower-{bootstrap}")
         self._thread.start()
 
@@ -170,7 +171,7 @@ class Follower:
         self.held.add(place_of(message), content, len(key or b"") + len(value or b""))
 
 
-def consumer(bootstrap: str, group: str) -> Consumer:
+def consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
     """A consumer that commits only when told."""
     return Consumer(
         {
@@ -183,6 +184,7 @@ def consumer(bootstrap: str, group: str) -> Consumer:
             "queued.min.messages": 100_000,
             "queued.max.messages.kbytes": 65_536,
             "topic.metadata.refresh.interval.ms": 300_000,
+            **settings,
         }
     )
 

@@ -1,0 +1,125 @@
+"""Clients of the failover demo: writers that go on until they are told to stop, and a consumer group that commits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from confluent_kafka import KafkaError, Message, TopicPartition
+from examples.ships import ais
+from examples.ships.compare import Place, digest
+from examples.ships.sites import Site
+from examples.ships.traffic import PREFIX, Follower, Publisher, consumer, place_of
+
+COMMIT_EVERY_SECONDS = 1.0
+Read = tuple[Place, bytes]
+"""Where a record was read, and its content."""
+
+
+def content(message: Message) -> bytes:
+    """A record's content: its value holds a number that no other has."""
+    return digest(message.key(), message.value(), 0, ())
+
+
+class Writer(Publisher):
+    """An idempotent producer that sends ships' messages, numbered, at a steady rate from a thread until it is told to
+    stop."""
+
+    def __init__(self, site: Site, messages: Sequence[ais.Message], per_second: int, first: int) -> None:
+        super().__init__(site.kafka, **{"enable.idempotence": True, "log_level": 2})
+        self.sure: dict[bytes, str] = {}
+        """What was acknowledged: the content, and the topic."""
+        self._messages = messages
+        self._numbers = first
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self.publish, args=(self._numbered(), lambda done: None, per_second), daemon=True
+        )
+        self._thread.start()
+
+    def _numbered(self) -> Iterator[ais.Message]:
+        while not self._stopping.is_set():
+            message = self._messages[self._numbers % len(self._messages)]
+            yield replace(message, body=message.body + b'"n": %d, ' % self._numbers)
+            self._numbers += 1
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        super()._delivered(error, message)
+        if error is None:
+            self.sure[content(message)] = place_of(message)[0]
+
+    def stop(self) -> None:
+        """Send no more, and wait until all is acknowledged."""
+        self._stopping.set()
+        self._thread.join()
+
+    def give_up(self) -> None:
+        """Its cluster is gone: what was not acknowledged is not waited for."""
+        self._stopping.set()
+        while self._thread.is_alive():
+            self._producer.purge()
+            self._thread.join(0.1)
+
+
+class Group:
+    """A member of a consumer group, which reads and commits once a second."""
+
+    def __init__(self, site: Site, group: str, topics: Sequence[str]) -> None:
+        self.read: list[Read] = []
+        self.committed = 0
+        """So many of them were read when it last committed."""
+        self.positions: list[TopicPartition] = []
+        """What it committed last."""
+        self._asked: deque[int] = deque()
+        """How many were read at each commit that has no answer yet."""
+        self._consumer = consumer(site.kafka, group, on_commit=self._answered, log_level=2)
+        self._topics = [PREFIX + topic for topic in topics]
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self, positions: Sequence[TopicPartition] = ()) -> None:
+        """Join; with `positions` those are committed first."""
+        if positions:
+            self._consumer.commit(offsets=list(positions), asynchronous=False)
+        self._consumer.subscribe(self._topics)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End without a commit, as one whose cluster is gone."""
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _run(self) -> None:
+        due = time.monotonic() + COMMIT_EVERY_SECONDS
+        while not self._stopping.is_set():
+            for message in self._consumer.consume(500, 0.1):
+                if message.error() is None:
+                    self.read.append((place_of(message), content(message)))
+            if time.monotonic() >= due and len(self.read) > self.committed:
+                # Without waiting: its cluster may be gone, and a commit waits for ever then.
+                self._asked.append(len(self.read))
+                self._consumer.commit()
+                due = time.monotonic() + COMMIT_EVERY_SECONDS
+
+    def _answered(self, error: KafkaError | None, positions: list[TopicPartition]) -> None:
+        count = self._asked.popleft()
+        if error is None:
+            self.positions = [each for each in positions if each.offset >= 0]
+            self.committed = count
+
+
+class Reader(Follower):
+    """Reads all topics of a site, and knows the contents that the writers were told of."""
+
+    def __init__(self, site: Site, topics: Sequence[str]) -> None:
+        self.contents: dict[Place, bytes] = {}
+        super().__init__(site.kafka, topics)
+
+    def _take(self, message: Message) -> None:
+        super()._take(message)
+        if message.error() is None:
+            self.contents[place_of(message)] = content(message)

@@ -1,0 +1,86 @@
+"""What demos share: a temporary folder, clusters that are stopped whatever happens, commands as they are typed, bars,
+and a verdict that is the exit code."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TypeVar
+
+import httpx
+from confluent_kafka import KafkaException
+from examples.ships import traffic
+from examples.ships.sites import SiteFailed, Sites, printed
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+Story = TypeVar("Story")
+
+
+def run(
+    prefix: str, play: Callable[[Sites, Console], Story], verdict: Callable[[Story], str | None], *, keep: bool
+) -> int:
+    """Play, stop everything that was started, also on Ctrl-C, and say how it went; the exit code."""
+    console = Console()
+    signal.signal(signal.SIGTERM, _interrupt)
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    sites = Sites(folder)
+    failure, good = None, None
+    try:
+        good = verdict(play(sites, console))
+    except KeyboardInterrupt:
+        failure = "interrupted"
+    except (SiteFailed, TimeoutError, KafkaException, httpx.HTTPError, subprocess.TimeoutExpired) as error:
+        failure = str(error)
+    finally:
+        left = _stop(sites, console)
+        if keep:
+            console.print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return _told(console, good, failure, left)
+
+
+def command(sites: Sites, console: Console, *arguments: str) -> str:
+    """Show a command, run it, and give what it printed."""
+    console.print(f"$ {printed(arguments)}", style="bold", highlight=False, soft_wrap=True)
+    return sites.command(*arguments)
+
+
+@contextmanager
+def bar(console: Console, what: str, total: int) -> Iterator[traffic.Progress]:
+    """A bar for `what`, told how many of `total` are done."""
+    columns = (TextColumn("{task.description:28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=max(done, 0))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _stop(sites: Sites, console: Console) -> list[int]:
+    """Stop all; a second Ctrl-C does not leave anything behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with console.status("stopping"):
+        return sites.stop()
+
+
+def _told(console: Console, good: str | None, failure: str | None, left: list[int]) -> int:
+    if failure is not None:
+        console.print(f"[bold red]FAILED[/]: {failure}", highlight=False, soft_wrap=True)
+    elif left:
+        console.print(f"[bold red]FAILED[/]: processes {left} did not stop by themselves and were killed")
+    elif good is None:
+        console.print("[bold red]FAILED[/]: not all of it holds; see the table")
+    else:
+        console.print(f"[bold green]OK[/]: {good}", highlight=False, soft_wrap=True)
+        return 0
+    return 1
