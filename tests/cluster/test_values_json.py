@@ -32,7 +32,9 @@ SETTINGS = (
     '"topicperm": "", "copyperm": "", "adminperm": "", "shards": 1, "created_at": 0, "forward_writes": false, '
     '"pending": false}'
 )
-LATER = '"topics": null, "exclude_topics": null, "cursors": "all"}'
+LATER = (
+    '"topics": null, "exclude_topics": null, "cursors": "all", "filter_next": null, "side_copy": null, "widened": null}'
+)
 """Of a link."""
 LINKS = [
     (

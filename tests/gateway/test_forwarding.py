@@ -355,7 +355,7 @@ async def test_an_answer_that_is_none_is_a_lost_one(sf: Site, ny: Site, client: 
     [
         ("", 400, "takes protocol, source, stream"),
         ("?protocol=1&source=00&stream=00", 400, "this gateway speaks"),
-        ("?protocol=4&source=00&stream=zz", 400, "ids of streams"),
+        ("?protocol=5&source=00&stream=zz", 400, "ids of streams"),
         ("?" + ForwardHello(b"a" * 16, b"b" * 16).target.partition("?")[2], 426, "leaves HTTP"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -123,7 +124,10 @@ class Play:
     def link(self, of: Sequence[Link] = ()) -> Link:
         """One of these, or of all."""
         found = of or self.world.shape.links
-        return self.choose.choices(found, [self._heat[link] for link in found])[0]
+        link = self.choose.choices(found, [self._heat[replace(link, side=False)] for link in found])[0]
+        if not of and link in self.links.widened and self.choose.random() < 0.5:
+            return replace(link, side=True)
+        return link
 
 
 # Owners
@@ -208,8 +212,13 @@ def announce(play: Play) -> None:
     play.links.announce(play.link(play.links.standing))
 
 
+def step(play: Play) -> None:
+    if play.links.widened:
+        play.links.step(play.choose.choice(play.links.widened))
+
+
 def refilter(play: Play) -> None:
-    play.links.refilter(play.link(), any_filter(play.choose, play.world.shape.sites))
+    play.links.refilter(replace(play.link(), side=False), any_filter(play.choose, play.world.shape.sites))
 
 
 # Groups
@@ -393,7 +402,7 @@ MOVES = Kind(
 FILTERED = Kind(
     filtered_shape,
     60,
-    [*ACTIONS, Action("refilter", 3, refilter)],
+    [*ACTIONS, Action("refilter", 4, refilter), Action("step", 12, step)],
     {"create": 3, "produce": 30, "hand over": 0, "take a topic": 0, "fault": 2, "cut": 2, "heal": 3, "flow": 6},
 )
 """Links leave topics out, and other ones in time."""

@@ -12,7 +12,7 @@ from tests.properties.model import Model, Place, Seen, Site
 from tests.properties.shape import IDS, Link, Shape, lets_by
 from tests.streamlog.world import rows_of, values_at
 
-from fairlead.cluster.topic_filter import TopicFilter
+from fairlead.cluster.topic_filter import LinkTopics
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.rows import Kind
@@ -146,7 +146,7 @@ def a_gap_is_what_was_gone(model: Model, site: Site, place: Place, gaps: set[int
 
 
 def nothing_below_a_position_is_missing(
-    model: Model, link: Link, wire_id: bytes, slices: Iterable[int], passing: TopicFilter
+    model: Model, link: Link, wire_id: bytes, slices: Iterable[int], passing: LinkTopics
 ) -> None:
     """6: whatever lies before a position is here, or noted, or what did away with it at the source is here or to come:
     a tombstone or the start of a log lies behind the rows that it stands for, and so behind a position that was

@@ -43,3 +43,7 @@ class Line:
     """The source's end when a reader last read to it in this conversation."""
     conversation: tuple[Conversation, asyncio.Task[None]] | None = None
     standing: Standing | None = None
+    until: int | None = None
+    """Nothing is sent from this commit on: topics come in, or it is the side copy by which they do."""
+    widened: int = 0
+    """The side copy by which topics came in last."""

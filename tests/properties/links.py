@@ -13,12 +13,13 @@ from zlib import crc32
 from tests.properties.lines import InFlight, Line, Standing
 from tests.properties.model import Site
 from tests.properties.readers import Conversation, ReadFrames, apply, copy_kept
-from tests.properties.shape import IDS, Link, lets_by
+from tests.properties.shape import EVERYTHING, IDS, Link, lets_by
 from tests.properties.sites import World
 from tests.support.stepped import Stalled
 
-from fairlead.cluster.topic_filter import TopicFilter
+from fairlead.cluster.topic_filter import LinkTopics, TopicFilter
 from fairlead.model.errors import FairleadError
+from fairlead.model.names import SLICES
 from fairlead.protocol.batch import CRC_AT
 from fairlead.replication.carried.referred import pieces_of
 from fairlead.replication.carried.rows import LinkFrame, parse_address
@@ -27,12 +28,13 @@ from fairlead.storage.memory import Crashed
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.applying.frame import forget_link
+from fairlead.streamlog.applying.joining import join_links
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.requests.diverged import tails
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
-from fairlead.streamlog.values import GrantRun
+from fairlead.streamlog.values import GrantRun, epoch_before
 from fairlead.wire.apply import Applied
 from fairlead.wire.control import Grant, RepairGrant, RepairPartition
 from fairlead.wire.link_protocol import StreamPlace
@@ -60,6 +62,7 @@ class Links:
         self._sites = world.sites
         self._lines = {link: Line(created=self._sites[link.source].log.announced.end) for link in world.shape.links}
         self._grants = 0
+        self._sides = 0
         self.harmed: Collection[int] = (Kind.BATCH,)
         """Kinds of rows of which one may be damaged."""
         self.piece_rows: Sequence[int] = (PIECE_ROWS,)
@@ -96,7 +99,10 @@ class Links:
     def wire_id(self, link: Link) -> bytes:
         """How its destination knows it: a rescan, and a link that is made again, is another one."""
         line = self._lines[link]
-        return hashlib.sha256(f"{link.source}{link.target}{line.life}.{line.rescan}".encode()).digest()[:16]
+        side = "side" if link.side else ""
+        return hashlib.sha256(
+            f"{link.source}{link.target}{side}{line.life}.{line.rescan}.{line.widened}".encode()
+        ).digest()[:16]
 
     def frames_in_flight(self, link: Link) -> list[bytes]:
         """None of them may be referred to."""
@@ -135,26 +141,93 @@ class Links:
         self._world.note("rescan", str(link))
         self.lose_connection(link)
         self._lines[link].rescan += 1
+        if not link.side and self._side(link) in self._lines:
+            self.rescan(self._side(link))
 
     def remake(self, link: Link) -> None:
         """Somebody removes the link and makes it again; frames of the old one may still be on their way."""
+        link = replace(link, side=False)
         self._world.note("remade", str(link))
         destination, line, old = self._sites[link.target], self._lines[link], self.wire_id(link)
         self.lose_connection(link)
         for _ in range(20):
             if isinstance(self._world.run(destination, lambda d: forget_link(d, old) or True), bool):  # type: ignore[func-returns-value]
                 break
+        self._give_up(link)
         line.life += 1
         line.created = self._sites[link.source].log.announced.end
 
     def refilter(self, link: Link, to: TopicFilter) -> None:
-        """Somebody lets a link leave other topics out; if one may come that did not, it reads all again."""
+        """Somebody lets a link leave other topics out; if one may come that did not, a side copy begins."""
         self._world.note("refilter", str(link), to)
-        before = self._filter(link)
-        self.lose_connection(link)
-        self._world.shape.filters.setdefault(link, [before]).append(to)
-        if not to.narrows(before):
-            self.rescan(link)
+        before, side = self._filter(link).filter, self._side(link)
+        self._give_up(link)
+        if to.narrows(before):
+            self.lose_connection(link)
+            self._now_brings(link, LinkTopics(to))
+            return
+        self._sides += 1
+        self._lines[side] = Line(life=self._sides, created=self._sites[link.source].log.announced.end)
+        self._world.shape.filters.setdefault(side, []).append(LinkTopics(to, before))
+
+    def _side(self, link: Link) -> Link:
+        return replace(link, side=True)
+
+    def _now_brings(self, link: Link, topics: LinkTopics) -> None:
+        self._world.shape.filters.setdefault(link, [EVERYTHING]).append(topics)
+
+    def _give_up(self, link: Link) -> None:
+        """The side copy of a link, if it has one."""
+        if self._side(link) in self._lines:
+            self.lose_connection(self._side(link))
+            del self._lines[self._side(link)]
+            self._lines[link].until = None
+
+    @property
+    def widened(self) -> list[Link]:
+        """Those into which topics come."""
+        return [link for link in self._lines if self._side(link) in self._lines and not link.side]
+
+    def with_sides(self) -> list[Link]:
+        """All links, and the side copies that are under way."""
+        return list(self._lines)
+
+    def step(self, link: Link) -> None:
+        """The next step of the side copy of a link, if it is time."""
+        line, side = self._lines[link], self._side(link)
+        copy, source = self._lines[side], self._sites[link.source]
+        if line.until is None:
+            self.lose_connection(link)  # nobody reads for it meanwhile
+            line.until = copy.until = source.log.announced.end
+            self.lose_connection(side)
+        elif line.until > source.log.announced.end:
+            self.refilter(link, self._filter(side).filter)  # the source was rolled back
+        elif not line.cut and self.knows_history(link) and self.knows_history(side):
+            self._end_side_copy(link, side, line.until)
+
+    def _end_side_copy(self, link: Link, side: Link, until: int) -> None:
+        """The destination says whether all is there, and then it is written down; there may be a crash between."""
+        both = (self.wire_id(link), self.wire_id(side))
+        line, copy = self._lines[link], self._lines[side]
+        ends = [(until, epoch_before(self._sites[link.source].log.announced.epochs, until).id)]
+        before, line.widened = line.widened, copy.life
+        into, line.widened = self.wire_id(link), before
+        told = self._world.run(self._sites[link.target], lambda d: join_links(d, both, into, ends) or True)  # type: ignore[func-returns-value]
+        if told is not True or self._world.random.random() < 0.2:
+            return
+        for each in (link, side):
+            self.lose_connection(each)
+        late = [each.frame for each in (*line.frames, *copy.frames)]
+        line.frames.clear()
+        self._now_brings(link, LinkTopics(self._filter(side).filter))
+        line.widened, line.until = copy.life, None
+        line.run += 1
+        del self._lines[side]
+        if self._world.random.random() < 0.5:
+            for wire_id in both:
+                self._world.run(self._sites[link.target], lambda d, old=wire_id: forget_link(d, old))  # type: ignore[misc]
+        for frame in late if self._world.random.random() < 0.5 else ():
+            self._apply(link, [frame])
 
     def knows_history(self, link: Link) -> bool:
         """At contact: the source has all that the destination has applied. If it has not, it was rolled back, and the
@@ -179,6 +252,8 @@ class Links:
         end = (
             source.log.announced.end if length is None else min(source.log.announced.end, max(starts.values()) + length)
         )
+        if line.until is not None:
+            end = min(end, line.until)
         starts = {each: start for each, start in starts.items() if start <= end}
         if not starts:
             return
@@ -199,7 +274,7 @@ class Links:
                 dead = [cut for cut in cuts if row.base_offset >= cut.offset and row.commit < cut.commit < heard]
                 assert not dead, f"{source.name} sends {row[:6]}, which is dead by {dead}"
 
-    def _filter(self, link: Link) -> TopicFilter:
+    def _filter(self, link: Link) -> LinkTopics:
         return self._world.shape.filter_of(link)
 
     def _grant(self, link: Link, starts: dict[int, int], until: int | None) -> Grant:
@@ -221,6 +296,7 @@ class Links:
             until=until,
             created=line.created,
             filtered=bool(self._filter(link)),
+            record_end=line.until is not None and until == line.until,
         )
 
     def _take(self, link: Link, found: ReadFrames) -> None:
@@ -234,7 +310,7 @@ class Links:
         one."""
         source, line = self._sites[link.source], self._lines[link]
         self._end_standing(line)
-        if line.cut or not self.knows_history(link):
+        if line.cut or not self.knows_history(link) or line.until is not None:
             return
         line.run += 1
         starts = {each: self._start(link, each, 0) for each in self._world.slices}
@@ -442,7 +518,8 @@ class Links:
 
     def _bring_all(self, link: Link) -> None:
         self.lose(link)
-        self.send(link, self._world.slices, 0, None, new_run=True)
+        slices = self._world.slices if self._lines[link].until is None else range(SLICES)
+        self.send(link, slices, 0, None, new_run=True)
         self.deliver(link, 0, len(self._lines[link].frames), keep=False, damage=False)
         self.repair(link)
 

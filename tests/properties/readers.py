@@ -13,7 +13,7 @@ from typing import Protocol, cast
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.diverged import copy_tails
 from fairlead.cluster.stream import Stream
-from fairlead.cluster.topic_filter import TopicFilter
+from fairlead.cluster.topic_filter import LinkTopics
 from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
@@ -154,7 +154,7 @@ class Conversation:
         storage: Storage,
         limits: FrameLimits,
         found: ReadFrames,
-        passing: TopicFilter | None = None,
+        passing: LinkTopics | None = None,
     ) -> None:
         """Read a grant to its end, if it has one; `found` has what was handed on, also where this fails. `passing`:
         which topics it brings, if it is filtered.

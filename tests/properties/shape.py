@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count, islice, pairwise
 from random import Random
 
-from fairlead.cluster.topic_filter import ALL_TOPICS, TopicFilter
+from fairlead.cluster.topic_filter import ALL_TOPICS, LinkTopics, TopicFilter
 from fairlead.model.names import slice_of
 
 SITES = "abcdefgh"
+EVERYTHING = LinkTopics()
 IDS = {name: name.encode() * 16 for name in SITES}
 SHARED = "ships"
 """A name that several sites may give a topic."""
@@ -27,9 +28,9 @@ def names_of(site: str, how_many: int = 3) -> list[str]:
 
 
 @cache
-def lets_by(passing: TopicFilter, name: str) -> bool:
+def lets_by(passing: LinkTopics, name: str) -> bool:
     """Whether a topic of this name passes; asked again and again."""
-    return passing.passes(name)
+    return passing.passing([(name, b"")])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,11 @@ class Link:
     """`all`: what the source has received goes on; `own`: only what was first written there."""
     peer: str = "own"
     """What the target takes the source for. `partner`: only the topics that it owns itself count."""
+    side: bool = False
+    """It is a side copy, which brings the past of topics that come into the link beside it."""
 
     def __str__(self) -> str:
-        return f"{self.source}→{self.target}"
+        return f"{self.source}{'⇢' if self.side else '→'}{self.target}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,17 @@ class Shape:
 
     sites: str
     links: tuple[Link, ...]
-    filters: dict[Link, list[TopicFilter]] = field(default_factory=dict, compare=False)
-    """What each link was told to leave out, the last one now; a link that is missing leaves nothing out."""
+    filters: dict[Link, list[LinkTopics]] = field(default_factory=dict, compare=False)
+    """What each link was told to bring, the last one now; a link that is missing brings all."""
 
-    def filter_of(self, link: Link) -> TopicFilter:
-        """What it leaves out now."""
-        return self.filters.get(link, [ALL_TOPICS])[-1]
+    def filter_of(self, link: Link) -> LinkTopics:
+        """What it brings now."""
+        return self.filters.get(link, [EVERYTHING])[-1]
 
     def may_have_brought(self, link: Link, name: str) -> bool:
         """Whether the link ever brought a topic of that name."""
-        return any(lets_by(each, name) for each in self.filters.get(link, [ALL_TOPICS]))
+        sides = self.filters.get(replace(link, side=True), [])
+        return any(lets_by(each, name) for each in (*self.filters.get(link, [EVERYTHING]), *sides))
 
     def neighbours(self, site: str) -> list[str]:
         """To whom a site sends and from whom it gets, both as its own."""
@@ -125,7 +129,7 @@ def filtered_shape(random: Random) -> Shape:
     shape = close_shape(random)
     for link in shape.links:
         if random.random() < 0.6:
-            shape.filters[link] = [any_filter(random, shape.sites)]
+            shape.filters[link] = [LinkTopics(any_filter(random, shape.sites))]
     return shape
 
 

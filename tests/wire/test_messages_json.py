@@ -121,7 +121,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             f'"forward":"all","data_root":"/data","prefix":"streams/aa","slices":{{"3":9}},{TEXT_EPOCHS},"end":12,'
-            '"until":99,"created":1700,"read_from":{"3":10},"cursors":"all","filtered":false}'
+            '"until":99,"created":1700,"read_from":{"3":10},"cursors":"all","filtered":false,"record_end":false}'
         ),
     ),
     (
@@ -130,7 +130,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"own","data_root":"/data","prefix":"p","slices":{},"epochs":[],"end":0,'
-            '"until":null,"created":null,"read_from":{},"cursors":"all","filtered":false}'
+            '"until":null,"created":null,"read_from":{},"cursors":"all","filtered":false,"record_end":false}'
         ),
     ),
     (
@@ -275,6 +275,7 @@ DEFAULTS = {
     "created",
     "read_from",
     "filtered",
+    "record_end",
     "reset",
     "frames",
     "records",
@@ -426,7 +427,7 @@ def test_what_is_said_to_people_may_name_such_a_directory() -> None:
     assert from_json(text, APPLY_HEARS) == Error("storage_unavailable", "/data/\\udcff: gone")
 
 
-@pytest.mark.parametrize("version", [0, PROTOCOL_OLDEST - 1, PROTOCOL + 1, "4", True, None, 4.0])
+@pytest.mark.parametrize("version", [0, PROTOCOL_OLDEST - 1, PROTOCOL + 1, "5", True, None, 5.0])
 def test_another_version_is_refused_naming_both_whatever_else_it_says(version: object) -> None:
     """Its fields are another matter: a newer source would only be told of the first one that is not known here."""
     with pytest.raises(InvalidValue, match=f"speaks version .* of the link protocol, this gateway {PROTOCOL}"):

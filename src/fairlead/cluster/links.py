@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeVar
 
+from fairlead.cluster import side_copies
 from fairlead.cluster.keys import LINK, UPSTREAM, allowed, allowed_key, upstream_key, upstreams
 from fairlead.cluster.records import put_record
 from fairlead.cluster.values import (
@@ -31,6 +32,11 @@ from fairlead.model.names import StreamPath
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.entries import delete_entry
 from fairlead.streamlog.writing.shard import Shard
+
+SHARED_WITH_SIDE_COPIES = frozenset(
+    {"paused", "replica_path", "replica_urls", "replica_stream", "forward", "peer", "ownership", "rescan", "cursors"}
+)
+"""What holds of a link holds of what is copied beside it."""
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -72,7 +78,7 @@ class Links:
 
     def standing(self, stream: bytes) -> list[LinkRecord]:
         """Those of them that are no copies."""
-        return [link for link in self.of(stream) if link.once is None]
+        return [link for link in self.of(stream) if link.standing]
 
     def get(self, link: bytes) -> LinkRecord | None:
         """The link with that id."""
@@ -101,7 +107,7 @@ class Links:
             standing = self.standing(link.source)
             if link.once is None and any(other.replica_path == link.replica_path for other in standing):
                 raise AlreadyExists(f"{link.replica_path} is a replica of {link.source_path} already")
-            copies = len(self.of(link.source)) - len(standing)
+            copies = sum(other.once is not None for other in self.of(link.source))
             if link.once is None and len(standing) >= REPLICAS_PER_STREAM_MAX:
                 raise InvalidValue(
                     f"{link.source_path} has {len(standing)} replicas, and no more are allowed; remove one, or let one "
@@ -120,14 +126,32 @@ class Links:
             InvalidValue
         """
 
-        def changed(entry: Any) -> LinkRecord:
-            return replace(link_from_json(link, entry), **changes)
+        shared = {name: value for name, value in changes.items() if name in SHARED_WITH_SIDE_COPIES}
 
-        return await self._edit(LINK.key(link), changed, link_json, f"link {link.hex()} was removed")
+        def request(draft: Draft) -> LinkRecord:
+            record = replace(side_copies.drafted(draft, link), **changes)
+            side_copies.put_link(draft, record)
+            if record.filter_next is not None and shared:
+                copy = side_copies.drafted(draft, record.filter_next.side)
+                side_copies.put_link(draft, replace(copy, **shared))
+            return record
+
+        return await self._submit(request)
+
+    async def change(self, request: DraftRequest[T]) -> T:
+        """What a step of `side_copies` does."""
+        return await self._submit(request)
 
     async def remove(self, link: bytes) -> None:
-        """Forget a link; nothing if it is not there."""
-        await self._submit(lambda draft: delete_entry(draft, LINK.key(link)))
+        """Forget a link, and what is copied beside it; nothing if it is not there."""
+
+        def request(draft: Draft) -> None:
+            entry = draft.state.entry(LINK.key(link))
+            if entry is not None:
+                side_copies.give_up(draft, link_from_json(link, entry))
+                delete_entry(draft, LINK.key(link))
+
+        await self._submit(request)
 
     def upstreams(self, stream: bytes) -> list[UpstreamRecord]:
         """What a replica stream accepts, by path; copies that are under way included."""

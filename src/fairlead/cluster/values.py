@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from fairlead.cluster.keys import VERSION
-from fairlead.cluster.topic_filter import TopicFilter, check_expression
+from fairlead.cluster.topic_filter import LinkTopics, TopicFilter, check_expression
 from fairlead.model.errors import InvalidValue
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
 from fairlead.model.names import StreamPath, parse_stream_path
@@ -78,6 +78,35 @@ class StreamRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SideCopy:
+    """What makes a link a side copy: it brings, beside another link of the same two streams, the past of topics that
+    come in there."""
+
+    of: Id
+    """The link that it helps."""
+    topics: str | None = None
+    """Topics that pass these two come by that link: its own expressions, when the side copy began."""
+    exclude_topics: str | None = None
+    only: tuple[Id, ...] = ()
+    """Incarnations that it brings, whatever the link beside it does; empty: all that do not come by that one."""
+    until: tuple[int, ...] = ()
+    """As of that link's `filter_next`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterNext:
+    """What a link will leave out once a side copy has brought the past of the topics that come in."""
+
+    side: Id
+    """The side copy."""
+    topics: str | None = None
+    exclude_topics: str | None = None
+    until: tuple[int, ...] = ()
+    """By shard of the source, the commit from which the new expressions hold; empty: the side copy is still far behind.
+    Neither sends anything from there on until both have come as far."""
+
+
+@dataclass(frozen=True, slots=True)
 class LinkRecord:
     """One source stream of this cluster to one replica stream, with its options."""
 
@@ -115,6 +144,13 @@ class LinkRecord:
     cursors: str = "all"
     """Cursors of which groups go over the link: `all`, `none`, or a regular expression that must match the whole name
     of a group."""
+    filter_next: FilterNext | None = None
+    """The two expressions that hold next, while topics that come in are brought."""
+    side_copy: SideCopy | None = None
+    """It is no link that people made, but brings topics that come into one."""
+    widened: bytes | None = None
+    """The side copy by which topics came in last: since then the replica knows the link by another id, under which it
+    has recorded nothing unless it has what that side copy brought."""
 
     def __post_init__(self) -> None:
         check_expression("-topics", self.topics)
@@ -137,6 +173,27 @@ class LinkRecord:
     def told_groups(self) -> str:
         """Cursors of which groups go over the link; a partner takes none."""
         return self.cursors if self.peer == "own" else "none"
+
+    @property
+    def brings(self) -> LinkTopics:
+        """The same; of a side copy, only what it is there for."""
+        side = self.side_copy
+        if side is None:
+            return LinkTopics(self.filter)
+        if side.only:
+            return LinkTopics(self.filter, None, frozenset(side.only))
+        return LinkTopics(self.filter, TopicFilter(side.topics, side.exclude_topics))
+
+    @property
+    def until(self) -> tuple[int, ...]:
+        """By shard of the source, the commit from which on nothing is sent yet; empty: none."""
+        following = self.filter_next or self.side_copy
+        return self.once or (() if following is None else following.until)
+
+    @property
+    def standing(self) -> bool:
+        """People made it, and it goes on."""
+        return self.once is None and self.side_copy is None
 
     @property
     def moves_owners(self) -> bool:

@@ -117,6 +117,8 @@ class Grant:
     """Of which consumer groups cursors go: `all`, `none`, or those that a regular expression matches."""
     filtered: bool = False
     """Only topics that the server names (PassingWanted): no row of another one is sent."""
+    record_end: bool = False
+    """With `until`: at the end an empty frame, so that the destination records that all was read."""
 
     @property
     def starts(self) -> dict[int, int]:

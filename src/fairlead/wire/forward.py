@@ -1,6 +1,6 @@
 """What a cluster says when it passes writes on: in the path of the request that leaves HTTP (`upgrade.py`).
 
-    GET /gateway/forward?protocol=4&source=<id of the copy's stream>&stream=<id of the owner's stream>
+    GET /gateway/forward?protocol=5&source=<id of the copy's stream>&stream=<id of the owner's stream>
 
 Behind it Kafka's requests and answers follow, of one kind: Produce in the version `PRODUCE_VERSION`, in which a topic's
 id is its incarnation.

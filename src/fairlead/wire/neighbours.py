@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from annotated_types import MaxLen
 
-from fairlead.model.strict_json import AS_ARRAY
+from fairlead.model.strict_json import AS_ARRAY, Id
 from fairlead.streamlog.frames.frame import FEATURES
 from fairlead.streamlog.payloads import History, TopicPayload
 from fairlead.streamlog.ranges import Epoch, Offset, Partition, Partitions, ShardNumber, SliceMask
@@ -31,6 +31,26 @@ class LinkRequest:
     protocol: int = PROTOCOL
     features: tuple[str, ...] = FEATURES
     ext: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SideCopyEnd:
+    """A side copy and its link have come to the same commits: from there on the link goes on under another id, with the
+    notes of both. Coming again it changes nothing."""
+
+    contact: LinkRequest
+    """Of the side copy."""
+    link: bytes
+    """The link whose topics it has brought."""
+    into: bytes
+    """Its next id."""
+    until: tuple[int, ...]
+    """By shard of the source, the commit below which all is here of both."""
+    epoch_ids: tuple[Id, ...]
+    """Of the writer epochs in which the last of those commits lie."""
+    over: bool = False
+    """The link goes on under its next id: what is known under the others is forgotten."""
+    protocol: int = PROTOCOL
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
     POST /gateway/pulse       {} → ServerStart               has this server been started again?
     POST /gateway/copy        LinkRequest → LinkAnswer       use up the permission of a copy, then as above
     POST /gateway/copy/end    LinkRequest → {}               the copy has ended
+    POST /gateway/side/end    SideCopyEnd → {}               the side copy of a link has ended
 
 An error is the envelope of the admin interface.
 """
@@ -20,10 +21,12 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import UpstreamRecord
 from fairlead.gateway.apply.agreement import answer_contact, global_path, upstream_of
-from fairlead.model.errors import NotAgreed, NotAllowed, NotFound
+from fairlead.model.errors import InvalidValue, NotAgreed, NotAllowed, NotFound
 from fairlead.streamlog.applying.frame import forget_link
+from fairlead.streamlog.applying.joining import join_links
+from fairlead.streamlog.writing.draft import Draft
 from fairlead.wire.messages import body_from_json, check_protocol, to_json
-from fairlead.wire.neighbours import LinkAnswer, LinkRequest, ServerStart
+from fairlead.wire.neighbours import LinkAnswer, LinkRequest, ServerStart, SideCopyEnd
 
 router = APIRouter()
 
@@ -53,6 +56,43 @@ async def copy(request: Request) -> Response:
 async def copy_end(request: Request) -> Response:
     """Forget the permission of a copy that has ended."""
     return await _answer(request, end_copy)
+
+
+@router.post("/gateway/side/end", include_in_schema=False)
+async def side_end(request: Request) -> Response:
+    """Forget a side copy; what it has noted is the link's from now on."""
+    cluster: Cluster = request.app.state.cluster
+    body = await request.body()
+    check_protocol(body)
+    await end_side_copy(cluster, body_from_json(body, SideCopyEnd))
+    return Response("{}", media_type=JSON)
+
+
+async def end_side_copy(cluster: Cluster, said: SideCopyEnd) -> None:
+    """Let a link go on with what its side copy has brought, or forget what both were before.
+
+    Raises:
+        UnknownStream, NotAgreed, NotAllowed. InvalidValue: something of it is not here yet.
+    """
+    contact = said.contact
+    if len(said.until) != len(said.epoch_ids):
+        raise InvalidValue("a commit and its writer epoch are to be named for each shard")
+    stream = cluster.stream(contact.path)
+    links = (said.link, contact.link)
+    for link in (*links, said.into):
+        upstream_of(cluster, stream, contact.source, link)
+
+    ends = list(zip(said.until, said.epoch_ids, strict=True))
+
+    def request(draft: Draft) -> None:
+        if not said.over:
+            join_links(draft, links, said.into, ends)
+            return
+        for link in links:
+            forget_link(draft, link)
+
+    for shard in stream.shards:
+        await shard.submit(request)
 
 
 async def begin_copy(cluster: Cluster, request: LinkRequest) -> LinkAnswer:

@@ -27,8 +27,10 @@ class Ailments:
         self._stalled_ms = int(timing.stalled_s * 1000)
 
     def all(self) -> Iterator[tuple[RunningLink, Ailment]]:
-        """Every link that has one, copies included."""
+        """Every link that has one, copies included; that of a side copy is its link's."""
         for link in self._links:
+            if link.record.side_copy is not None:
+                continue
             found = self.of(link)
             if found is not None:
                 yield link, found
@@ -38,8 +40,9 @@ class Ailments:
         if link.record.paused:
             return None
         stream = self._cluster.stream_by_id(link.record.source)
-        own = None if link.error is None else Ailment(link.error, link.failing_since_ms)
-        found = [own, self._replicator.ailment(), None if stream is None else self._standstill(link, stream)]
+        ours = [link, *filter(None, [self._links.side_copy_of(link)])]
+        own = [Ailment(each.error, each.failing_since_ms) for each in ours if each.error is not None]
+        found = [*own, self._replicator.ailment(), None if stream is None else self._standstill(link, stream)]
         faults = [each for each in found if each is not None]
         return Ailment(faults[0].error, min(each.since_ms for each in faults)) if faults else None
 

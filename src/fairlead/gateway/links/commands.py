@@ -6,13 +6,16 @@ Every command changes a record; `runner.py` is told of the change and acts on it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from fairlead.cluster import side_copies
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
+from fairlead.cluster.topic_filter import TopicFilter
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
 from fairlead.gateway.links.ailments import Ailments
 from fairlead.gateway.links.autosetup import ONE_WAY, Autosetup, SetUp, agreement
@@ -26,10 +29,13 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import RunningLink, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.status import ReplicaStatus, errors_of, status
+from fairlead.gateway.links.widening import Widenings
 from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound
 from fairlead.model.names import StreamPath
 
 REFRESH_TIMEOUT_S = 1.5
+FILTERS = ("topics", "exclude_topics")
+"""Options of a link that say what it leaves out."""
 
 
 class LinkCommands:
@@ -45,6 +51,7 @@ class LinkCommands:
         runner: LinkRunner,
         replicator: ReplicatorLife,
         ailments: Ailments,
+        widenings: Widenings,
     ) -> None:
         self.replicator = replicator
         """Whether it lives."""
@@ -55,6 +62,7 @@ class LinkCommands:
         self._table = table
         self._runner = runner
         self._ailments = ailments
+        self._widenings = widenings
 
     # ------------------------------------------------------------ replicas
 
@@ -153,6 +161,7 @@ class LinkCommands:
                 link,
                 stream,
                 index,
+                side=self._links.side_copy_of(link),
                 granted=bool(self._table.of(link.record.id)),
                 source=self._cluster.global_path(path),
                 ailment=self._ailments.of(link),
@@ -209,17 +218,26 @@ class LinkCommands:
     async def edit_replica(self, path: str, replica: StreamPath, **options: Any) -> None:
         """Change `options` of a link, fields of its record; a running link feels each at once.
 
-        What the link passed over so far comes by a rescan, once it is to be sent: what its source received, and topics
-        that it left out.
+        What its source received and the link passed over so far comes by a rescan, once it is to be sent on. Topics
+        that come in are brought by a side copy; until it is done, what the link leaves out is as it was.
 
         Raises:
             UnknownStream, NotFound, InvalidValue.
         """
         record = self._naming.find(path, replica)
-        changed = replace(record, **options)
-        if (record.forward, changed.forward) == ("own", "all") or not changed.filter.narrows(record.filter):
-            options["rescan"] = record.rescan + 1
-        await self._cluster.links.edit(record.id, **options)
+        replace(record, **options)  # refuses what cannot be
+        to = _filter_after(record, options)
+        others = {name: value for name, value in options.items() if name not in FILTERS}
+        if (record.forward, others.get("forward")) == ("own", "all"):
+            others["rescan"] = record.rescan + 1
+        if others:
+            record = await self._cluster.links.edit(record.id, **others)
+        if to is None:
+            return
+        if to.narrows(record.filter):
+            await self._cluster.links.change(partial(side_copies.let_out, link=record.id, to=to))
+        else:
+            await self._widenings.begin(record, to)
 
     async def move_replica(self, path: str, replica: StreamPath, to: StreamPath, urls: Sequence[str] = ()) -> None:
         """The replica is found at another path or at other addresses now; the link goes on with it where it stands.
@@ -322,3 +340,11 @@ class LinkCommands:
                 await links.remove_upstream(record)
                 return
         raise NotFound(f"{source} is not an upstream of {path}; `fairlead stream upstream list` shows those there are")
+
+
+def _filter_after(record: LinkRecord, options: Mapping[str, Any]) -> TopicFilter | None:
+    """What a link is to leave out after these options; None if that is what was last said already. An option that is
+    not given stays as it was last said."""
+    said = record.filter_next or record
+    to = TopicFilter(*(options.get(name, getattr(said, name)) for name in FILTERS))
+    return None if to == TopicFilter(said.topics, said.exclude_topics) else to

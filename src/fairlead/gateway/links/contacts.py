@@ -27,6 +27,7 @@ from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.positions import SliceKey
 from fairlead.gateway.links.running.running_link import RunningLink, source_of, urls_of
 from fairlead.gateway.links.running.timing import REPAIR_DELAY_MAX_S
+from fairlead.gateway.links.widening import Widenings
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.applying.admission import ANYBODY
 from fairlead.streamlog.applying.claims import hear
@@ -47,7 +48,13 @@ class Contacts:
     """With the destinations of all links."""
 
     def __init__(
-        self, cluster: Cluster, table: GrantTable, granting: Granting, logs: SourceLogs, copies: EndedCopies
+        self,
+        cluster: Cluster,
+        table: GrantTable,
+        granting: Granting,
+        logs: SourceLogs,
+        copies: EndedCopies,
+        widenings: Widenings,
     ) -> None:
         self.count = 0
         self._cluster = cluster
@@ -55,6 +62,7 @@ class Contacts:
         self._granting = granting
         self._logs = logs
         self._copies = copies
+        self._widenings = widenings
 
     async def ask(self, link: RunningLink) -> None:
         """Ask the destination where it stands, check that it is still the same and so are we, and grant.
@@ -80,6 +88,7 @@ class Contacts:
         self._logs.follow(stream)
         self._repair(link, stream, answer)
         self._granting.fill(link, stream)
+        self._widenings.look(link)
 
     async def _bind(self, link: RunningLink, answer: LinkAnswer) -> None:
         record = link.record
@@ -161,7 +170,7 @@ class Contacts:
 
     def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         noted = [each for each in answer.behind if not each.reason.startswith("conflict")]
-        behind = sent_ones(stream, link.record.filter, noted)
+        behind = sent_ones(stream, link.record.brings, noted)
         link.not_sent = len(noted) - len(behind)
         if any(held.repair for held in self._table.of(link.record.id)):
             return

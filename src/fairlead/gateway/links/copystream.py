@@ -118,7 +118,12 @@ class CopyCommands:
         with suppress(NotFound):
             standing = self._cluster.links.find(copy.source, copy.replica_path)
             own = {name: getattr(copy, name) for name in ("id", "replica_urls", "created_at", "once", "created")}
-            return replace(standing, paused=False, rescan=0, **own)
+            if standing.filter_next is not None:
+                raise AlreadyExists(
+                    f"topics are just coming into the link to {standing.replica_path}; begin the copy when `fairlead "
+                    "stream replica list` shows that they are there"
+                )
+            return replace(standing, paused=False, rescan=0, widened=None, **own)
         return copy
 
     def _id_there(self, copy: LinkRecord) -> bytes:

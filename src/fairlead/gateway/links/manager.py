@@ -32,6 +32,7 @@ from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.gateway.links.task_reports import TaskReports
 from fairlead.gateway.links.transfer import Transfers
+from fairlead.gateway.links.widening import Widenings
 from fairlead.model.clock import Clock, Randomness
 
 
@@ -57,7 +58,8 @@ class LinkManager:
         ailments = Ailments(cluster, self.running, self.replicator, timing)
         logs = SourceLogs(cluster, self.running, self.table)
         ended = EndedCopies(cluster, granting)
-        self.contacts = Contacts(cluster, self.table, granting, logs, ended)
+        self.widenings = Widenings(cluster, self.running, granting, randomness)
+        self.contacts = Contacts(cluster, self.table, granting, logs, ended, self.widenings)
 
         def new_gateways() -> Gateways:
             return Gateways(http, clock, timing)
@@ -69,12 +71,22 @@ class LinkManager:
         self.new_gateways = new_gateways
         """Makes what asks other clusters' gateways."""
         self.runner = LinkRunner(cluster, self.running, granting, logs, new_loop)
-        self.tasks = TaskReports(cluster, self.running, self.table, granting, logs, self.failures, timing)
+        self.tasks = TaskReports(
+            cluster, self.running, self.table, granting, logs, self.failures, self.widenings, timing
+        )
         self.cursor_news = CursorNews(cluster, self.running, timing)
         self.pulse = Pulse(cluster, self.running, new_gateways(), timing)
         naming = Naming(cluster, clock, randomness)
         self.commands = LinkCommands(
-            cluster, new_gateways, naming, self.running, self.table, self.runner, self.replicator, ailments
+            cluster,
+            new_gateways,
+            naming,
+            self.running,
+            self.table,
+            self.runner,
+            self.replicator,
+            ailments,
+            self.widenings,
         )
         self.transfers = Transfers(cluster, new_gateways, self.running)
         self.copies = CopyCommands(cluster, naming, self.running, ended, ailments, new_gateways)
@@ -89,4 +101,5 @@ class LinkManager:
         """End all links."""
         await self.cursor_news.close()
         await self.pulse.close()
+        await self.widenings.close()
         await self.runner.close()

@@ -18,7 +18,7 @@ from fairlead.gateway.links.contact_loop import ContactLoop
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.grants.source_logs import SourceLogs
 from fairlead.gateway.links.running.lifecycle import Event
-from fairlead.gateway.links.running.running_link import RunningLink
+from fairlead.gateway.links.running.running_link import RunningLink, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks
 
 _UNFELT = {"replica_stream", "peer", "ownership", "accept_writes"}
@@ -121,7 +121,7 @@ class LinkRunner:
             return
         if not record.paused:
             self._granting.take_back(link, "the link was changed")
-        if record.rescan != before.rescan:
+        if wire_id(record) != wire_id(before):
             link.forget()
         self.restart(link)
         self._granting.serve_waiting()

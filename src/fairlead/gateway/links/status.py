@@ -52,13 +52,15 @@ def status(
     stream: Stream,
     index: int,
     *,
+    side: RunningLink | None = None,
     granted: bool,
     source: StreamPath,
     ailment: Ailment | None,
     replicator: ReplicatorNow,
     now_ms: int,
 ) -> ReplicaStatus:
-    """The row of one link; `index` counts from 1. `granted`: a reader holds some of it."""
+    """The row of one link; `index` counts from 1. `side`: its side copy, if topics come in. `granted`: a reader holds
+    some of it."""
     left = backlog(link, stream)
     link.note_caught_up()
     state = state_of(link, granted=granted)
@@ -66,6 +68,7 @@ def status(
         {
             **_original(link, stream, left, state, index),
             **_ours(link, stream),
+            "comingIn": {} if side is None else _coming_in(link, side, stream),
             "oldestPendingSeconds": max(now_ms - left.oldest_ms, 0) // 1000 if left.records else 0,
             "replicator": replicator.row(),
             "errors": {} if ailment is None else errors_of(link, ailment, source, now_ms),
@@ -119,7 +122,7 @@ def _original(link: RunningLink, stream: Stream, left: Backlog, state: str, inde
         "synchronous": False,
         "networkcompression": "off",
         "propagateExistingData": True,
-        "isUptodate": link.answer is not None and left.records == 0 and _behind_total(link, stream) == 0,
+        "isUptodate": _is_up_to_date(link, stream, left),
         "minPendingTS": left.oldest_ms,
         "maxPendingTS": left.newest_ms,
         "bytesPending": left.size_bytes,
@@ -128,6 +131,12 @@ def _original(link: RunningLink, stream: Stream, left: Backlog, state: str, inde
         "uuid": str(uuid.UUID(bytes=link.record.id)),
         "copyTableCompletionPercentage": percentage(link, left),
     }
+
+
+def _is_up_to_date(link: RunningLink, stream: Stream, left: Backlog) -> bool:
+    if link.answer is None or link.record.filter_next is not None:
+        return False
+    return left.records == 0 and _behind_total(link, stream) == link.not_sent
 
 
 def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
@@ -151,6 +160,23 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "behind": [] if answer is None else [*_deleted(link, deleted), *map(_behind, answer.behind)][:SHOWN_MAX],
         "gapsTotal": 0 if answer is None else answer.gaps_total,
         "gaps": [] if answer is None else [_gap(each) for each in answer.gaps[:SHOWN_MAX]],
+    }
+
+
+def _coming_in(link: RunningLink, side: RunningLink, stream: Stream) -> dict[str, Any]:
+    """What the link leaves out once the past of the topics that come in is there, and how much of it is. What is
+    pending is of all topics; those that do not come in are only looked at."""
+    left, following = backlog(side, stream), link.record.filter_next
+    side.note_caught_up()
+    return {
+        "topics": "" if following is None else following.topics or "",
+        "excludeTopics": "" if following is None else following.exclude_topics or "",
+        "percentage": percentage(side, left),
+        "recordsCopied": side.counts.records,
+        "bytesCopied": side.counts.size_bytes,
+        "bytesPending": left.size_bytes,
+        "partitionsBehind": side.behind,
+        "conflicts": side.conflicts,
     }
 
 

@@ -20,6 +20,7 @@ from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.running_link import RunningLink, source_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import REPAIR_DELAY_MAX_S, Timing
+from fairlead.gateway.links.widening import Widenings
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import Damaged, FairleadError, InvalidValue, UnknownStream, Unreachable
 from fairlead.model.names import SLICES
@@ -38,6 +39,7 @@ class TaskReports:
         granting: Granting,
         logs: SourceLogs,
         failures: Failures,
+        widenings: Widenings,
         timing: Timing,
     ) -> None:
         self._cluster = cluster
@@ -46,6 +48,7 @@ class TaskReports:
         self._granting = granting
         self._logs = logs
         self._failures = failures
+        self._widenings = widenings
         self._timing = timing
 
         self._sink_of: dict[tuple[bytes, int, GrantRun], Outbox] = {}
@@ -188,6 +191,7 @@ class TaskReports:
         self._logs.note_passed(link)
         if link.copy_is_done:
             link.on(Event.LOOK)
+        self._widenings.look(link)
 
 
 def _error_of(message: Failed) -> FairleadError:

@@ -130,6 +130,9 @@ class GrantReader:
                 self._reads.end(self._framer.made())
         finally:
             self._reads.leave()
+        if self.grant.record_end and self.grant.until is not None:
+            await self._bring_up(self.grant.until)
+            await self._framer.flush()
         await self._send(self.report() or ReadReport(self.grant.grant, dict(self._scanned), dict(self._emitted)))
         await self._send(Done(self.grant.grant))
 

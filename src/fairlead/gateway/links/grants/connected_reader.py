@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.topic_filter import TopicFilter
+from fairlead.cluster.topic_filter import LinkTopics
 from fairlead.gateway.links.grants.outbox import Outbox
 from fairlead.gateway.links.passing import passing_numbers
 from fairlead.model.errors import InvalidValue
@@ -72,7 +72,7 @@ class ConnectedReader:
         self.slots = hello.slots
         self._cluster = cluster
         self._outbox = Outbox()
-        self._filters: dict[int, TopicFilter] = {}
+        self._filters: dict[int, LinkTopics] = {}
         """By grant, which topics it brings; a grant that is missing brings all."""
         self._unreported: dict[int, asyncio.TimerHandle] = {}
         self._report_seconds = report_seconds
@@ -83,7 +83,7 @@ class ConnectedReader:
         self._announced_at = -math.inf
         self._due: asyncio.TimerHandle | None = None
 
-    def grant(self, message: Grant, passing: TopicFilter | None = None) -> None:
+    def grant(self, message: Grant, passing: LinkTopics | None = None) -> None:
         """Give a grant, then the objects from where it is read. `passing`: which topics it brings, if it is
         `filtered`."""
         key = (message.source.stream, message.shard)

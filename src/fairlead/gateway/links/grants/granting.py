@@ -70,6 +70,8 @@ class Granting:
 
     def fill(self, link: RunningLink, stream: Stream) -> None:
         """Grant every slice of a link that nobody holds, if there is a reader with room."""
+        if link.held_back:
+            return
         for shard in range(len(stream.shards)):
             missing = self._missing(link, shard)
             if missing:
@@ -82,7 +84,7 @@ class Granting:
         nobody else is granted their slices until it is done."""
         given = False
         for shard_number, shard in enumerate(stream.shards):
-            found = passing_partitions(shard.state, link.record.filter, behind)
+            found = passing_partitions(shard.state, link.record.brings, behind)
             partitions = tuple(
                 RepairPartition(topic.number, each.partition, each.end, each.reason) for topic, each in found
             )
@@ -118,6 +120,8 @@ class Granting:
         until = _until(link, shard)
         if until is None:
             return starts
+        if link.record.once is None:  # it is recorded how far it has come
+            return {each: start for each, start in starts.items() if start < until}
         return {each: start for each, start in starts.items() if link.positions.effective((shard, each)) < until}
 
     def _give(self, link: RunningLink, stream: Stream, shard: int, missing: dict[int, int]) -> None:
@@ -150,14 +154,15 @@ class Granting:
             until=_until(link, shard),
             created=_created(link, shard),
             cursors=link.record.told_groups,
-            filtered=bool(link.record.filter),
+            filtered=bool(link.record.brings),
+            record_end=bool(link.record.until) and link.record.once is None,
             read_from=read_from,
         )
         key = (stream.id, shard)
         held = Held(grant.grant, link.record.id, grant.link, grant.run, key, frozenset(slices), reader)
         self._table.add(held)
         link.positions.unread(shard, read_from)
-        reader.grant(grant, link.record.filter if grant.filtered else None)
+        reader.grant(grant, link.record.brings if grant.filtered else None)
 
     def _give_repair(
         self, link: RunningLink, stream: Stream, shard: int, partitions: tuple[RepairPartition, ...], *, alone: bool
@@ -201,8 +206,8 @@ class Granting:
 
 
 def _until(link: RunningLink, shard: int) -> int | None:
-    once = link.record.once
-    return None if once is None else once[shard]
+    until = link.record.until
+    return until[shard] if until else None
 
 
 def _created(link: RunningLink, shard: int) -> int | None:

@@ -58,6 +58,10 @@ class Gateways:
         """A question that changes nothing, whose answer is of that kind. Raises as `ask`."""
         return body_from_json((await self._post(urls, route, to_json(request))).text, kind)
 
+    async def post(self, urls: Sequence[str], route: str, message: object) -> None:
+        """Something is to be done there. Raises as `ask`."""
+        await self._post(urls, route, to_json(message))
+
     async def tell(self, urls: Sequence[str], request: LinkRequest, route: str) -> None:
         """The same, where no answer matters."""
         await self._post(urls, route, to_json(request))

@@ -55,6 +55,12 @@ class Positions:
         """Everything below these ends of the shards is done."""
         return all(self.effective((shard, each)) >= end for shard, end in enumerate(ends) for each in range(SLICES))
 
+    def has_recorded(self, ends: tuple[int, ...]) -> bool:
+        """The destination itself has recorded everything below these ends of the shards."""
+        return all(
+            self._recorded.get((shard, each), 0) >= end for shard, end in enumerate(ends) for each in range(SLICES)
+        )
+
     def read(self, shard: int, report: ReadReport) -> None:
         """Take a reader's report."""
         for each, commit in report.slices.items():

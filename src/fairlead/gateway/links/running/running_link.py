@@ -26,10 +26,11 @@ _ENDS_ERROR = {Event.ANSWERED, Event.PAUSE, Event.STAND_ASIDE, Event.GO}
 
 
 def wire_id(record: LinkRecord) -> bytes:
-    """The id by which a destination knows a link: a rescan is another one, without positions."""
-    if record.rescan == 0:
+    """The id by which a destination knows a link: a rescan is another one, without positions; so is a link into which
+    topics have come, whose positions the destination itself has noted."""
+    if record.rescan == 0 and record.widened is None:
         return record.id
-    return hashlib.sha256(record.id + record.rescan.to_bytes(8, "big")).digest()[:16]
+    return hashlib.sha256(record.id + record.rescan.to_bytes(8, "big") + (record.widened or b"")).digest()[:16]
 
 
 def urls_of(cluster: Cluster, record: LinkRecord) -> tuple[str, ...]:
@@ -109,6 +110,8 @@ class RunningLink:
     """Backlog when the link began in this process; None once it has been caught up with."""
     began_empty: bool = True
     """The replica held nothing of this link at first contact: what runs is the first copy."""
+    held_back: bool = False
+    """Nothing is granted: where it and its side copy end is being written down, or that they have."""
     not_sent: int = 0
     """Partitions that the destination has noted behind, of topics that this link leaves out now."""
     repairs: int = 0

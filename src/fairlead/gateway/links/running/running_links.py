@@ -34,12 +34,18 @@ class RunningLinks:
 
     def beside(self, link: RunningLink) -> list[RunningLink]:
         """Other links of the same source and replica: a standing one, or copies."""
-        return [other for other in self if other is not link and other.pair == link.pair]
+        pairs = [other for other in self if other is not link and other.pair == link.pair]
+        return [other for other in pairs if other.record.side_copy is None]
 
     def copy_of(self, source: bytes, replica_path: StreamPath) -> RunningLink | None:
         """The copy of a stream to a replica that is under way."""
         copies = (link for link in self if link.record.once is not None)
         return next((link for link in copies if link.pair == (source, replica_path)), None)
+
+    def side_copy_of(self, link: RunningLink) -> RunningLink | None:
+        """What brings the past of topics that come into a link."""
+        following = link.record.filter_next
+        return None if following is None else self._by_id.get(following.side)
 
     def of_source(self, source: bytes) -> list[RunningLink]:
         """The links of one source stream."""
