@@ -165,15 +165,6 @@ OF_LINKS = [
         FILTERED,
     ),
     Mutation(
-        "join",
-        "a link goes on with what a side copy brought once all of it is there",
-        "streamlog.applying.joining:_run",
-        "if not _has_come(draft, link, shard, commit):",
-        "if draft.state.position((link, shard, 0)) is None:",
-        57,
-        FILTERED,
-    ),
-    Mutation(
         "record-end",
         "a grant that ends for a side copy is recorded to its end",
         "replication.reader.grant_reader:GrantReader.run",
