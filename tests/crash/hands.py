@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
@@ -94,8 +94,19 @@ class Owners:
 class ConfluentHand(Hand):
     """librdkafka."""
 
-    def __init__(self, kafka: str, topic: str, group: str, *, owners: Owners | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        kafka: str,
+        topic: str,
+        group: str,
+        *,
+        others: Sequence[str] = (),
+        owners: Owners | None = None,
+        **options: Any,
+    ) -> None:
+        """`others`: topics that it reads beside the one."""
         self._topic = topic
+        self._others = others
         self._owners = owners or Owners()
         self._consumer = Consumer(
             {
@@ -113,7 +124,8 @@ class ConfluentHand(Hand):
         super().__init__()
 
     def open(self) -> None:
-        self._consumer.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
+        topics = [self._topic, *self._others]
+        self._consumer.subscribe(topics, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
 
     def _assign(self, _: Consumer, partitions: list[Any]) -> None:
         self._owners.assign(self, partitions)
