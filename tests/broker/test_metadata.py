@@ -64,7 +64,7 @@ def test_asking_makes_a_topic_if_both_sides_allow_it(running_broker: RunningBrok
 
 def test_a_stream_with_upstreams_makes_no_topics(running_broker: RunningBroker) -> None:
     """Else one name would stand for two topics at two sites."""
-    stream(running_broker).has_upstreams = True
+    stream(running_broker).is_copy = True
     with WireClient(running_broker.address) as client:
         assert [topic.error_code for topic in metadata(client, ["a"]).topics] == [3]
 

@@ -276,6 +276,19 @@ async def test_a_stream_with_an_upstream_makes_no_topics_by_itself(open_cluster:
     assert again.stream("/ships").may_autocreate
 
 
+async def test_masters_of_one_another_make_topics_by_themselves(open_cluster: Open) -> None:
+    """As long as each upstream is one: of two topics of one name the one without records yields."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    await cluster.links.add_upstream(UpstreamRecord(stream.id, NEW_YORK, multimaster=True))
+    assert stream.may_autocreate
+    tokyo = StreamPath("/ships", "tokyo")
+    await cluster.links.add_upstream(UpstreamRecord(stream.id, tokyo))
+    assert not stream.may_autocreate
+    await cluster.links.edit_upstream(stream.id, tokyo, multimaster=True)
+    assert stream.may_autocreate
+
+
 async def test_cursors_of_a_group_are_deleted_by_choice(open_cluster: Open) -> None:
     """One partition, one topic, a whole group; the answer is their number."""
     cluster = await open_cluster("sanfrancisco")

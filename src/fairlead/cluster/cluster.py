@@ -446,7 +446,7 @@ class Cluster:
 
     def _note_upstreams(self) -> None:
         for stream in self._streams.values():
-            stream.has_upstreams = bool(self.links.upstreams(stream.id))
+            stream.is_copy = any(not each.multimaster for each in self.links.upstreams(stream.id))
 
     def _changed(self) -> None:
         for listener in self._stream_listeners:

@@ -53,7 +53,8 @@ class Stream:
         """Name of the cluster that it is in."""
         self.shards = tuple(shards)
         self._room = room
-        self.has_upstreams = False
+        self.is_copy = False
+        """It has an upstream that is no master beside it."""
         self.heard = HeardSources()
         self._outdated: dict[bytes, dict[tuple[int, int], None]] = {}
         """By link, shard and number of the topics whose present owner its source seems not to know."""
@@ -87,9 +88,10 @@ class Stream:
 
     @property
     def may_autocreate(self) -> bool:
-        """Asking for a topic makes it: never in a stream with upstreams, where it would be a second topic of that name
-        at a second site (case S8)."""
-        return self.settings.autocreate and not self.has_upstreams
+        """Asking for a topic makes it: not in a copy of other streams, where it would be a second topic of that name at
+        a second site (case S8). Masters of one another take that on them: of two topics of one name the one without
+        records yields."""
+        return self.settings.autocreate and not self.is_copy
 
     def shard_for(self, topic: str) -> Shard:
         """The shard in which a topic of this name lives, or would."""
