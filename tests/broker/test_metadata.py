@@ -206,3 +206,14 @@ def test_a_hundred_thousand_topics_delay_nobody(running_broker: RunningBroker) -
     assert counts == [MANY, MANY, MANY, 3000, MANY + 3000]
     print(f"loop busy for at most {max(lag.delays) * 1000:.1f} ms")
     assert max(lag.delays) < ALLOWED_SECONDS
+
+
+def test_clients_are_told_the_new_name_of_a_topic(running_broker: RunningBroker) -> None:
+    """Also those that ask for all topics, whose answer is kept packed; the id stays."""
+    with WireClient(running_broker.address) as client:
+        metadata(client, ["ships"])
+        before = {topic.name: topic.topic_id for topic in metadata(client, None).topics}
+        running_broker.call(stream(running_broker).rename_topic("ships", "boats"))
+        after = {topic.name: topic.topic_id for topic in metadata(client, None).topics}
+        assert after == {("boats" if name == "ships" else name): id for name, id in before.items()}
+        assert [topic.error_code for topic in metadata(client, ["ships", "boats"], allow=False).topics] == [3, 0]

@@ -391,3 +391,20 @@ def test_a_copy_that_is_refused_leaves_no_permission(fairlead: CommandLine) -> N
     assert fairlead.ok("copystream list -path /refusing").out == "(none)\n"
     assert "/not-there does not exist" in fairlead("copystream -src /not-there -dst /new").err
     assert "/new does not exist" in fairlead("stream info -path /new").err
+
+
+def test_a_topic_gets_another_name(fairlead: CommandLine) -> None:
+    """Its records stay; what cannot be is refused in one line, and nobody is asked twice."""
+    fairlead.ok("stream create -path /names -conflicts alias")
+    assert fairlead.ok("stream info -path /names -json").json["data"][0]["conflicts"] == "alias"
+    fairlead.refused("stream edit -path /names -conflicts merge", "setaside")
+    fairlead.ok("stream topic create -path /names -topic ships -partitions 3")
+    line = "stream topic resolve -path /names -topic"
+    fairlead.refused(f"{line} ships -rename boats", "--yes")
+    fairlead.refused(f"{line} ships --yes", "give one of -rename, -as and -take")
+    fairlead.refused(f"{line} ships -rename a -as b --yes", "give one of -rename, -as and -take")
+    fairlead.refused(f"{line} ships -as boats --yes", "no topic waits here for the name ships")
+    fairlead.refused(f"{line} none -rename boats --yes", "topic none does not exist")
+    fairlead.ok(f"{line} ships -rename boats --yes")
+    (row,) = fairlead.ok("stream topic list -path /names -json").json["data"]
+    assert (row["topic"], row["partitions"]) == ("boats", 3)

@@ -353,3 +353,28 @@ async def test_who_shows_all_streams_reads_no_link_twice(open_cluster: Open, mon
     await cluster.links.remove_upstream(upstream)
     assert (cluster.links.all(), cluster.links.upstreams(stream.id)) == ([other], [])
     assert len(reads) <= 4
+
+
+async def test_a_topic_of_several_shards_gets_names_of_its_own_shard_only(open_cluster: Open) -> None:
+    """Clients find it by the hash of its name; the error says a name that would do."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings(shards=4))
+    topic = await stream.create_topic("a")
+    other = next(name for name in "bcdefgh" if stream.shard_for(name) is not stream.shard_for("a"))
+    with pytest.raises(InvalidValue, match=rf"; {other}-\d+ would do$") as refused:
+        await stream.rename_topic("a", other)
+    proposed = str(refused.value).rsplit("; ", 1)[1].removesuffix(" would do")
+    await stream.rename_topic("a", proposed)
+    assert stream.topic(proposed)[1].incarnation == topic.incarnation
+    assert stream.find_topic("a") is None
+
+
+async def test_a_frame_finds_an_incarnation_where_it_is(open_cluster: Open) -> None:
+    """By whatever name its source has it; one that is not known is made where the first frame of it goes."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings(shards=4))
+    topic = await stream.create_topic("a")
+    here = stream.shards.index(stream.shard_for("a"))
+    assert {stream.place_of(b"l" * 16, topic.incarnation, name) for name in "abcdefgh"} == {here}
+    arriving = [stream.place_of(b"l" * 16, b"i" * 16, name) for name in "abcdefgh"]
+    assert arriving == [here] * 8

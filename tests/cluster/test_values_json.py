@@ -30,7 +30,7 @@ SETTINGS = (
     '"ttl_seconds": 604800, "autocreate": true, "default_partitions": 1, "compression": "off", '
     '"timestamp_type": "createtime", "pid_expiry_seconds": 604800, "produceperm": "", "consumeperm": "", '
     '"topicperm": "", "copyperm": "", "adminperm": "", "shards": 1, "created_at": 0, "forward_writes": false, '
-    '"pending": false}'
+    '"pending": false, "conflicts": "setaside"}'
 )
 LATER = (
     '"topics": null, "exclude_topics": null, "cursors": "all", "filter_next": null, "side_copy": null, "widened": null}'

@@ -1,7 +1,7 @@
 """Metadata of all topics of streams, kept packed: a run of topic numbers is packed once and again after a change.
 
-A topic's number, name and incarnation never change; its slots move when it gets partitions or goes, its epoch changes
-with its owner. So the slots and epochs of a run of numbers, compared as bytes, say whether the packed bytes still hold.
+A topic's number and incarnation never change; its slots move when it gets partitions or goes, its epoch changes with
+its owner, its name seldom. So the slots, epochs and names of a run of numbers say whether the packed bytes still hold.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _LAYOUTS_KEPT = 2
 class _Run(NamedTuple):
     slots: bytes
     epochs: bytes
+    names: list[str | None]
     topics: int
     packed: bytes
 
@@ -87,10 +88,11 @@ async def _current(place: _Place, layout: int, runs: _Runs, pace: Pace) -> _Run:
     table, first = place.shard.state.topic_table, place.first
     slots = table.slot[first : first + RUN].tobytes()
     epochs = table.epoch[first : first + RUN].tobytes()
+    names = table.names[first : first + RUN]
     run = runs.get(first)
-    if run is None or run.slots != slots or run.epochs != epochs:
+    if run is None or (run.slots, run.epochs, run.names) != (slots, epochs, names):
         packed = await _pack(place, layout, pace)
-        run = runs[first] = _Run(slots, epochs, len(packed), b"".join(packed))
+        run = runs[first] = _Run(slots, epochs, names, len(packed), b"".join(packed))
     return run
 
 

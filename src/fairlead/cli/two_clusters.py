@@ -23,6 +23,7 @@ COPIED_SETTINGS = (
     "pidexpirysecs",
     "forwardwrites",
     "pending",
+    "conflicts",
 )
 """Those that a stream has from another; who may do what there is the other cluster's own affair."""
 CREATE = BY_PATH["/rest/stream/create"]

@@ -38,6 +38,12 @@ _SETTINGS = (
     Param("pidexpirysecs", "number", "an idle producer's state is kept so long", default="604800"),
     Param("forwardwrites", "boolean", "pass a produce on to the neighbour that owns the topic (ours)", default="false"),
     Param("pending", "boolean", "put it aside while that neighbour cannot be reached (ours)", default="false"),
+    Param(
+        "conflicts",
+        "text",
+        "of a topic whose name another one holds: setaside, or alias for <topic>.at.<cluster> (ours)",
+        default="setaside",
+    ),
     Param("mincompactionlag", "number", "for compaction (not built yet), ms", default="0", only=("0",)),
     Param("deleteretention", "number", "for compaction (not built yet), ms", default="86400000", only=("86400000",)),
     Param("compact", "boolean", "not built yet", default="false", only=_FALSE),
@@ -268,10 +274,16 @@ _TOPIC_COMMANDS = (
     Command(
         _TOPIC_NOUN,
         "resolve",
-        "Take a topic again that was deleted here and is alive at its source (ours).",
-        (_PATH, _TOPIC, Param("take", "text", "source: from its source", required=True, only=("source",))),
+        "End a conflict of a topic's name, or take a topic again that was deleted here (ours).",
+        (
+            _PATH,
+            _TOPIC,
+            Param("rename", "text", "at the topic's owner: the name that it has from now on, wherever it is"),
+            Param("as", "text", "where a topic waits for that name: the name that it gets here"),
+            Param("take", "text", "source: again from its source; what has its name is deleted", only=("source",)),
+        ),
         changes=True,
-        asks="Take the topic {topic} of {path} again from its source? What is here under this name is deleted.",
+        asks="End the conflict of the topic {topic} of {path} so? With -take, what has this name here is deleted.",
     ),
 )
 

@@ -16,8 +16,8 @@ from fairlead.cluster.consumers import Consumers
 from fairlead.cluster.heard import HeardSources
 from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
-from fairlead.model.errors import FairleadError, NotAllowed, UnknownPartition, UnknownTopic, another
-from fairlead.model.names import StreamPath, shard_of
+from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, UnknownPartition, UnknownTopic, another
+from fairlead.model.names import StreamPath, names_like, shard_of
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.requests import cursors, rollback, topics
 from fairlead.streamlog.requests.topics import ConfigChange
@@ -59,6 +59,8 @@ class Stream:
         self._outdated: dict[bytes, dict[tuple[int, int], None]] = {}
         """By link, shard and number of the topics whose present owner its source seems not to know."""
         self._superseded: dict[bytes, int] = {}
+        self._arriving: dict[bytes, int] = {}
+        """By incarnation, the shard of a topic that a frame under way may make."""
         self._by_topic_id: tuple[dict[bytes, int], ...] = tuple({} for _ in range(256))
         """Topic number and shard as one number: a million tuples here would keep the garbage collector busy. Parted by
         the first byte of the id: one dict that grows beyond 700,000 entries holds the loop for 25 ms."""
@@ -96,6 +98,20 @@ class Stream:
     def shard_for(self, topic: str) -> Shard:
         """The shard in which a topic of this name lives, or would."""
         return self.shards[shard_of(topic, len(self.shards))]
+
+    def falls_into(self, shard: Shard) -> Callable[[str], bool]:
+        """Whether a topic of some name lives in this shard."""
+        return lambda name: self.shard_for(name) is shard
+
+    def place_of(self, link: bytes, incarnation: bytes, name: str) -> int:
+        """Number of the shard that has an incarnation, be it that the link's notes on it stand there; else of the one
+        in which it is made. Its name at the source may change while frames of it are under way."""
+        for number, shard in enumerate(self.shards):
+            has_note = shard.state.note((link, incarnation, 0)) is not None
+            if has_note or shard.state.number_of_incarnation(incarnation) is not None:
+                self._arriving.pop(incarnation, None)
+                return number
+        return self._arriving.setdefault(incarnation, shard_of(name, len(self.shards)))
 
     def find_topic(self, name: str) -> tuple[Shard, Topic] | None:
         """The topic of that name and its shard, None if there is none."""
@@ -285,6 +301,35 @@ class Stream:
             NotAllowed: the name is that of a topic of this stream.
         """
         return await self.shard_for(name).submit(lambda draft: topics.take_again(draft, name))
+
+    async def rename_topic(self, name: str, to: str) -> Topic:
+        """Give a topic another name, wherever it is; only at its owner. In a stream of several shards the new name must
+        be one of the topic's own shard.
+
+        Raises:
+            UnknownTopic, NotOwner, InvalidName, AlreadyExists
+            InvalidValue: the name is one of another shard; the error names one that would do.
+        """
+        self._check_shard(name, to)
+        return await self.shard_for(name).submit(lambda draft: topics.rename_topic(draft, name, to))
+
+    async def take_topic_as(self, name: str, to: str) -> Topic:
+        """Make the topic that waits for a name which another one holds, under a name of its own.
+
+        Raises:
+            InvalidValue: none waits, or the name is one of another shard. InvalidName, AlreadyExists
+        """
+        self._check_shard(name, to)
+        return await self.shard_for(name).submit(lambda draft: topics.take_as(draft, name, to))
+
+    def _check_shard(self, name: str, to: str) -> None:
+        shard = self.shard_for(name)
+        if self.shard_for(to) is not shard:
+            fits = next(other for other in names_like(to) if self.shard_for(other) is shard)
+            raise InvalidValue(
+                f"{to} is a name of another of the {len(self.shards)} shards of {self.path} than {name}, and no topic "
+                f"moves between them; {fits} would do"
+            )
 
     async def set_partitions(self, name: str, partitions: int) -> Topic:
         """Raise the number of partitions; only at the owner.

@@ -18,6 +18,7 @@ TIMESTAMP_TYPES = ("createtime", "logappendtime")
 TTL_SECONDS_DEFAULT = 604_800
 PEERS = ("own", "partner")
 FORWARDS = ("all", "own")
+SET_ASIDE, ALIAS = "setaside", "alias"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class StreamSettings:
     ttl_seconds: int = TTL_SECONDS_DEFAULT
     """Life of a record after its append in this cluster; 0 keeps it for ever."""
     autocreate: bool = True
-    """A topic is made when it is first asked for (never in a stream that has upstreams)."""
+    """A topic is made when it is first asked for (not in a stream with an upstream that is no master beside it)."""
     default_partitions: int = 1
     compression: str = "off"
     """Stored and shown; batches stay as their producers made them."""
@@ -46,6 +47,9 @@ class StreamSettings:
     """A produce to a topic that a neighbour owns is passed on to it."""
     pending: bool = False
     """While that neighbour cannot be reached, it is put aside, in a topic of ours."""
+    conflicts: str = SET_ASIDE
+    """What becomes of a topic that arrives while another one with records has its name. `setaside`: it waits for
+    somebody to decide; `alias`: it gets the name `<topic>.at.<cluster of its owner>` here."""
 
     def __post_init__(self) -> None:
         _in_range("ttl", self.ttl_seconds, 0, TTL_SECONDS_MAX)
@@ -58,6 +62,7 @@ class StreamSettings:
             raise InvalidValue(
                 "pending is for streams that pass writes on; set forwardwrites true too, or pending false"
             )
+        _one_of("conflicts", self.conflicts, (SET_ASIDE, ALIAS))
 
     def owned_by(self, user: str) -> StreamSettings:
         """The same with every empty permission set to its default, `u:<creator>`."""

@@ -14,9 +14,11 @@ Rules: the pages on MapR Streams, `docs.ezmeral.hpe.com … stream_create`, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
+from itertools import count
 
 from fairlead.model.errors import InvalidName
 from fairlead.model.shown import UNSEEN
@@ -48,12 +50,32 @@ def check_topic_name(name: str) -> str:
     Raises:
         InvalidName: it is empty, `.`, `..`, longer than 249, or has characters besides letters, digits, `.`, `_`, `-`.
     """
-    if name in {".", ".."} or not _TOPIC.match(name):
+    if not is_topic_name(name):
         raise InvalidName(
             f"topic name {name!r}: use 1 to {TOPIC_NAME_LENGTH_MAX} of letters, digits, '.', '_' and '-'; "
             "not '.' or '..'"
         )
     return name
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka would accept it as a topic name."""
+    return name not in {".", ".."} and _TOPIC.match(name) is not None
+
+
+def fitting(name: str, end: str) -> str:
+    """The name with that end; one that is too long is cut, and says by a hash what of it is missing."""
+    if len(name) + len(end) <= TOPIC_NAME_LENGTH_MAX:
+        return name + end
+    digest = "-" + sha256(name.encode()).hexdigest()[:12]
+    return name[: TOPIC_NAME_LENGTH_MAX - len(digest) - len(end)] + digest + end
+
+
+def names_like(name: str) -> Iterator[str]:
+    """The name and others that begin so, without end: who looks for one that is free takes the first that is."""
+    yield fitting(name, "")
+    for number in count(1):
+        yield fitting(name, f"-{number}")
 
 
 def check_cluster_name(name: str) -> str:

@@ -90,7 +90,8 @@ class TopicPayload:
     version: Version
     configs: Annotated[Mapping[Name, Name], MaxLen(CONFIGS_MAX)] = field(default_factory=dict)
     home: Name = ""
-    """Its name when it was created. `name` is the one that it has at the sender."""
+    """Its name at its owner: that of its creation, or the one that the owner gave it last. `name` is that at the
+    sender."""
     owner_at: GlobalPath = ""
     """Where the owner is: /mapr/<cluster>/<path>."""
     since: Annotated[Since, MaxLen(PARTITIONS_PER_TOPIC_MAX)] = ()

@@ -31,7 +31,7 @@ class Topic(NamedTuple):
     version: int = 0
     """Grows by one with each TOPIC row of this incarnation; a lower or equal one that arrives changes nothing."""
     home: str = ""
-    """Its name when it was created."""
+    """Its name at its owner: that of its creation, or the one that the owner gave it last."""
     owner_at: str = ""
     """Where the owner is: /mapr/<cluster>/<path>; empty if that is not known."""
     since: Since = ()
@@ -214,6 +214,10 @@ DELETED_HERE = "conflict: deleted here"
 """Reason of the notes of a topic whose deletion the same source had brought that now sends it."""
 
 
+NAME_HELD = "conflict: another topic holds the name "
+"""How the reason of the notes begins of a topic that waits for a name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Behind:
     """A partition that a link must bring again from `end` by a repair, or that waits for a decision (a conflict)."""
@@ -229,7 +233,7 @@ class Behind:
 
     @property
     def conflict(self) -> bool:
-        """Set aside until `topic resolve` (a later version); a repair is not tried."""
+        """Set aside until `topic resolve`; a repair is not tried."""
         return self.reason.startswith("conflict")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -42,6 +43,12 @@ class FakeStream:
 
     def __init__(self, count: int = 1) -> None:
         self.shards = [SlowShard() for _ in range(count)]
+
+    def place_of(self, link: bytes, incarnation: bytes, name: str) -> int:
+        return shard_of(name, len(self.shards))
+
+    def falls_into(self, shard: object) -> Callable[[str], bool]:
+        return lambda name: True
 
 
 def session(stream: FakeStream, window_bytes: int = 1_000_000, room: ApplyRoom | None = None) -> ApplySession:
@@ -124,13 +131,17 @@ async def test_a_failed_commit_ends_the_connection_and_frees_its_reader() -> Non
         await open_session.answers()
 
 
+def by_name(topic: FrameTopic) -> int:
+    return shard_of(topic.name, 3)
+
+
 def test_each_shard_gets_the_rows_of_its_topics() -> None:
     """Every shard gets a part, for the position; a repair goes only where its topic lives."""
     names = ["a", "b", "c", "d", "e", "f"]
     topics = {number: FrameTopic(bytes([number]) * 16, name) for number, name in enumerate(names)}
     rows = [batch_row(0, 0)._replace(topic=number) for number in topics]
     whole = Frame(LINK, GrantRun(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows)
-    parts = dict(split(whole, 3))
+    parts = dict(split(whole, 3, by_name))
     assert sorted(parts) == [0, 1, 2]
     for shard, part in parts.items():
         assert [names[row.topic] for row in part.rows] == [name for name in names if shard_of(name, 3) == shard]
@@ -138,7 +149,7 @@ def test_each_shard_gets_the_rows_of_its_topics() -> None:
     repair = Frame(
         LINK, GrantRun(1, 1), SOURCE.stream, 0, 0, 0, 1, b"e" * 16, topics, rows[1:2], Repair(1, 0, 1, last=True)
     )
-    assert [shard for shard, _ in split(repair, 3)] == [shard_of("b", 3)]
+    assert [shard for shard, _ in split(repair, 3, by_name)] == [shard_of("b", 3)]
 
 
 def test_a_frame_of_many_rows_is_applied_in_pieces_and_the_last_moves_the_position() -> None:
@@ -155,7 +166,7 @@ def test_a_frame_of_many_rows_is_applied_in_pieces_and_the_last_moves_the_positi
 def test_a_frame_of_one_shard_is_not_copied() -> None:
     """The usual case costs nothing."""
     whole = frame(0, 1)
-    assert split(whole, 1)[0][1] is whole
+    assert split(whole, 1, by_name)[0][1] is whole
 
 
 def test_a_frame_of_which_one_piece_failed_moves_no_position() -> None:

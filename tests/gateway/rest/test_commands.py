@@ -40,7 +40,7 @@ async def test_a_topic_that_did_not_come_again_is_not_resolved(desk: Desk) -> No
     await desk.post("stream/create", path="/ships")
     with pytest.raises(errors.InvalidValue, match="no topic t that was deleted here came again"):
         await desk.post("stream/topic/resolve", path="/ships", topic="t", take="source")
-    with pytest.raises(errors.InvalidValue, match="-take is missing"):
+    with pytest.raises(errors.InvalidValue, match="give one of -rename, -as and -take"):
         await desk.post("stream/topic/resolve", path="/ships", topic="t")
     with pytest.raises(errors.BadRequest, match="-take alias: not implemented yet"):
         await desk.post("stream/topic/resolve", path="/ships", topic="t", take="alias")

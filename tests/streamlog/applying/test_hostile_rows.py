@@ -81,7 +81,6 @@ def is_whole(log: ShardLog) -> ShardLog:
         with_topic(partitions=0),
         with_topic(partitions=4097),
         with_topic(name="x" * 5000),
-        with_topic(name="ports"),
         with_topic(configs={str(n): "" for n in range(200)}),
         with_start(history=[[2**40, 0]]),
         with_start(history=[[-1, 0]]),

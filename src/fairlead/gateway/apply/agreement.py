@@ -13,7 +13,7 @@ from math import ceil
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.cluster.values import UpstreamRecord
+from fairlead.cluster.values import ALIAS, UpstreamRecord
 from fairlead.model.errors import NotAgreed, NotAllowed, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
@@ -41,7 +41,8 @@ def admit(cluster: Cluster, hello: ApplyHello) -> tuple[Stream, Admission]:
     if stream is None:
         raise UnknownStream(f"no stream with id {hello.destination.hex()} in cluster {cluster.name}")
     upstream = upstream_of(cluster, stream, hello.source, hello.link)
-    return stream, admission(upstream, hello.source.stream, cluster.settings, len(stream.shards))
+    may = admission(upstream, hello.source.stream, cluster.settings, len(stream.shards))
+    return stream, replace(may, aliases=stream.settings.conflicts == ALIAS)
 
 
 def admission(upstream: UpstreamRecord, source: bytes, settings: Settings, shards: int) -> Admission:

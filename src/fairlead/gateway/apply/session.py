@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, another
-from fairlead.model.names import shard_of
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame
-from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import masks_alike, slices_of_mask
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import Draft
@@ -160,8 +159,8 @@ class ApplySession:
     async def _apply(self, number: int, frame: Frame, size: int) -> None:
         parts = [
             (shard, request)
-            for shard, part in split(frame, len(self.stream.shards))
-            for request in in_pieces(part, self._piece_rows, self.admission)
+            for shard, part in split(frame, len(self.stream.shards), self._place_of)
+            for request in in_pieces(part, self._piece_rows, self._admission_of(shard))
         ]
         shards = self.stream.shards
         # No name for the futures: an error in one would hold this frame, and so itself and the rows.
@@ -186,6 +185,15 @@ class ApplySession:
                 self.stream.note_outdated(self.hello.link, shard, outcome.outdated)
                 # The source asks where the replica stands when something is behind, and is told of these topics then.
                 self.counts.behind += len(outcome.outdated)
+
+    def _place_of(self, topic: FrameTopic) -> int:
+        return self.stream.place_of(self.hello.link, topic.incarnation, topic.name)
+
+    def _admission_of(self, shard: int) -> Admission:
+        stream = self.stream
+        if len(stream.shards) == 1:
+            return self.admission
+        return replace(self.admission, falls_here=stream.falls_into(stream.shards[shard]))
 
     def _refuse(self, number: int, frame: Frame, refused: list[FrameOutcome]) -> None:
         self._count(refused=1)
@@ -281,12 +289,12 @@ def pieces(frame: Frame, rows_max: int) -> list[Frame]:
     return [*first, replace(frame, rows=chunks[-1])]
 
 
-def split(frame: Frame, shards: int) -> list[tuple[int, Frame]]:
+def split(frame: Frame, shards: int, place_of: Callable[[FrameTopic], int]) -> list[tuple[int, Frame]]:
     """The part of a frame for each shard of the replica; every shard gets one, for its position. A repair, which moves
     no position, goes only where its topic lives."""
     if shards == 1:
         return [(0, frame)]
-    home = {number: shard_of(topic.name, shards) for number, topic in frame.topics.items()}
+    home = {number: place_of(topic) for number, topic in frame.topics.items()}
     if frame.repair is not None:
         return [(home.get(frame.repair.number, 0), frame)]
     return [

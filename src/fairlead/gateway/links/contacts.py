@@ -9,6 +9,7 @@ has less than it had, what it says now counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -162,10 +163,11 @@ class Contacts:
             )
             return
         for shard in stream.shards:
+            admission = replace(ANYBODY, falls_here=stream.falls_into(shard))
             told = [each for each in answer.superseded if shard.state.by_incarnation(each.incarnation) is not None]
             for first in range(0, len(told), BATCH):
                 some = told[first : first + BATCH]
-                await shard.submit(partial(hear, source=answer.stream, topics=some, admission=ANYBODY))
+                await shard.submit(partial(hear, source=answer.stream, topics=some, admission=admission))
         link.on(Event.LOOK)
 
     def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:

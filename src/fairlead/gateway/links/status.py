@@ -26,8 +26,8 @@ from fairlead.gateway.links.running.backlog import Backlog, backlog
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.names import StreamPath
-from fairlead.streamlog.values import DELETED_HERE
-from fairlead.wire.neighbours import BehindPartition, DeletedTopic, GapRange
+from fairlead.streamlog.values import DELETED_HERE, NAME_HELD
+from fairlead.wire.neighbours import BehindPartition, DeletedTopic, GapRange, LinkAnswer
 
 SHOWN_MAX = 100
 """Partitions behind, gaps and conflicts listed one by one; the counts are whole."""
@@ -157,7 +157,7 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "conflicts": link.conflicts + len(deleted),
         "unconfirmedOwner": link.unconfirmed(stream),
         "superseded": 0 if answer is None else answer.superseded_records,
-        "behind": [] if answer is None else [*_deleted(link, deleted), *map(_behind, answer.behind)][:SHOWN_MAX],
+        "behind": [] if answer is None else _all_behind(link, answer, deleted)[:SHOWN_MAX],
         "gapsTotal": 0 if answer is None else answer.gaps_total,
         "gaps": [] if answer is None else [_gap(each) for each in answer.gaps[:SHOWN_MAX]],
     }
@@ -178,6 +178,10 @@ def _coming_in(link: RunningLink, side: RunningLink, stream: Stream) -> dict[str
         "partitionsBehind": side.behind,
         "conflicts": side.conflicts,
     }
+
+
+def _all_behind(link: RunningLink, answer: LinkAnswer, deleted: Sequence[DeletedTopic]) -> list[dict[str, Any]]:
+    return [*_deleted(link, deleted), *(_behind(link, each) for each in answer.behind)]
 
 
 def _behind_total(link: RunningLink, stream: Stream) -> int:
@@ -204,8 +208,12 @@ def _positions(link: RunningLink, stream: Stream) -> list[dict[str, int]]:
     ]
 
 
-def _behind(each: BehindPartition) -> dict[str, Any]:
-    return {"topic": each.topic, "partition": each.partition, "offset": each.end, "reason": each.reason}
+def _behind(link: RunningLink, each: BehindPartition) -> dict[str, Any]:
+    reason = each.reason
+    if reason.startswith(NAME_HELD):
+        there = f"fairlead stream topic resolve -path {link.record.replica_path} -topic {each.topic} -as NAME"
+        reason += f"; to have it there under another name run: {there}; its owner can -rename it everywhere"
+    return {"topic": each.topic, "partition": each.partition, "offset": each.end, "reason": reason}
 
 
 def _gap(each: GapRange) -> dict[str, Any]:

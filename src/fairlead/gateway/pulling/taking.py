@@ -177,9 +177,10 @@ class _Step:
     async def _frame(self, frame: Frame, key: PartitionKey, shard: Shard) -> None:
         refused: dict[PartitionKey, str] = {}
         size_bytes = sum(len(row.batch) for row in frame.rows)
+        admission = replace(self._source.admission, falls_here=self._stream.falls_into(shard))
         for first in range(0, len(frame.rows), PIECE_ROWS):
             piece = replace(frame, rows=frame.rows[first : first + PIECE_ROWS])
-            request = partial(apply_pulled, frame=piece, admission=self._source.admission)
+            request = partial(apply_pulled, frame=piece, admission=admission)
             outcome = await shard.submit(request, size_bytes)
             self.records += outcome.appended
             refused.update(outcome.refused)

@@ -22,6 +22,7 @@ FIELDS = {
     "pidexpirysecs": "pid_expiry_seconds",
     "forwardwrites": "forward_writes",
     "pending": "pending",
+    "conflicts": "conflicts",
 }
 """The original's name of a setting, and ours; `-copymetafrom` takes all of them."""
 

@@ -151,7 +151,15 @@ async def claim(context: RestContext, given: Given) -> Rows:
 
 
 async def resolve(context: RestContext, given: Given) -> Rows:
-    await context.stream(given).take_topic_again(given["topic"])
+    stream, topic = context.stream(given), given["topic"]
+    if sum(given[way] is not None for way in ("rename", "as", "take")) != 1:
+        raise InvalidValue("give one of -rename, -as and -take")
+    if given["rename"] is not None:
+        await stream.rename_topic(topic, given["rename"])
+    elif given["as"] is not None:
+        await stream.take_topic_as(topic, given["as"])
+    else:
+        await stream.take_topic_again(topic)
     return []
 
 

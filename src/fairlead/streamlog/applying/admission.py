@@ -8,10 +8,15 @@ when it took it over, whoever brings that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairlead.model.errors import NotAllowed
 from fairlead.streamlog.state.overlay import Overlay
+
+
+def _any_name(name: str) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,10 @@ class Admission:
     """None: without a limit."""
     moves_owners: bool = False
     """It may give another owner to topics of streams that are not among its origins, ours too."""
+    aliases: bool = False
+    """A topic whose name another one holds gets a name of its own; else it waits for somebody to decide."""
+    falls_here: Callable[[str], bool] = _any_name
+    """Whether a topic of that name lives in this shard."""
 
     @property
     def speaks_for_all(self) -> bool:

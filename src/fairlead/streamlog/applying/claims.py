@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
+from fairlead.model.names import is_topic_name
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.ownership.histories import beginning_of, joined_since, parting
 from fairlead.streamlog.payloads import TopicPayload
@@ -116,7 +117,7 @@ def hear(draft: Draft, source: bytes, topics: Iterable[TopicPayload], admission:
         if known is None or not admission.speaks_for(payload.owner):
             continue
         if claim_of(known, payload, admission, draft.stream_id) is Claim.NEW_OWNER:
-            taken = changed(known, payload)
+            taken = renamed(draft, known, changed(known, payload), payload, admission)
             put_topic(draft, taken, origin_of_change(draft, known.number, payload.owner), source)
             for _ in cut_to_owner(draft, taken):
                 """No link comes from there that could bring what is missing."""
@@ -137,6 +138,15 @@ def changed(known: Topic, payload: TopicPayload) -> Topic:
             version=max(known.version, topic.version), since=joined_since(known.since, payload.since) or ()
         )
     return topic._replace(name=known.name, partitions=partitions)
+
+
+def renamed(draft: Draft, known: Topic, topic: Topic, payload: TopicPayload, admission: Admission) -> Topic:
+    """`topic`, which `changed` has made, with the name of the row, if its owner has given it another one since. It
+    keeps the one that it has here where the new one is taken, or would lie in another shard."""
+    if payload.home == known.home or payload.name == known.name:
+        return topic
+    is_free = draft.state.by_name(payload.name) is None and admission.falls_here(payload.name)
+    return topic._replace(name=payload.name) if is_free and is_topic_name(payload.name) else topic
 
 
 def _of_another_holder(known: Topic, row: TopicPayload) -> Claim:

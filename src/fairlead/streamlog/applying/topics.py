@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
-from fairlead.model.errors import CorruptBatch, InvalidName
-from fairlead.model.names import check_topic_name
+from fairlead.model.errors import CorruptBatch
+from fairlead.model.names import is_topic_name, names_like, parse_stream_path
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.claims import (
@@ -29,6 +30,7 @@ from fairlead.streamlog.applying.claims import (
     delete_as_told,
     origin_of_change,
     partings,
+    renamed,
     tell_of_more,
 )
 from fairlead.streamlog.applying.notes import LinkNotes
@@ -39,7 +41,7 @@ from fairlead.streamlog.requests.cuts import undelete
 from fairlead.streamlog.requests.topics import bury, put_topic, release_waiting
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of, topic_of
-from fairlead.streamlog.values import DELETED_HERE, RowKey, Topic
+from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, RowKey, Topic
 from fairlead.streamlog.writing.draft import Draft
 
 NOT_ITS_OWN = "the upstream is a partner, and the topic is none of its own (-origins)"
@@ -80,17 +82,19 @@ class TopicRows:
             return
         if known is not None:
             self._known(known, payload, row)
+            self._end_waiting(known, payload)
             return
-        if not _nameable(payload.name):
+        if not (is_topic_name(payload.name) and self._admission.falls_here(payload.name)):
             self._wait(payload, "name")
             return
         holder = self._draft.state.by_name(payload.name)
         if holder is None or (self._may_yield(holder) and payload.owner < holder.owner):
-            self._create(payload, row, holder)
+            made = self._create(payload, row, holder)
+            self._end_waiting(made, payload)
             if tombstone is not None:
                 self._bring(payload, dict.fromkeys(range(payload.partitions), 0))
         else:
-            self._wait(payload, f"conflict: another topic holds the name {payload.name}")
+            self._wait(payload, NAME_HELD + payload.name)
 
     def cut_by(self, named: FrameTopic, row: Row) -> Iterator[RowKey]:
         """Keys of the batches at which a TOPIC row would cut partitions that are here: a frame may have thousands of
@@ -114,7 +118,7 @@ class TopicRows:
             payload = payloads.decode_topic(row.batch)
         except CorruptBatch:
             payload = None
-        if payload is None or (payload.incarnation, payload.name) != (named.incarnation, named.name):
+        if payload is None or payload.incarnation != named.incarnation:
             self._notes.note_behind(named, 0, 0, "crc")
             return None
         return payload
@@ -139,10 +143,12 @@ class TopicRows:
 
     def _change(self, known: Topic, payload: TopicPayload, row: Row) -> Topic:
         """Make the topic what the row says."""
-        topic = changed(known, payload)
+        topic = renamed(self._draft, known, changed(known, payload), payload, self._admission)
         self._admission.check_topics(self._draft.state, 0, topic.partitions - known.partitions)
         origin = origin_of_change(self._draft, known.number, self._origin(row))
         put_topic(self._draft, topic, origin, self._frame.source, row.commit)
+        if topic.name != known.name:
+            release_waiting(self._draft, known.name)
         return topic
 
     def _release(self, topic: Topic, row: Row) -> None:
@@ -173,7 +179,16 @@ class TopicRows:
         if note is not None and note.behind.conflict:
             self._notes.note_all(payload, range(known.partitions, payload.partitions), note.behind.reason, None)
 
-    def _create(self, payload: TopicPayload, row: Row, holder: Topic | None) -> None:
+    def _end_waiting(self, topic: Topic, payload: TopicPayload) -> None:
+        """The topic waited on this link for a name that another one holds, and has one now: its owner gave it another,
+        or it came by another link. What was dropped meanwhile is to be brought."""
+        for partition in range(topic.partitions):
+            note = self._notes.of(topic.incarnation, partition)
+            if note is not None and note.create is not None and note.behind.reason != DELETED_HERE:
+                end = self._draft.state.partition(topic.number, partition).end
+                self._notes.note_missing(payload, partition, end)
+
+    def _create(self, payload: TopicPayload, row: Row, holder: Topic | None) -> Topic:
         """Make the topic; whoever holds its name yields."""
         self._admission.check_topics(self._draft.state, 1, payload.partitions)
         refused = [p for p in range(payload.partitions) if self._is_refused(payload.incarnation, p)]
@@ -183,6 +198,7 @@ class TopicRows:
         put_topic(self._draft, topic, self._origin(row), self._frame.source, row.commit)
         self._bring(payload, dict.fromkeys(refused, 0))
         self._delete_as_told(topic, row)
+        return topic
 
     def _delete_as_told(self, topic: Topic, row: Row) -> None:
         delete_as_told(self._draft, topic, self._origin(row), self._frame.source, row.commit)
@@ -198,9 +214,15 @@ class TopicRows:
         self._notes.conflicts += 1
 
     def try_waiting(self, create: TopicPayload, row: Row) -> None:
-        """The first record of an incarnation that waits has come: it gets its name if the holder is empty."""
+        """The first record of an incarnation that waits has come: it gets its name if the holder is empty, else, where
+        aliases are made, another one."""
+        if self._draft.state.by_incarnation(create.incarnation) is not None or not is_topic_name(create.name):
+            return
         holder = self._draft.state.by_name(create.name)
-        if self._draft.state.by_incarnation(create.incarnation) is not None or not _nameable(create.name):
+        if holder is not None and not self._may_yield(holder) and self._admission.aliases:
+            create = replace(create, name=self._alias(create))
+            holder = self._draft.state.by_name(create.name)
+        if not self._admission.falls_here(create.name):
             return
         if holder is None or self._may_yield(holder):
             self._create(create, row, holder)
@@ -208,6 +230,12 @@ class TopicRows:
                 note = self._notes.of(create.incarnation, partition)
                 if note is not None:
                     self._notes.clear(note.behind)
+
+    def _alias(self, create: TopicPayload) -> str:
+        """A name of its own for a topic whose name another one holds: it says which cluster owns the topic."""
+        cluster = parse_stream_path(create.owner_at).cluster if create.owner_at else create.owner.hex()
+        names = names_like(f"{create.name}.at.{cluster}")
+        return next(name for name in names if self._admission.falls_here(name))
 
     def _may_yield(self, topic: Topic) -> bool:
         """Whether the topic never held a record; to a partner's topics only its own yield."""
@@ -269,11 +297,3 @@ class TopicRows:
 
     def _origin(self, row: Row) -> bytes:
         return row.origin or self._frame.source
-
-
-def _nameable(name: str) -> bool:
-    try:
-        check_topic_name(name)
-    except InvalidName:
-        return False
-    return True

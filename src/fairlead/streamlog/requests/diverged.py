@@ -13,11 +13,10 @@ the mark of the cut is gone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import sha256
 from typing import Final, NamedTuple
 
 from fairlead.model.errors import AlreadyExists
-from fairlead.model.names import TOPIC_NAME_LENGTH_MAX
+from fairlead.model.names import fitting
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.ownership.histories import joined_since
 from fairlead.streamlog.payloads import BEGINS_HERE, History, StartPayload
@@ -194,14 +193,6 @@ def names(tail: Tail, cluster: str) -> Iterator[str]:
     name = f"{tail.topic.name}.diverged.{cluster}.{tail.epoch}"
     for end in ("", f"-{tail.cut.by_epoch}", f"-{tail.incarnation.hex()}"):
         yield fitting(name, end)
-
-
-def fitting(name: str, end: str) -> str:
-    """The name with that end; one that is too long is cut, and says by a hash what of it is missing."""
-    if len(name) + len(end) <= TOPIC_NAME_LENGTH_MAX:
-        return name + end
-    digest = "-" + sha256(name.encode()).hexdigest()[:12]
-    return name[: TOPIC_NAME_LENGTH_MAX - len(digest) - len(end)] + digest + end
 
 
 def owner_of(tail: Tail, rows: Iterable[Row]) -> bytes:

@@ -17,10 +17,11 @@ from enum import Enum, auto
 from typing import Any, Final, NamedTuple, Protocol
 
 from fairlead.model.errors import NotAllowed, OutOfOrderSequence, TryAgain
+from fairlead.model.names import fitting
 from fairlead.protocol.batch import BatchHeader, CheckedBatch
 from fairlead.streamlog.marks import check_unmarked
 from fairlead.streamlog.payloads import StatePayload
-from fairlead.streamlog.requests.diverged import PARENT, fitting, parent_of
+from fairlead.streamlog.requests.diverged import PARENT, parent_of
 from fairlead.streamlog.requests.ownership import check_may_write
 from fairlead.streamlog.requests.produce import append, sequence_after, sequences_ahead
 from fairlead.streamlog.requests.topics import create_topic, set_partitions

@@ -94,13 +94,57 @@ def bury(
 
 def release_waiting(draft: Draft, name: str) -> None:
     """A name has become free: make the incarnation that waited for it on some link, to be brought from its start."""
-    waiting = [
+    waiting = waiting_for(draft, name)
+    if waiting:
+        _make_waiting(draft, name, waiting)
+
+
+def waiting_for(draft: Draft, name: str) -> list[tuple[NoteKey, Note]]:
+    """The notes of incarnations that wait for a name."""
+    return [
         (key, note)
         for key, note in draft.state.every_note().items()
         if note.create and note.create.name == name and note.behind.reason != DELETED_HERE
     ]
-    if waiting:
-        _make_waiting(draft, name, waiting)
+
+
+def rename_topic(draft: Draft, name: str, to: str) -> Topic:
+    """Give a topic of this stream another name, here and, by its row, wherever it is; returns it as it is then. What
+    waited for the name that it had is made.
+
+    Raises:
+        UnknownTopic, NotOwner
+        InvalidName: the new name breaks Kafka's rule for topic names.
+        AlreadyExists: a topic has that name.
+    """
+    topic = owned_topic(draft, name)
+    check_topic_name(to)
+    if draft.state.by_name(to) is not None:
+        raise AlreadyExists(f"topic {to} exists")
+    renamed = _change(draft, topic._replace(name=to, home=to))
+    release_waiting(draft, name)
+    return renamed
+
+
+def take_as(draft: Draft, name: str, to: str) -> Topic:
+    """Make the topic that waits for a name which another one holds here, under a name of its own; the link brings it
+    from its start. Of several it is the one that has waited longest. Other sites know it by the name that they have.
+
+    Raises:
+        InvalidValue: no topic waits for that name.
+        InvalidName: the new name breaks Kafka's rule for topic names.
+        AlreadyExists: a topic has that name.
+    """
+    check_topic_name(to)
+    waiting = waiting_for(draft, name)
+    if not waiting:
+        raise InvalidValue(
+            f"no topic waits here for the name {name}; `fairlead stream replica list` at its source says"
+        )
+    if draft.state.by_name(to) is not None:
+        raise AlreadyExists(f"topic {to} exists")
+    (_, incarnation, _), _ = min(waiting, key=lambda each: each[1].behind.noted_at)
+    return _make_waiting(draft, to, [(key, note) for key, note in waiting if key[1] == incarnation])
 
 
 def take_again(draft: Draft, name: str) -> Topic:
@@ -137,7 +181,7 @@ def _make_waiting(draft: Draft, name: str, waiting: list[tuple[NoteKey, Note]]) 
     assert create is not None
     topic = draft.state.by_incarnation(incarnation)
     if topic is None:
-        topic = topic_of(draft.state.next_number(name), create)
+        topic = topic_of(draft.state.next_number(name), create)._replace(name=name)
         put_topic(draft, topic, create.owner, None)
     for (of_link, of_incarnation, partition), note in waiting:
         if of_incarnation == incarnation:

@@ -231,7 +231,10 @@ class Overlay:
         if topic.owner != self.stream_id and self.owner(topic.number) == self.stream_id:
             self._handed_on.add(topic.number)
         self._partitions_more += topic.partitions - self.partition_count(topic.number)
-        self._count_owned(self.topic(topic.number), -1)
+        before = self.topic(topic.number)
+        if before is not None:
+            self._drop_name(before)
+        self._count_owned(before, -1)
         self._count_owned(topic, 1)
         self._topics[topic.number] = topic
         self._tombstones[topic.incarnation] = None
@@ -249,14 +252,19 @@ class Overlay:
         if topic is None:
             return
         self._count_owned(topic, -1)
-        if self.by_name(topic.name) == topic:
-            self._names[topic.name] = _GONE
+        self._drop_name(topic)
         self._partitions_more -= topic.partitions
         self._topics[topic.number] = _GONE
         self._incarnations[incarnation] = _GONE
         for partition in range(topic.partitions):
             self._partitions.pop((topic.number, partition), None)
             self._cuts[topic.number, partition] = self._gaps[topic.number, partition] = ()
+
+    def _drop_name(self, topic: Topic) -> None:
+        """The topic has the name no more that it had; another one may have got it already."""
+        holder = self.by_name(topic.name)
+        if holder is not None and holder.number == topic.number:
+            self._names[topic.name] = _GONE
 
     def put_partition(self, number: int, partition: int, state: PartitionState) -> None:
         self._partitions[number, partition] = state

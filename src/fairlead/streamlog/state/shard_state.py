@@ -308,6 +308,8 @@ class ShardState:
     def put_topic(self, topic: Topic) -> None:
         if not self.topic_table.has(topic.number):
             self.topic_count += 1
+        else:
+            self._drop_name(topic.number)
         self._use_number(topic.number)
         if topic.owner != self.stream_id and self.owner(topic.number) == self.stream_id:
             self.handed_on.add(topic.number)
@@ -342,11 +344,16 @@ class ShardState:
             return
         self._forget_partitions(number)
         self.handed_on.discard(number)
+        self._drop_name(number)
         self.topic_table.remove(number)
         self.topic_count -= 1
         self._by_incarnation.pop(incarnation, None)
-        if self._by_name.get(tombstone.name) == number:
-            del self._by_name[tombstone.name]
+
+    def _drop_name(self, number: int) -> None:
+        """A topic has the name no more that it had; another one may have got it already."""
+        name = self.topic_table.names[number]
+        if name is not None and self._by_name.get(name) == number:
+            del self._by_name[name]
 
     def put_topic_state(self, number: int, key: str, value: Any) -> None:
         self.topic_states.put(number, key, value)

@@ -93,7 +93,7 @@ class TopicTable:
         self.owner_places: list[str] = []
         self.configs: dict[int, Mapping[str, str]] = {}
         self.homes: dict[int, str] = {}
-        """Of the topics that do not have the name of their creation."""
+        """Of the topics that have another name at their owner than here."""
         self.since: dict[int, Since] = {}
         """Of the topics whose owner has changed."""
         self.deleted_to: dict[int, tuple[int, ...]] = {}

@@ -1,0 +1,231 @@
+"""One name of several topics: what waits, and the ways to end it (`docs/formats/apply.md`, names).
+
+A, B and C are masters of one another. Each has made a topic `ships` and written to it before it heard of the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import permutations
+
+import pytest
+from tests.streamlog.world import (
+    committed,
+    frame,
+    fresh,
+    made,
+    opened,
+    produced,
+    repair_frame,
+    values_at,
+)
+
+from fairlead.model.errors import AlreadyExists, InvalidName, InvalidValue, NotOwner
+from fairlead.model.names import SLICES
+from fairlead.streamlog.applying.admission import ANYBODY, Admission
+from fairlead.streamlog.applying.frame import apply_frame
+from fairlead.streamlog.requests.topics import delete_topic, rename_topic, set_partitions, take_as
+from fairlead.streamlog.values import GrantRun, Topic
+from fairlead.streamlog.writing.writer import ShardLog
+
+A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))
+
+
+class Masters:
+    """Streams that all feed one another."""
+
+    def __init__(self, *ids: bytes, admission: Admission = ANYBODY) -> None:
+        self.logs = {id: fresh(id) for id in ids}
+        self.topics: dict[bytes, Topic] = {}
+        self.admission = admission
+        self._run = 1
+
+    def write_all(self) -> None:
+        """Each makes the topic and writes a record that says who wrote it."""
+        for id, log in self.logs.items():
+            self.topics[id] = made(log)
+            produced(log, self.topics[id].number, id)
+
+    def exchange(self, rounds: int = 4) -> None:
+        """Everything goes over every link, and what is behind is brought."""
+        for _ in range(rounds):
+            for source, replica in permutations(self.logs, 2):
+                self._carry(self.logs[source], self.logs[replica], source[:8] + replica[:8])
+
+    def _carry(self, source: ShardLog, replica: ShardLog, link: bytes) -> None:
+        self._run += 1
+        run, here = GrantRun(1, self._run), replica.announced.state.stream_id
+        positions = replica.announced.state.positions(link)
+        for slice in range(SLICES):
+            at = positions.get((0, slice))
+            sent = frame(source, here, slice, 0 if at is None else at.commit, link=link, run=run)
+            committed(replica, partial(apply_frame, frame=sent, admission=self.admission))
+        for note in replica.announced.state.behind(link):
+            topic = source.announced.state.by_incarnation(note.incarnation)
+            if topic is not None and not note.conflict:
+                repair = repair_frame(source, here, topic.number, note.partition, note.end, link=link, run=run)
+                committed(replica, partial(apply_frame, frame=repair, admission=self.admission))
+
+    def named(self, at: bytes) -> dict[str, list[bytes | None]]:
+        """By the name that a topic has at a site, its values; and the same after a restart, which follows."""
+        found = _named(self.logs[at])
+        self.logs[at] = opened(self.logs[at].announced.storage, at)
+        assert _named(self.logs[at]) == found
+        return found
+
+    def conflicts(self) -> int:
+        """Partitions that wait for a decision, at all sites."""
+        return sum(
+            note.conflict
+            for source, replica in permutations(self.logs, 2)
+            for note in self.logs[replica].announced.state.behind(source[:8] + replica[:8])
+        )
+
+
+def _named(log: ShardLog) -> dict[str, list[bytes | None]]:
+    state = log.announced.state
+    names = {topic.name: list(values_at(log, topic.number).values()) for topic in state.topics()}
+    assert all(state.by_name(topic.name) == topic for topic in state.topics())
+    return names
+
+
+def test_three_masters_one_name_resolved_by_rename() -> None:
+    """Each site had its own. Two owners give theirs another name: then all sites have all three, by the same names."""
+    masters = Masters(A, B, C)
+    masters.write_all()
+    masters.exchange()
+    assert [masters.named(id) for id in (A, B, C)] == [{"ships": [id]} for id in (A, B, C)]
+    assert masters.conflicts() == 6
+    for id, name in ((B, "ships-b"), (C, "ships-c")):
+        produced(masters.logs[id], masters.topics[id].number, id)
+        committed(masters.logs[id], partial(rename_topic, name="ships", to=name))
+        produced(masters.logs[id], masters.topics[id].number, id)
+    masters.exchange()
+    expected = {"ships": [A], "ships-b": [B] * 3, "ships-c": [C] * 3}
+    assert [masters.named(id) for id in (A, B, C)] == [expected] * 3
+    assert masters.conflicts() == 0
+
+
+def test_autocreate_at_both_masters_with_and_without_records() -> None:
+    """Both empty: one yields. Both with records: each keeps its own and sets the other's aside."""
+    empty = Masters(A, B)
+    for log in empty.logs.values():
+        made(log)
+    empty.exchange()
+    owners = {log.announced.state.by_name("ships").owner for log in empty.logs.values()}  # type: ignore[union-attr]
+    assert (owners, empty.conflicts()) == ({A}, 0)
+    full = Masters(A, B)
+    full.write_all()
+    full.exchange()
+    assert [full.named(id) for id in (A, B)] == [{"ships": [A]}, {"ships": [B]}]
+    assert full.conflicts() == 2
+
+
+def test_a_name_that_is_given_up_goes_to_the_topic_that_waited_for_it() -> None:
+    """At the site of the rename too: what it had set aside comes from its start."""
+    masters = Masters(A, B)
+    masters.write_all()
+    masters.exchange()
+    committed(masters.logs[B], lambda draft: rename_topic(draft, "ships", "ports"))
+    masters.exchange()
+    assert [masters.named(id) for id in (A, B)] == [{"ships": [A], "ports": [B]}] * 2
+
+
+def test_a_renamed_topic_keeps_its_name_where_the_new_one_is_taken() -> None:
+    """Nothing is overwritten and nobody yields; later rows of the topic find it all the same."""
+    masters = Masters(A, B)
+    topic = made(masters.logs[A])
+    produced(masters.logs[A], topic.number, b"1")
+    masters.exchange()
+    other = made(masters.logs[B], "ports")
+    produced(masters.logs[B], other.number, b"mine")
+    committed(masters.logs[A], lambda draft: rename_topic(draft, "ships", "ports"))
+    produced(masters.logs[A], topic.number, b"2")
+    masters.exchange()
+    assert masters.named(B) == {"ships": [b"1", b"2"], "ports": [b"mine"]}
+    committed(masters.logs[A], lambda draft: set_partitions(draft, "ports", 3))
+    masters.exchange()
+    copy = masters.logs[B].announced.state.by_name("ships")
+    assert copy is not None
+    assert copy.partitions == 3
+
+
+def test_a_topic_that_waits_gets_a_name_of_its_own_at_one_site() -> None:
+    """Only there; its past is brought, its rows go on coming, and another site hears of it by that name."""
+    masters = Masters(A, B)
+    masters.write_all()
+    masters.exchange()
+    produced(masters.logs[B], masters.topics[B].number, b"2")
+    masters.exchange()
+    committed(masters.logs[A], lambda draft: take_as(draft, "ships", "ships-of-b"))
+    produced(masters.logs[B], masters.topics[B].number, b"3")
+    masters.exchange()
+    assert masters.named(A) == {"ships": [A], "ships-of-b": [B, b"2", b"3"]}
+    assert masters.named(B) == {"ships": [B]} | {"ships": [B, b"2", b"3"]}
+    assert masters.conflicts() == 1
+    committed(masters.logs[A], lambda draft: delete_topic(draft, "ships"))
+    masters.exchange()
+    assert masters.named(A) == {"ships-of-b": [B, b"2", b"3"]}, "it has a name here, and takes no other"
+
+
+def test_with_aliases_both_sites_have_both_topics_at_once() -> None:
+    """Each under its own name at its owner, and under one that says where it is from elsewhere."""
+    masters = Masters(A, B, admission=replace(ANYBODY, aliases=True))
+    masters.write_all()
+    masters.exchange()
+    for id in (A, B):
+        produced(masters.logs[id], masters.topics[id].number, b"more")
+    masters.exchange()
+    assert masters.named(A) == {"ships": [A, b"more"], f"ships.at.{B.hex()}": [B, b"more"]}
+    assert masters.named(B) == {"ships": [B, b"more"], f"ships.at.{A.hex()}": [A, b"more"]}
+    assert masters.conflicts() == 0
+
+
+def test_aliases_that_are_allowed_later_bring_what_was_dropped_before() -> None:
+    """With the next record that comes; until then the topic waits."""
+    masters = Masters(A, B)
+    masters.write_all()
+    masters.exchange()
+    masters.admission = replace(ANYBODY, aliases=True)
+    masters.exchange()
+    assert masters.conflicts() == 2
+    produced(masters.logs[B], masters.topics[B].number, b"2")
+    masters.exchange()
+    assert masters.named(A) == {"ships": [A], f"ships.at.{B.hex()}": [B, b"2"]}
+
+
+def test_a_name_of_another_shard_is_not_taken() -> None:
+    """A topic does not move between shards: it keeps the name that it has, or waits."""
+    masters = Masters(A, B)
+    known, waiting = made(masters.logs[A]), made(masters.logs[A], "boats")
+    masters.exchange()
+    produced(masters.logs[A], known.number, b"1")
+    masters.admission = replace(ANYBODY, falls_here=lambda name: name == "ships")
+    committed(masters.logs[A], lambda draft: rename_topic(draft, "ships", "ports"))
+    committed(masters.logs[A], lambda draft: delete_topic(draft, waiting.name))
+    new = made(masters.logs[A], "quays")
+    masters.exchange()
+    assert masters.named(B) == {"ships": [b"1"]}
+    note = masters.logs[B].announced.state.note((A[:8] + B[:8], new.incarnation, 0))
+    assert note is not None
+    assert note.behind.reason == "name"
+
+
+def test_who_may_not_rename_is_told_so() -> None:
+    """Only the owner may, to a name that is free and that Kafka takes; and only what waits gets a name of its own."""
+    masters = Masters(A, B)
+    made(masters.logs[A])
+    made(masters.logs[A], "ports")
+    masters.exchange()
+    for log, name, to, error in (
+        (masters.logs[B], "ships", "boats", NotOwner),
+        (masters.logs[A], "ships", "ports", AlreadyExists),
+        (masters.logs[A], "ships", "no/name", InvalidName),
+    ):
+        (answer,) = committed(log, partial(rename_topic, name=name, to=to))
+        with pytest.raises(error):
+            answer.result()
+    (answer,) = committed(masters.logs[B], lambda draft: take_as(draft, "ships", "boats"))
+    with pytest.raises(InvalidValue, match="no topic waits here for the name ships"):
+        answer.result()
