@@ -33,7 +33,8 @@ SETTINGS = (
     '"pending": false, "conflicts": "setaside"}'
 )
 LATER = (
-    '"topics": null, "exclude_topics": null, "cursors": "all", "filter_next": null, "side_copy": null, "widened": null}'
+    '"topics": null, "exclude_topics": null, "cursors": "all", "filter_next": null, "side_copy": null, '
+    '"widened": null, "prefix": ""}'
 )
 """Of a link."""
 LINKS = [

@@ -492,7 +492,10 @@ class Worker:
 
     async def _open(self, grant: Grant | RepairGrant) -> ApplyPeer:
         socket = await asyncio.wait_for(connect_apply(grant.destination.urls[0]), WAIT_SECONDS)
-        hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream, grant.shard)
+        hello = ApplyHello(
+            *(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream, grant.shard),
+            topic_prefix=grant.topic_prefix,
+        )
         await socket.send(to_json(hello))
         answer = from_json(await socket.recv(), APPLY_HEARS)
         if isinstance(answer, Error):

@@ -121,7 +121,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             f'"forward":"all","data_root":"/data","prefix":"streams/aa","slices":{{"3":9}},{TEXT_EPOCHS},"end":12,'
-            '"until":99,"created":1700,"read_from":{"3":10},"cursors":"all","filtered":false,"record_end":false}'
+            '"until":99,"created":1700,"read_from":{"3":10},"cursors":"all","filtered":false,"record_end":false,"topic_prefix":""}'
         ),
     ),
     (
@@ -130,7 +130,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"own","data_root":"/data","prefix":"p","slices":{},"epochs":[],"end":0,'
-            '"until":null,"created":null,"read_from":{},"cursors":"all","filtered":false,"record_end":false}'
+            '"until":null,"created":null,"read_from":{},"cursors":"all","filtered":false,"record_end":false,"topic_prefix":""}'
         ),
     ),
     (
@@ -142,7 +142,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
             f'{{"type":"repair","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"all","data_root":"/data","prefix":"p",'
             '"partitions":[{"number":16,"partition":0,"end":7,"reason":"gap"}],'
-            f'{TEXT_EPOCHS},"end":12,"created":5,"cursors":"all"}}'
+            f'{TEXT_EPOCHS},"end":12,"created":5,"cursors":"all","topic_prefix":""}}'
         ),
     ),
     (
@@ -194,7 +194,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         ApplyHello(1, LINK, RUN, HERE, REPLICA, 3),
         (
             f'{{"type":"hello","protocol":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},'
-            f'"destination":{TEXT_REPLICA},"shard":3,{TEXT_MORE}}}'
+            f'"destination":{TEXT_REPLICA},"shard":3,{TEXT_MORE},"topic_prefix":""}}'
         ),
     ),
     (APPLY_HEARS, Ok(1 << 24), f'{{"type":"ok","window_bytes":16777216,{TEXT_MORE}}}'),
@@ -276,6 +276,7 @@ DEFAULTS = {
     "read_from",
     "filtered",
     "record_end",
+    "topic_prefix",
     "reset",
     "frames",
     "records",

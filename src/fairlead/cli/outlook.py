@@ -51,7 +51,7 @@ def _way(pair: Pair, topics: Mapping[str, Mapping[str, Any]], there: Mapping[str
         "topics": len(topics),
         "bytes": size,
         "alike": len(topics) - len(new),
-        "conflicts": sorted(name for name in new if name in (there or {})),
+        "conflicts": sorted(name for name in new if f"{pair.given['prefix'] or ''}{name}" in (there or {})),
         "missing": _missing(pair, there is not None),
         "bytesPerSecond": rate,
         "seconds": round(size / rate, 1) if rate else None,

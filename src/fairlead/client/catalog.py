@@ -73,6 +73,12 @@ _LINK = (
         "cursors of which groups go too: all, none, or groups whose whole names a regular expression matches (ours)",
         default="all",
     ),
+    Param(
+        "prefix",
+        "text",
+        "stands before the names of topics that come to the replica first by this link (ours)",
+        default="none",
+    ),
 )
 """Options of a link, which may be given when it is made and changed while it runs."""
 _LINK_PEER = (

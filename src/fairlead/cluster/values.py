@@ -10,7 +10,7 @@ from fairlead.cluster.keys import VERSION
 from fairlead.cluster.topic_filter import LinkTopics, TopicFilter, check_expression
 from fairlead.model.errors import InvalidValue
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
-from fairlead.model.names import StreamPath, parse_stream_path
+from fairlead.model.names import StreamPath, check_prefix, parse_stream_path
 from fairlead.model.strict_json import AsText, Id, JsonForm
 
 COMPRESSIONS = ("off", "lz4", "lzf", "zlib")
@@ -156,11 +156,14 @@ class LinkRecord:
     widened: bytes | None = None
     """The side copy by which topics came in last: since then the replica knows the link by another id, under which it
     has recorded nothing unless it has what that side copy brought."""
+    prefix: str = ""
+    """Stands at the replica before the names of topics that the link brings first."""
 
     def __post_init__(self) -> None:
         check_expression("-topics", self.topics)
         check_expression("-excludetopics", self.exclude_topics)
         check_expression("-cursors", self.cursors)
+        check_prefix(self.prefix)
         _one_of("forward", self.forward, FORWARDS)
         _one_of("peer", self.peer, PEERS)
         if self.accept_writes and self.peer != "own":

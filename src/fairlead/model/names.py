@@ -25,6 +25,9 @@ from fairlead.model.shown import UNSEEN
 
 SLICES = 16
 TOPIC_NAME_LENGTH_MAX = 249
+PREFIX_LENGTH_MAX = 100
+NAME_SHOWN_MAX = 1000
+"""Characters of a name in a row or a frame, legal here or not."""
 STREAM_PATH_LENGTH_MAX = 1024
 GROUP_ID_BYTES_MAX = 2457
 
@@ -61,6 +64,23 @@ def check_topic_name(name: str) -> str:
 def is_topic_name(name: str) -> bool:
     """Whether Kafka would accept it as a topic name."""
     return name not in {".", ".."} and _TOPIC.match(name) is not None
+
+
+def check_prefix(prefix: str) -> str:
+    """Return `prefix` if it may stand before the names of topics.
+
+    Raises:
+        InvalidName: it is longer than 100, or has characters besides letters, digits, `.`, `_`, `-`.
+    """
+    if len(prefix) > PREFIX_LENGTH_MAX or (prefix and not _TOPIC.match(prefix)):
+        raise InvalidName(f"-prefix {prefix!r}: use at most {PREFIX_LENGTH_MAX} of letters, digits, '.', '_' and '-'")
+    return prefix
+
+
+def prefixed(prefix: str, name: str) -> str:
+    """The name that a topic gets where a link with a prefix brings it first. One that is far too long is cut: it is no
+    topic's name, and shall be no longer in a note than one that came."""
+    return (prefix + name)[:NAME_SHOWN_MAX] if prefix else name
 
 
 def fitting(name: str, end: str) -> str:

@@ -14,7 +14,7 @@ from annotated_types import Ge, Le, MaxLen
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX
-from fairlead.model.names import SLICES
+from fairlead.model.names import NAME_SHOWN_MAX, SLICES
 
 OFFSET_MAX: Final = 2**62 - 1
 """The log of no partition ends beyond it. Columns have 64 bits; the rest is room to compute with."""
@@ -26,7 +26,7 @@ NUMBER_MAX: Final = 0xFFFFFFDF
 """Largest topic number; those after it mean no topic (`rows.NO_TOPIC_SENT`, `rows.NO_TOPIC`)."""
 DELTA_MAX: Final = 2**31 - 1
 """A batch has at most one offset more than this: its header has 31 bits for it."""
-NAME_LENGTH_MAX: Final = 1000
+NAME_LENGTH_MAX: Final = NAME_SHOWN_MAX
 """Characters of a name in a row or a frame, legal here or not."""
 GLOBAL_PATH_LENGTH_MAX: Final = 1200
 """Characters of a stream's path with the name of its cluster."""

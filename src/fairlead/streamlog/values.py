@@ -218,6 +218,11 @@ NAME_HELD = "conflict: another topic holds the name "
 """How the reason of the notes begins of a topic that waits for a name."""
 
 
+NO_NAME_HERE = "conflict: not a possible name here: "
+"""The same, of a topic whose name is too long (with the prefix of its link), has other characters than Kafka allows, or
+is one of another shard."""
+
+
 @dataclass(frozen=True, slots=True)
 class Behind:
     """A partition that a link must bring again from `end` by a repair, or that waits for a decision (a conflict)."""

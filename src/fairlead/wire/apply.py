@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fairlead.model.strict_json import AS_ARRAY, Words
 from fairlead.streamlog.frames.frame import FEATURES
-from fairlead.streamlog.ranges import ShardNumber, SliceMask
+from fairlead.streamlog.ranges import Name, ShardNumber, SliceMask
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.link_protocol import StreamPlace
 
@@ -29,6 +29,8 @@ class ApplyHello:
     """What rows may need, as the source knows it; see `streamlog/frames/frame.py`."""
     ext: Mapping[str, Any] = field(default_factory=dict)
     """What a later version says that may be passed over."""
+    topic_prefix: Name = ""
+    """Stands before the names of topics that the link brings first."""
 
 
 @dataclass(frozen=True, slots=True)

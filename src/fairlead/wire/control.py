@@ -119,6 +119,8 @@ class Grant:
     """Only topics that the server names (PassingWanted): no row of another one is sent."""
     record_end: bool = False
     """With `until`: at the end an empty frame, so that the destination records that all was read."""
+    topic_prefix: str = ""
+    """Stands before the names of topics that the link brings first."""
 
     @property
     def starts(self) -> dict[int, int]:
@@ -154,6 +156,7 @@ class RepairGrant:
     end: int
     created: int | None = None
     cursors: str = "all"
+    topic_prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,27 @@ async def test_a_recovered_stream_has_all_that_was_acknowledged_and_goes_on(tmp_
         assert (again.state, again.changed) == ("done", 0)
 
 
+async def test_topics_come_back_by_the_names_that_they_had_here(tmp_path: Path, ny: Site) -> None:
+    """The replica knows them behind a prefix."""
+    async with Site("sf", tmp_path) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await ny.stream(SHIPS)
+        await ny.links.add_upstream(SHIPS, SOURCE)
+        await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls, prefix="sf_")
+        await sf.write(SHIPS, "box", b"0")
+        await until(lambda: ny.ends(SHIPS) == {"sf_box": 1})
+        old = await backup(tmp_path)
+        await sf.write(SHIPS, "box", b"1")
+        await sf.write(SHIPS, "new", b"0")
+        await until(lambda: ny.ends(SHIPS) == {"sf_box": 2, "sf_new": 1})
+    async with Site("sf", old) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+        assert (await recovered(sf)).refused == 0
+        assert sf.ends(SHIPS) == {"box": 2, "new": 1}
+        await sf.write(SHIPS, "new", b"1")
+        await until(lambda: ny.ends(SHIPS) == {"sf_box": 2, "sf_new": 2})
+
+
 async def test_what_was_written_since_the_backup_is_kept_in_a_topic_of_its_own(tmp_path: Path, ny: Site) -> None:
     """It was acknowledged too, before anybody noticed, at offsets and in an epoch that others had been given before:
     only the records' hashes tell."""

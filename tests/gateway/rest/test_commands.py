@@ -266,6 +266,8 @@ async def test_every_option_of_a_link_can_be_changed(desk: Desk) -> None:
         ({"topics": "a.*"}, {"topics": "a.*"}),
         ({"excludetopics": "ab"}, {"exclude_topics": "ab"}),
         ({"cursors": "none"}, {"cursors": "none"}),
+        ({"prefix": "a."}, {"prefix": "a."}),
+        ({"prefix": ""}, {"prefix": ""}),
     ):
         await desk.post("stream/replica/edit", path="/s", replica="/r", **given)
         link = replace(link, **field)

@@ -46,7 +46,7 @@ from fairlead.streamlog.requests.topics import (
     take_again,
 )
 from fairlead.streamlog.rows import HOLE, REWRITTEN, Kind, Row
-from fairlead.streamlog.values import GrantRun, Topic
+from fairlead.streamlog.values import NO_NAME_HERE, GrantRun, Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -752,7 +752,7 @@ def test_rows_of_a_topic_that_nobody_made_are_behind() -> None:
     assert b.announced.state.behind(LINK) == []
 
 
-def test_a_name_that_is_illegal_here_is_behind() -> None:
+def test_a_name_that_is_illegal_here_is_set_aside() -> None:
     """A name too long after prefixing: never a stalled slice."""
     a, b = fresh(A), fresh(B)
     topic = made(a)
@@ -763,7 +763,7 @@ def test_a_name_that_is_illegal_here_is_behind() -> None:
     names = {topic.number: FrameTopic(topic.incarnation, "x" * 300)}
     answer = applied(b, replace(f, rows=[long, f.rows[1]], topics=names))[0]
     assert min(answer.positions.values()) == a.announced.end
-    assert [note.reason for note in b.announced.state.behind(LINK)] == ["name"]
+    assert [note.reason for note in b.announced.state.behind(LINK)] == [NO_NAME_HERE + "x" * 300]
 
 
 def test_two_streams_of_one_cluster_replicate() -> None:

@@ -26,7 +26,7 @@ from fairlead.model.names import SLICES
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.requests.topics import delete_topic, rename_topic, set_partitions, take_as
-from fairlead.streamlog.values import GrantRun, Topic
+from fairlead.streamlog.values import NO_NAME_HERE, GrantRun, Topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))
@@ -209,7 +209,7 @@ def test_a_name_of_another_shard_is_not_taken() -> None:
     assert masters.named(B) == {"ships": [b"1"]}
     note = masters.logs[B].announced.state.note((A[:8] + B[:8], new.incarnation, 0))
     assert note is not None
-    assert note.behind.reason == "name"
+    assert note.behind.reason == NO_NAME_HERE + new.name
 
 
 def test_who_may_not_rename_is_told_so() -> None:

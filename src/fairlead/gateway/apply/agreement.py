@@ -42,7 +42,7 @@ def admit(cluster: Cluster, hello: ApplyHello) -> tuple[Stream, Admission]:
         raise UnknownStream(f"no stream with id {hello.destination.hex()} in cluster {cluster.name}")
     upstream = upstream_of(cluster, stream, hello.source, hello.link)
     may = admission(upstream, hello.source.stream, cluster.settings, len(stream.shards))
-    return stream, replace(may, aliases=stream.settings.conflicts == ALIAS)
+    return stream, replace(may, aliases=stream.settings.conflicts == ALIAS, prefix=hello.topic_prefix)
 
 
 def admission(upstream: UpstreamRecord, source: bytes, settings: Settings, shards: int) -> Admission:

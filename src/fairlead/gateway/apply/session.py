@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, another
+from fairlead.model.names import prefixed
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame
@@ -92,6 +93,7 @@ class ApplySession:
         try:
             frame = await _decode(data)
             self._check(frame)
+            frame = _with_prefix(frame, self.hello.topic_prefix)
         except BaseException:
             self._room_of_all.give(size)
             raise
@@ -226,6 +228,14 @@ async def _decode(data: bytes | memoryview) -> Frame:
     if len(data) <= DECODED_HERE_BYTES_MAX:
         return decode_frame(data)
     return await asyncio.to_thread(decode_frame, data)
+
+
+def _with_prefix(frame: Frame, prefix: str) -> Frame:
+    """The frame with the names that its topics would get here."""
+    if not prefix:
+        return frame
+    named = {number: replace(each, name=prefixed(prefix, each.name)) for number, each in frame.topics.items()}
+    return replace(frame, topics=named)
 
 
 ApplyRequest = Callable[[Draft], FrameOutcome]

@@ -148,6 +148,7 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "topics": link.record.topics or "",
         "excludeTopics": link.record.exclude_topics or "",
         "cursors": link.record.told_groups,
+        "prefix": link.record.prefix,
         "recordsCopied": link.counts.records,
         "bytesCopied": link.counts.size_bytes,
         "bytesPerSecond": link.rate.bytes_per_second,

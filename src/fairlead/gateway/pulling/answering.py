@@ -64,6 +64,7 @@ async def answer_pull(cluster: Cluster, request: PullRequest) -> bytes:
             lacking[wanted.incarnation] = None
         else:
             found.append(held)
+    found = [_as_at(held, request.asker.stream) for held in found]
     loop = asyncio.get_running_loop()
     frames = await loop.run_in_executor(cluster.lookups, _frames, stream, found, cluster.clock)
     head = PullAnswer(cluster.name, stream.id, tuple(map(len, frames)), tuple(lacking))
@@ -77,6 +78,12 @@ class _Found(NamedTuple):
     number: int
     """Of the shard."""
     topic: Topic
+
+
+def _as_at(found: _Found, asker: bytes) -> _Found:
+    """A topic of the asker's comes back by the name that it had there."""
+    topic = found.topic
+    return found._replace(topic=topic._replace(name=topic.home or topic.name)) if topic.owner == asker else found
 
 
 def _find(stream: Stream, wanted: WantedPartition) -> _Found | None:

@@ -117,5 +117,5 @@ def _owned(
     mine = (each for each in stream.shards[shard].state.topics() if each.owner == owner and each.number >= number)
     some = heapq.nsmallest(OWNED_MAX, mine, key=lambda topic: topic.number)
     after = (shard, some[-1].number + 1) if len(some) == OWNED_MAX else (shard + 1, 0)
-    topics = tuple(OwnedTopic(each.incarnation, each.name, each.partitions) for each in some)
+    topics = tuple(OwnedTopic(each.incarnation, each.home or each.name, each.partitions) for each in some)
     return topics, after if after[0] < len(stream.shards) else None

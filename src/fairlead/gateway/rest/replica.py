@@ -17,6 +17,7 @@ FIELDS = {
     "topics": "topics",
     "excludetopics": "exclude_topics",
     "cursors": "cursors",
+    "prefix": "prefix",
 }
 """An option of a link, for `add`, `autosetup` and `edit`, and the field of its record."""
 

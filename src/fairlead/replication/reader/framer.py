@@ -49,7 +49,10 @@ class Framer:
         self._ready: list[LinkFrame] = []
         self._ready_bytes = 0
         self._made = 0
-        hello = ApplyHello(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream, grant.shard)
+        hello = ApplyHello(
+            *(PROTOCOL, grant.link, grant.run, grant.source, grant.destination.stream, grant.shard),
+            topic_prefix=grant.topic_prefix,
+        )
         self._address = FrameAddress(hello, grant.destination).to_json()
 
     async def body(self, rows: Columns | LocatedRows) -> Body:

@@ -33,6 +33,8 @@ class Admission:
     """It may give another owner to topics of streams that are not among its origins, ours too."""
     aliases: bool = False
     """A topic whose name another one holds gets a name of its own; else it waits for somebody to decide."""
+    prefix: str = ""
+    """Stands before the names of topics that are not known here."""
     falls_here: Callable[[str], bool] = _any_name
     """Whether a topic of that name lives in this shard."""
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from fairlead.model.errors import CorruptBatch
-from fairlead.model.names import is_topic_name, names_like, parse_stream_path
+from fairlead.model.names import is_topic_name, names_like, parse_stream_path, prefixed
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.claims import (
@@ -41,7 +41,7 @@ from fairlead.streamlog.requests.cuts import undelete
 from fairlead.streamlog.requests.topics import bury, put_topic, release_waiting
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of, topic_of
-from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, RowKey, Topic
+from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, NO_NAME_HERE, RowKey, Topic
 from fairlead.streamlog.writing.draft import Draft
 
 NOT_ITS_OWN = "the upstream is a partner, and the topic is none of its own (-origins)"
@@ -85,7 +85,7 @@ class TopicRows:
             self._end_waiting(known, payload)
             return
         if not (is_topic_name(payload.name) and self._admission.falls_here(payload.name)):
-            self._wait(payload, "name")
+            self._wait(payload, NO_NAME_HERE + payload.name)
             return
         holder = self._draft.state.by_name(payload.name)
         if holder is None or (self._may_yield(holder) and payload.owner < holder.owner):
@@ -121,7 +121,8 @@ class TopicRows:
         if payload is None or payload.incarnation != named.incarnation:
             self._notes.note_behind(named, 0, 0, "crc")
             return None
-        return payload
+        name = prefixed(self._admission.prefix, payload.name)
+        return replace(payload, name=name, home=payload.home or payload.name)
 
     def _known(self, known: Topic, payload: TopicPayload, row: Row) -> None:
         """Apply a TOPIC row of an incarnation that is here, of its owner's epoch or a later one."""
@@ -216,7 +217,10 @@ class TopicRows:
     def try_waiting(self, create: TopicPayload, row: Row) -> None:
         """The first record of an incarnation that waits has come: it gets its name if the holder is empty, else, where
         aliases are made, another one."""
-        if self._draft.state.by_incarnation(create.incarnation) is not None or not is_topic_name(create.name):
+        known = self._draft.state.by_incarnation(create.incarnation)
+        if known is not None:
+            self._end_waiting(known, create)
+        if known is not None or not is_topic_name(create.name):
             return
         holder = self._draft.state.by_name(create.name)
         if holder is not None and not self._may_yield(holder) and self._admission.aliases:

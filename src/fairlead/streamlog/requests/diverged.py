@@ -93,11 +93,18 @@ def topic_of(tail: Tail, state: ShardState, name: str, owner: bytes, owner_at: s
         epoch=tail.epoch,
         configs=tail.topic.configs,
         version=tail.topic.partitions,
-        home=name,
+        home=_home(tail, name),
         owner_at=owner_at,
         since=since,
         ext={PARENT: tail.topic.incarnation.hex()},
     )
+
+
+def _home(tail: Tail, name: str) -> str:
+    """The name that the diverged topic has where the tail's topic has the name of its owner: holders that know the
+    topic by different names agree on it."""
+    here = tail.topic.name
+    return fitting(tail.topic.home, name.removeprefix(here)) if name.startswith(here) else name
 
 
 def parent_of(topic: Topic) -> bytes | None:

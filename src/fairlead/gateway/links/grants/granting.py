@@ -156,6 +156,7 @@ class Granting:
             cursors=link.record.told_groups,
             filtered=bool(link.record.brings),
             record_end=bool(link.record.until) and link.record.once is None,
+            topic_prefix=link.record.prefix,
             read_from=read_from,
         )
         key = (stream.id, shard)
@@ -186,6 +187,7 @@ class Granting:
             end=log.end,
             created=_created(link, shard),
             cursors=link.record.told_groups,
+            topic_prefix=link.record.prefix,
         )
         key = (stream.id, shard)
         slices = frozenset(slice_of_number(each.number) for each in partitions) if alone else frozenset()

@@ -1,0 +1,90 @@
+"""One topic that comes by two links with different prefixes, to a replica of several shards."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+from tests.gateway.apply.test_socket import SOURCE, TOPIC, frames
+from tests.gateway.rig import Site
+from tests.streamlog.world import values_at
+
+from fairlead.cluster.stream import Stream
+from fairlead.gateway.apply.room import ApplyRoom
+from fairlead.gateway.apply.session import ApplyCounts, ApplySession
+from fairlead.model.names import shard_of
+from fairlead.streamlog.applying.admission import ANYBODY
+from fairlead.streamlog.frames.codec import encode_frame
+from fairlead.streamlog.frames.frame import Frame
+from fairlead.wire.apply import ApplyHello
+from fairlead.wire.link_protocol import PROTOCOL
+
+SHARDS = 8
+
+
+class Link:
+    """A link with a prefix, by which the frames of the topic `a` come."""
+
+    def __init__(self, stream: Stream, id: bytes, prefix: str) -> None:
+        self.id, self.prefix = id, prefix
+        self._stream = stream
+
+    def session(self) -> ApplySession:
+        """A connection of it."""
+        said = ApplyHello(PROTOCOL, self.id, frames(1)[0].run, SOURCE, self._stream.id, 0, topic_prefix=self.prefix)
+        session = ApplySession(self._stream, said, 1 << 20, ApplyCounts(), ApplyRoom(1 << 20))
+        session.admission = replace(ANYBODY, prefix=self.prefix)
+        return session
+
+    def bytes_of(self, frame: Frame) -> bytes:
+        """The frame, as the link brings it."""
+        return encode_frame(replace(frame, link=self.id))
+
+
+def prefix_in(shard: int) -> str:
+    """A prefix that sends `a` into that shard."""
+    return next(prefix for n in count() if shard_of((prefix := f"p{n}_") + TOPIC.name, SHARDS) == shard)
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_incarnation_by_two_links_into_two_shards(tmp_path: Path, together: bool) -> None:
+    """In the same instant, or one after the other: the topic is made once, in one shard, by the name that the first
+    link gives it. A client finds it there, and each record is there once."""
+    async with Site("ny", tmp_path) as ny:
+        stream = await ny.stream("/ships", SHARDS)
+        links = [Link(stream, id * 16, prefix_in(shard)) for id, shard in ((b"1", 3), (b"2", 7))]
+        sessions = [link.session() for link in links]
+        for frame in frames(3):
+            for link, session in zip(links, sessions, strict=True):
+                await session.submit(link.bytes_of(frame))
+                if not together:
+                    await session.close()
+        await asyncio.gather(*(session.close() for session in sessions))
+        (topic,) = stream.topics()
+        assert topic.name == links[0].prefix + TOPIC.name
+        shard, found = stream.topic(topic.name)
+        assert found == topic
+        assert values_at(shard, topic.number) == dict.fromkeys(range(3), b"x")
+        assert not any(each.state.behind(link.id) for each in stream.shards for link in links)
+
+
+async def test_a_topic_behind_a_prefix_is_found_again_after_a_restart(tmp_path: Path) -> None:
+    """Nothing of where it is made is remembered but the topic itself; its next records come to it."""
+    prefix = prefix_in((shard_of(TOPIC.name, SHARDS) + 1) % SHARDS)
+    first, *rest = frames(3)
+    for some in ([first], rest):
+        async with Site("ny", tmp_path) as ny:
+            streams = ny.cluster.streams()
+            stream = next((each for each in streams if each.path == "/ships"), None)
+            stream = stream or await ny.stream("/ships", SHARDS)
+            link = Link(stream, b"1" * 16, prefix)
+            session = link.session()
+            for frame in some:
+                await session.submit(link.bytes_of(frame))
+            await session.close()
+            shard, topic = stream.topic(prefix + TOPIC.name)
+            assert (topic.incarnation, topic.home) == (TOPIC.incarnation, TOPIC.name)
+    assert values_at(shard, topic.number) == dict.fromkeys(range(3), b"x")
