@@ -248,15 +248,6 @@ OF_OWNERS = [
         MOVES,
     ),
     Mutation(
-        "own-name",
-        "a topic keeps its name when its owner changes",
-        _CLAIMS + "changed",
-        "name=known.name, ",
-        "",
-        19,
-        MOVES,
-    ),
-    Mutation(
         "revived-from-its-start",
         "a topic that comes back is brought from its start",
         _TOPICS + "topic",
