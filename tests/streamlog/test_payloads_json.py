@@ -129,8 +129,12 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     (p.decode_expired, p.ExpiredPayload(), '{"v":3,"reason":"ttl"}'),
     (
         p.decode_truncate,
-        p.TruncatePayload("owner", 2**30 - 1, TOPIC, (0, 2**63 - 1)),
-        ('{"v":3,"reason":"owner","by_epoch":1073741823,"keep":"' + "00" * 16 + '","forgets":[0,9223372036854775807]}'),
+        p.TruncatePayload("owner", 2**30 - 1, TOPIC, (0, 2**63 - 1), ((0, 0), (7, 3))),
+        (
+            '{"v":3,"reason":"owner","by_epoch":1073741823,"keep":"'
+            + "00" * 16
+            + '","forgets":[0,9223372036854775807],"history":[[0,0],[7,3]]}'
+        ),
     ),
     (
         p.decode_truncate,
@@ -139,7 +143,7 @@ PAYLOADS: list[tuple[Decode, p.Payload, str]] = [
     ),
 ]
 NAMES = [type(payload).__name__ for _, payload, _ in PAYLOADS]
-MAY_BE_NULL = ("offset", "commit", "reason", "refused_in", "create", "gap_from", "keep", "forgets")
+MAY_BE_NULL = ("offset", "commit", "reason", "refused_in", "create", "gap_from", "keep", "forgets", "history")
 
 
 @pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
@@ -164,8 +168,11 @@ def test_a_value_of_another_kind_is_refused(decode: Decode, payload: p.Payload, 
 
 @pytest.mark.parametrize(("decode", "payload", "text"), PAYLOADS, ids=NAMES)
 def test_a_missing_field_is_refused(decode: Decode, payload: p.Payload, text: str) -> None:
-    """Those with a default in the value too: this version writes all."""
+    """Those with a default in the value too: this version writes all. Cuts of before one was added lack that one."""
     for field, shorter in without_each(text).items():
+        if isinstance(payload, p.TruncatePayload) and field == "history":
+            assert decode(shorter.encode()) == replace(payload, history=None)
+            continue
         with pytest.raises(CorruptBatch, match=rf"row cannot be read: .*\b{field}\b"):
             decode(shorter.encode())
 

@@ -125,8 +125,11 @@ class TruncatePayload:
     """Topic epoch of the owner whose history goes on there."""
     keep: Id | None
     """Incarnation of the topic into which the dead batches are still to be copied; None: none are, or all were."""
-    forgets: Annotated[tuple[Counter, ...], MaxLen(FORGOTTEN_MAX)] | None = ()
+    forgets: Annotated[tuple[Counter, ...], MaxLen(FORGOTTEN_MAX)] | None
     """Ids of the partition's idempotent producers whose newest batch is dead; None: all producers."""
+    history: History | None = None
+    """With `keep`, the epoch history of the log before: a later cut may let a merge drop the batches that told it.
+    None: as the rows before tell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +238,13 @@ def _form(kind: type[T], rest: str = "") -> JsonForm[T]:
 _START = _form(StartPayload, "ext")
 _TOPIC = _form(TopicPayload, "ext")
 _TOPIC_DELETED = _form(TopicDeletedPayload, "ext")
-# Rows of before cursors were replicated lack the fields that have a default.
+# Rows of before cursors were replicated, and of before cuts told the history, lack the fields that have a default.
 _CURSOR = JsonForm(CursorPayload, head={"v": PAYLOAD_VERSION}, ascii=False, sparse=True)
 _POSITION = _form(PositionPayload)
 _BEHIND = _form(BehindPayload)
 _ENTRY = _form(EntryPayload)
 _EXPIRED = _form(ExpiredPayload)
-_TRUNCATE = _form(TruncatePayload)
+_TRUNCATE = JsonForm(TruncatePayload, head={"v": PAYLOAD_VERSION}, ascii=False, sparse=True)
 _STATE = _form(StatePayload)
 _KEPT = JsonForm(KeptPayload, ascii=False)
 _FORMS: Mapping[type[Any], JsonForm[Any]] = {

@@ -73,10 +73,12 @@ def merge(storage: Storage, rows: LocatedRows, job: MergeJob) -> Merged:
 
 
 def deleted_rows(columns: Columns, deleted: Iterable[int]) -> NDArray[np.bool_]:
-    """Rows of incarnations that `deleted` or these rows say are deleted, except the tombstones."""
+    """Rows of incarnations that `deleted` or these rows say are deleted, except the tombstones. If the tombstone comes
+    later, TOPIC rows stay: rows between these and the tombstone may be of the partitions that they made."""
     tombstone = columns.kind == Kind.TOPIC_DELETED
-    numbers = np.union1d(np.fromiter(deleted, np.uint32), columns.topic[tombstone])
-    found: NDArray[np.bool_] = np.isin(columns.topic, numbers) & ~tombstone & (columns.topic != NO_TOPIC)
+    ended_here = np.isin(columns.topic, columns.topic[tombstone])
+    ended_later = np.isin(columns.topic, np.fromiter(deleted, np.uint32)) & (columns.kind != Kind.TOPIC)
+    found: NDArray[np.bool_] = (ended_here | ended_later) & ~tombstone & (columns.topic != NO_TOPIC)
     return found
 
 

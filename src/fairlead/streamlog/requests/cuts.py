@@ -38,7 +38,8 @@ def cut(draft: Draft, number: int, partition: int, offset: int, reason: str, by_
     held = state.start < state.end
     forgotten = draft.state.producers_from(number, partition, at)
     forgets = tuple(sorted(forgotten)) if len(forgotten) <= FORGOTTEN_MAX else None
-    payload = TruncatePayload(reason, by_epoch, keep if held else None, forgets)
+    keep = keep if held else None
+    payload = TruncatePayload(reason, by_epoch, keep, forgets, None if keep is None else state.history)
     draft.add_control(Kind.TRUNCATE, payload, number=number, partition=partition, base_offset=at)
     return at
 
@@ -49,14 +50,14 @@ def undelete(draft: Draft, topic: Topic) -> None:
     for partition in range(topic.partitions):
         state = draft.state.partition(topic.number, partition)
         if state.deleted_to > max(state.end, topic.deleted_before(partition)):
-            payload = TruncatePayload("deletion", topic.epoch, None)
+            payload = TruncatePayload("deletion", topic.epoch, None, ())
             draft.add_control(Kind.TRUNCATE, payload, number=topic.number, partition=partition, base_offset=state.end)
 
 
 def end_keep(draft: Draft, number: int, partition: int, keep: bytes) -> None:
     """A request: what a cut of the partition kept for that topic was copied, and may go."""
     if any(found.keep == keep for found in draft.state.cuts_of(number, partition)):
-        draft.add_control(Kind.TRUNCATE, TruncatePayload("copied", 0, keep), number=number, partition=partition)
+        draft.add_control(Kind.TRUNCATE, TruncatePayload("copied", 0, keep, ()), number=number, partition=partition)
 
 
 def diverged_incarnation(incarnation: bytes, tail_epoch: int, by_epoch: int) -> bytes:

@@ -61,7 +61,7 @@ def deletion_rows(lost: Sequence[Lost], state: ShardState) -> Iterator[Row]:
 def cut_rows(cuts: Iterable[LostCut]) -> Iterator[Row]:
     """The TRUNCATE rows that are lost, where they stood. Which producers they forgot is lost with them: all of them."""
     for each in cuts:
-        payload = TruncatePayload(REASON, each.cut.by_epoch, each.cut.keep, None)
+        payload = TruncatePayload(REASON, each.cut.by_epoch, each.cut.keep, None, each.cut.history)
         at = each.cut.commit, each.cut.row
         row = control_row(Kind.TRUNCATE, *at, payload, topic=each.topic, partition=each.partition)
         yield row._replace(base_offset=each.cut.offset)

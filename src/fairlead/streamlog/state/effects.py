@@ -329,7 +329,8 @@ def _truncate(target: Target, row: Row) -> None:
     state = target.partition(row.topic, row.partition)
     after = state.cut_at(row.base_offset)
     check_partition(after.start, after.end, after.history)
-    history = () if payload.keep is None else state.history
+    told = state.history if payload.history is None else payload.history
+    history = () if payload.keep is None else told
     cut = Cut(row.base_offset, row.commit, row.row, payload.by_epoch, payload.keep, history)
     target.put_cut(row.topic, row.partition, cut)
     target.forget_producers(row.topic, row.partition, payload.forgets)
