@@ -22,8 +22,8 @@ READ_INTERVAL_SECONDS_MAX = 0.02
 """A busy log is read at intervals of at most this, so that commits gather between two reads."""
 
 FRAME_SECONDS = 0.002
-"""A frame takes some seven processes 2 ms of processor time in all: a worker makes no more of them than that while many
-links are busy, and the rows that wait go out together."""
+"""A frame is work for seven processes: a worker makes no more of them than this while many links are busy, and the rows
+that wait go out together."""
 FRAMES_SECONDS_MAX = 0.25
 """A log waits no longer than this because of the frames of others."""
 
