@@ -89,7 +89,8 @@ def test_members_of_a_stable_group_notice_nothing_of_a_kill(
         wait_until(lambda: sum(len(each.values) for each in group) >= len(sent), "all is read")
         wait_until(lambda: committed(site, topic, name) == len(sent), "all is committed")
         assert described(site, name) == before
-    assert [each.refused[count:] for each, count in zip(group, refused, strict=True)] == [[], []]
+        # Here, since the first one that leaves makes the other meet a rebalance.
+        assert [each.refused[count:] for each, count in zip(group, refused, strict=True)] == [[], []]
     assert sorted(value for each in group for value in each.values) == sent
 
 
