@@ -30,7 +30,7 @@ def names_of(site: str, how_many: int = 3) -> list[str]:
 @cache
 def lets_by(passing: LinkTopics, name: str) -> bool:
     """Whether a topic of this name passes; asked again and again."""
-    return passing.passing([(name, b"")])[0]
+    return passing.passing([name])[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,9 @@ def let_out(draft: Draft, link: bytes, to: TopicFilter) -> None:
     put_link(draft, replace(give_up(draft, drafted(draft, link)), topics=to.topics, exclude_topics=to.exclude))
 
 
-def begin(
-    draft: Draft, link: bytes, to: TopicFilter, side: bytes, ends: tuple[int, ...], only: tuple[bytes, ...] = ()
-) -> None:
-    """Bring the past of topics that come into a link with the filter `to`, or of those incarnations `only`, by a link
-    `side` of its own; `ends`: where the shards of the source end. Raises: NotFound."""
+def begin(draft: Draft, link: bytes, to: TopicFilter, side: bytes, ends: tuple[int, ...]) -> None:
+    """Bring the past of topics that come into a link with the filter `to` by a link `side` of its own; `ends`: where
+    the shards of the source end. Raises: NotFound."""
     record = give_up(draft, drafted(draft, link))
     copy = replace(
         record,
@@ -62,7 +60,7 @@ def begin(
         widened=None,
         topics=to.topics,
         exclude_topics=to.exclude,
-        side_copy=SideCopy(link, record.topics, record.exclude_topics, only),
+        side_copy=SideCopy(link, record.topics, record.exclude_topics),
     )
     put_link(draft, copy)
     put_link(draft, replace(record, filter_next=FilterNext(side, to.topics, to.exclude)))

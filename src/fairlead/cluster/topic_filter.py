@@ -61,26 +61,21 @@ ALL_TOPICS: Final = TopicFilter()
 
 @dataclass(frozen=True, slots=True)
 class LinkTopics:
-    """Which topics a link brings, by their names and incarnations."""
+    """Which topics a link brings, by their names."""
 
     filter: TopicFilter = ALL_TOPICS
     but_not: TopicFilter | None = None
     """A side copy brings no topic that passes this one: the link beside it does."""
-    only: frozenset[bytes] = frozenset()
-    """A side copy of some topics brings these incarnations alone; empty: of any."""
 
     def __bool__(self) -> bool:
         """Whether any topic could be left out."""
-        return bool(self.filter) or self.but_not is not None or bool(self.only)
+        return bool(self.filter) or self.but_not is not None
 
-    def passing(self, topics: Sequence[tuple[str, bytes]]) -> list[bool]:
-        """Which of these topics it brings."""
-        names = [name for name, _ in topics]
+    def passing(self, names: Sequence[str]) -> list[bool]:
+        """Which of the topics of these names it brings."""
         found = self.filter.passing(names)
         if self.but_not is not None:
             found = [now and not then for now, then in zip(found, self.but_not.passing(names), strict=True)]
-        if self.only:
-            found = [passes and id in self.only for passes, (_, id) in zip(found, topics, strict=True)]
         return found
 
 

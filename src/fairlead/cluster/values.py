@@ -92,8 +92,6 @@ class SideCopy:
     topics: str | None = None
     """Topics that pass these two come by that link: its own expressions, when the side copy began."""
     exclude_topics: str | None = None
-    only: tuple[Id, ...] = ()
-    """Incarnations that it brings, whatever the link beside it does; empty: all that do not come by that one."""
     until: tuple[int, ...] = ()
     """As of that link's `filter_next`."""
 
@@ -188,8 +186,6 @@ class LinkRecord:
         side = self.side_copy
         if side is None:
             return LinkTopics(self.filter)
-        if side.only:
-            return LinkTopics(self.filter, None, frozenset(side.only))
         return LinkTopics(self.filter, TopicFilter(side.topics, side.exclude_topics))
 
     @property

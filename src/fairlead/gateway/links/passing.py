@@ -14,12 +14,10 @@ from fairlead.wire.neighbours import BehindPartition
 def passing_numbers(state: ShardState, passing: LinkTopics, numbers: Iterable[int]) -> list[int]:
     """Those of these topics that pass. A deleted one passes by the name that it had last, so that its deletion is told
     where it was; what this log does not know at all passes nowhere."""
-    known = {
-        number: (topic.name, topic.incarnation) for number in numbers if (topic := state.topic(number)) is not None
-    }
+    known = {number: topic.name for number in numbers if (topic := state.topic(number)) is not None}
     gone = set(numbers) - known.keys()
     if gone:
-        known |= {each.number: (each.name, id) for id, each in state.tombstones.items() if each.number in gone}
+        known |= {each.number: each.name for each in state.tombstones.values() if each.number in gone}
     return [number for number, passes in zip(known, passing.passing([*known.values()]), strict=True) if passes]
 
 
@@ -30,7 +28,7 @@ def passing_partitions(
     found = [(topic, each) for each in behind if (topic := state.by_incarnation(each.incarnation)) is not None]
     if not passing:
         return found
-    passes = passing.passing([(topic.name, topic.incarnation) for topic, _ in found])
+    passes = passing.passing([topic.name for topic, _ in found])
     return [each for each, goes in zip(found, passes, strict=True) if goes]
 
 
@@ -39,6 +37,6 @@ def sent_ones(stream: Stream, passing: LinkTopics, behind: Sequence[BehindPartit
     if not passing:
         return list(behind)
     topics = {each.incarnation: stream.by_incarnation(each.incarnation) for each in behind}
-    known = [(found[1].name, id) for id, found in topics.items() if found is not None]
-    out = {id for (_, id), passes in zip(known, passing.passing(known), strict=True) if not passes}
+    known = {id: found[1].name for id, found in topics.items() if found is not None}
+    out = {id for id, passes in zip(known, passing.passing([*known.values()]), strict=True) if not passes}
     return [each for each in behind if each.incarnation not in out]

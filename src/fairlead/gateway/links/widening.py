@@ -48,9 +48,8 @@ class Widenings:
         self._randomness = randomness
         self._steps: set[asyncio.Task[None]] = set()
 
-    async def begin(self, link: LinkRecord, to: TopicFilter, only: frozenset[bytes] = frozenset()) -> None:
-        """Let topics come into a link: those that pass `to` and did not pass before; or, with `only`, topics of these
-        incarnations, whose past the replica lacks.
+    async def begin(self, link: LinkRecord, to: TopicFilter) -> None:
+        """Let topics come into a link: those that pass `to` and did not pass before.
 
         Raises:
             NotFound, UnknownStream.
@@ -62,7 +61,6 @@ class Widenings:
             to=to,
             side=self._randomness.id16(),
             ends=_ends(stream),
-            only=tuple(sorted(only)),
         )
         await self._cluster.links.change(step)
 
@@ -81,7 +79,7 @@ class Widenings:
         elif any(until > end for until, end in zip(following.until, _ends(stream), strict=True)):
             log.warning("the log ends before the commit from which topics were to come in; they are brought anew")
             to = TopicFilter(following.topics, following.exclude_topics)
-            self._take(main, side, self.begin(main.record, to, frozenset(_only(side))))
+            self._take(main, side, self.begin(main.record, to))
         elif _has_recorded(main, following.until) and _has_recorded(side, following.until):
             self._granting.take_back(side, "all topics that come in are there")
             self._take(main, side, self._end(main, side, following))
@@ -141,10 +139,6 @@ class Widenings:
 
 def _ends(stream: Stream) -> tuple[int, ...]:
     return tuple(shard.announced.end for shard in stream.shards)
-
-
-def _only(side: RunningLink) -> tuple[bytes, ...]:
-    return () if side.record.side_copy is None else side.record.side_copy.only
 
 
 def _is_near(main: RunningLink, side: RunningLink, shards: int) -> bool:
