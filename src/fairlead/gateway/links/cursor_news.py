@@ -10,7 +10,7 @@ may have passed over stands in the log before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.errors import FairleadError
 from fairlead.streamlog.requests.cursors import publish_cursors, tell_cursors
-from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.entries import put_entry
 from fairlead.streamlog.writing.sealed import Announcement
 from fairlead.streamlog.writing.shard import Shard
@@ -32,6 +32,8 @@ log = structlog.get_logger(__name__)
 
 ENTRY: Final = "cursors-told"
 """Key of the entry that says, in each shard, which links were told all cursors, by id, and of which groups."""
+Key = tuple[str, int, int]
+"""Group, topic number and partition."""
 BEHIND_COMMITS: Final = 1_000
 """A link with more commits before it is behind."""
 
@@ -91,7 +93,9 @@ class CursorNews:
         return bool(shard.state.unpublished) or (shard.state.has_cursors and self._untold(stream, shard) is not None)
 
     def _of(self, stream: Stream) -> list[RunningLink]:
-        return [link for link in self._links if link.record.source == stream.id and link.record.told_groups != "none"]
+        """Asked at each commit, while there may be thousands of links of other streams."""
+        running = (self._links.get(each.id) for each in self._cluster.links.of(stream.id))
+        return [link for link in running if link is not None and link.record.told_groups != "none"]
 
     def _untold(self, stream: Stream, shard: Shard) -> dict[str, str] | None:
         """The links of the stream and the groups of which they take cursors, if that is not what was told."""
@@ -115,20 +119,22 @@ class CursorNews:
             links = self._untold(stream, shard)
             if links is not None:
                 await self._tell_all(shard, links)
-            keys = list(shard.state.unpublished)
-            for first in range(0, len(keys), CHANGED_TOGETHER):
-                part = keys[first : first + CHANGED_TOGETHER]
-                await shard.submit(lambda draft, part=part: publish_cursors(draft, part))  # type: ignore[misc]
+            await _in_parts(shard, publish_cursors, list(shard.state.unpublished))
         except FairleadError as error:
             log.warning("what groups have committed could not be told to links", stream=stream.path, why=str(error))
 
     async def _tell_all(self, shard: Shard, links: Mapping[str, str]) -> None:
         """All cursors are written once more; and last of all that they were, so a crash before begins again."""
-        keys = [(group, *key) for group, key, _ in list(shard.state.all_cursors())]
-        for first in range(0, len(keys), CHANGED_TOGETHER):
-            part = keys[first : first + CHANGED_TOGETHER]
-            await shard.submit(lambda draft, part=part: tell_cursors(draft, part))  # type: ignore[misc]
+        await _in_parts(shard, tell_cursors, [(group, *key) for group, key, _ in list(shard.state.all_cursors())])
         await shard.submit(partial(_note_told, links=links))
+
+
+async def _in_parts(shard: Shard, request: Callable[[Draft, Sequence[Key]], object], keys: Sequence[Key]) -> None:
+    def of(part: Sequence[Key]) -> DraftRequest[object]:
+        return lambda draft: request(draft, part)
+
+    for first in range(0, len(keys), CHANGED_TOGETHER):
+        await shard.submit(of(keys[first : first + CHANGED_TOGETHER]))
 
 
 def _note_told(draft: Draft, links: Mapping[str, str]) -> None:
