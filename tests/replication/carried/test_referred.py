@@ -14,7 +14,8 @@ from tests.support.rows import batch_row, control_row
 from fairlead.model.errors import Damaged, Missing
 from fairlead.replication.carried.referred import ReferredFrame, refer, referred_frame
 from fairlead.storage.memory import MemoryStorage
-from fairlead.streamlog.frames.codec import encode_frame_columns
+from fairlead.streamlog.frames.codec import encode_body
+from fairlead.streamlog.frames.codec import frame_of as bytes_of
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.objects import format, short
 from fairlead.streamlog.reading.slices import SlicePart, read_slices
@@ -56,9 +57,9 @@ def test_it_has_the_same_bytes_in_the_same_parts(seed: int, frame_bytes: int, si
     carried, named = parts_of(log, frame_bytes, None), parts_of(log, frame_bytes, 0)
     assert any(part.referred for part in named)
     for whole, part in zip(carried, named, strict=True):
-        expected = encode_frame_columns(frame_of(whole), whole.columns)
+        expected = bytes_of(frame_of(whole), encode_body(whole.columns))
         if part.referred is None:
-            assert encode_frame_columns(frame_of(part), part.columns) == expected
+            assert bytes_of(frame_of(part), encode_body(part.columns)) == expected
             continue
         sent = referred_frame(refer("/data", frame_of(part), part.referred).to_bytes())
         assert sent.root == "/data"

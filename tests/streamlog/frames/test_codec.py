@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.rows import IDS, any_row, batch_row, joined
 
 from fairlead.model.errors import CorruptBatch
-from fairlead.streamlog.frames.codec import decode_frame, encode_frame, encode_frame_columns
+from fairlead.streamlog.frames.codec import decode_frame, encode_body, encode_frame, frame_of
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.values import GrantRun
@@ -72,7 +72,7 @@ def test_columns_make_the_same_frame_as_rows(frame: Frame) -> None:
     """Byte for byte."""
     if frame.rows:
         columns = format.read_whole(joined(format.encode(frame.rows)))
-        assert encode_frame_columns(frame, columns) == encode_frame(frame)
+        assert frame_of(frame, encode_body(columns)) == encode_frame(frame)
 
 
 def example() -> Frame:

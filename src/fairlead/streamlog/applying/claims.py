@@ -117,7 +117,7 @@ def hear(draft: Draft, source: bytes, topics: Iterable[TopicPayload], admission:
         if known is None or not admission.speaks_for(payload.owner):
             continue
         if claim_of(known, payload, admission, draft.stream_id) is Claim.NEW_OWNER:
-            taken = renamed(draft, known, changed(known, payload), payload, admission)
+            taken = renamed(draft, known, payload, admission)
             put_topic(draft, taken, origin_of_change(draft, known.number, payload.owner), source)
             for _ in cut_to_owner(draft, taken):
                 """No link comes from there that could bring what is missing."""
@@ -140,9 +140,10 @@ def changed(known: Topic, payload: TopicPayload) -> Topic:
     return topic._replace(name=known.name, partitions=partitions)
 
 
-def renamed(draft: Draft, known: Topic, topic: Topic, payload: TopicPayload, admission: Admission) -> Topic:
-    """`topic`, which `changed` has made, with the name of the row, if its owner has given it another one since. It
-    keeps the one that it has here where the new one is taken, or would lie in another shard."""
+def renamed(draft: Draft, known: Topic, payload: TopicPayload, admission: Admission) -> Topic:
+    """The same with the name of the row, if its owner has given it another one since. It keeps the one that it has here
+    where the new one is taken, or would lie in another shard."""
+    topic = changed(known, payload)
     if payload.home == known.home or payload.name == known.name:
         return topic
     is_free = draft.state.by_name(payload.name) is None and admission.falls_here(payload.name)

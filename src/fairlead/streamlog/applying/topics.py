@@ -144,7 +144,7 @@ class TopicRows:
 
     def _change(self, known: Topic, payload: TopicPayload, row: Row) -> Topic:
         """Make the topic what the row says."""
-        topic = renamed(self._draft, known, changed(known, payload), payload, self._admission)
+        topic = renamed(self._draft, known, payload, self._admission)
         self._admission.check_topics(self._draft.state, 0, topic.partitions - known.partitions)
         origin = origin_of_change(self._draft, known.number, self._origin(row))
         put_topic(self._draft, topic, origin, self._frame.source, row.commit)

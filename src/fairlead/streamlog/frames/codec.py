@@ -109,11 +109,6 @@ def frame_of(frame: Frame, encoded: EncodedRows) -> bytes:
     return _encode(frame, *encoded)
 
 
-def encode_frame_columns(frame: Frame, columns: Columns) -> bytes:
-    """The bytes of `frame` (whose `rows` are not looked at) with these rows, whose batches are loaded."""
-    return frame_of(frame, encode_body(columns))
-
-
 def encode_frame_head(frame: Frame, columns: Columns) -> tuple[bytes, Buffer]:
     """Header and columns of a frame with these rows, which stand before its batches; these need not be loaded."""
     region, _, _ = format.columns_region(columns)
