@@ -36,10 +36,10 @@ def owner_changes(stream: Stream) -> OwnerChanges:
     pending = sum(_pending(shard, stream.id) for shard in stream.shards)
     cuts = [found for shard in stream.shards for _, found in shard.state.cut_items()]
     uncopied = sum(any(cut.keep is not None for cut in found) for found in cuts)
-    diverged = sum(not _is_pending(each) for each, _ in _kept_apart(stream))
-    aside = [each for each, _ in _kept_apart(stream) if _is_pending(each)]
+    apart = [each for each, _ in _kept_apart(stream)]
+    aside = [each for each in apart if _is_pending(each)]
     unclaimed = sum(_unclaimed(stream, each) for each in aside)
-    return OwnerChanges(pending, len(cuts), uncopied, diverged, len(aside), unclaimed)
+    return OwnerChanges(pending, len(cuts), uncopied, len(apart) - len(aside), len(aside), unclaimed)
 
 
 def _unclaimed(stream: Stream, topic: Topic) -> int:
@@ -52,12 +52,17 @@ def _unclaimed(stream: Stream, topic: Topic) -> int:
 
 def diverged_of(stream: Stream, topic: Topic) -> list[str]:
     """The names of the topics here that keep what was cut off a topic."""
-    return sorted(each.name for each, of in _kept_apart(stream) if of == topic.incarnation and not _is_pending(each))
+    return _names_of(stream, topic, pending=False)
 
 
 def put_aside_for(stream: Stream, topic: Topic) -> list[str]:
     """The names of the topics here that keep what was put aside for a topic."""
-    return sorted(each.name for each, of in _kept_apart(stream) if of == topic.incarnation and _is_pending(each))
+    return _names_of(stream, topic, pending=True)
+
+
+def _names_of(stream: Stream, topic: Topic, *, pending: bool) -> list[str]:
+    kept = (each for each, of in _kept_apart(stream) if of == topic.incarnation)
+    return sorted(each.name for each in kept if _is_pending(each) is pending)
 
 
 def _is_pending(topic: Topic) -> bool:

@@ -21,7 +21,7 @@ from fairlead.model.names import StreamPath, names_like, shard_of
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.requests import cursors, rollback, topics
 from fairlead.streamlog.requests.topics import ConfigChange
-from fairlead.streamlog.values import Topic
+from fairlead.streamlog.values import PartitionState, Topic
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.shard import Shard
 
@@ -94,6 +94,11 @@ class Stream:
         a second site (case S8). Masters of one another take that on them: of two topics of one name the one without
         records yields."""
         return self.settings.autocreate and not self.is_copy
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Where each shard ends, as it was announced."""
+        return tuple(shard.announced.end for shard in self.shards)
 
     def shard_for(self, topic: str) -> Shard:
         """The shard in which a topic of this name lives, or would."""
@@ -381,23 +386,23 @@ class Stream:
 
     def cursors(self, group: str | None = None) -> Iterator[tuple[str, Topic, int, Cursor]]:
         """(group, topic, partition, cursor as clients are told it) of one group or of all."""
+        for name, topic, partition, cursor, state in self._committed(group):
+            yield name, topic, partition, cursor.served(state, topic.epoch, self.id)
+
+    def committed(self, group: str) -> Iterator[tuple[Topic, int, Cursor]]:
+        """(topic, partition, cursor as it was committed) of a group, which would go on from there."""
+        for _, topic, partition, cursor, _ in self._committed(group):
+            yield topic, partition, cursor
+
+    def _committed(self, group: str | None) -> Iterator[tuple[str, Topic, int, Cursor, PartitionState]]:
+        """The same of one group or of all, with how each partition stands."""
         for place, shard in enumerate(self.shards):
             for name in shard.state.groups() if group is None else (group,):
                 since = self._consumers.nonempty_since(name, self.id, place)
                 for (number, partition), found in shard.state.cursors_of(name).items():
                     topic, cursor = shard.state.topic(number), found.live(since)
                     if topic is not None and cursor is not None:
-                        state = shard.state.partition(number, partition)
-                        yield name, topic, partition, cursor.served(state, topic.epoch, self.id)
-
-    def committed(self, group: str) -> Iterator[tuple[Topic, int, Cursor]]:
-        """(topic, partition, cursor as it was committed) of a group, which would go on from there."""
-        for place, shard in enumerate(self.shards):
-            since = self._consumers.nonempty_since(group, self.id, place)
-            for (number, partition), found in shard.state.cursors_of(group).items():
-                topic, cursor = shard.state.topic(number), found.live(since)
-                if topic is not None and cursor is not None:
-                    yield topic, partition, cursor
+                        yield name, topic, partition, cursor, shard.state.partition(number, partition)
 
     async def adopt_cursors(self, group: str, topic: str | None = None, partition: int | None = None) -> int:
         """Let a group go on here from what was committed elsewhere last, in the chosen partitions; answers in how many.
@@ -419,11 +424,9 @@ class Stream:
         """A group's cursor in one partition as clients are told it, None if it has none."""
         found = shard.state.cursors(group, topic.number, partition)
         cursor = found.live(self._consumers.nonempty_since(group, self.id, self.shards.index(shard)))
-        return (
-            None
-            if cursor is None
-            else cursor.served(shard.state.partition(topic.number, partition), topic.epoch, self.id)
-        )
+        if cursor is None:
+            return None
+        return cursor.served(shard.state.partition(topic.number, partition), topic.epoch, self.id)
 
     async def delete_cursors(
         self, group: str | None = None, topic: str | None = None, partition: int | None = None

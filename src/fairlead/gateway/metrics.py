@@ -123,7 +123,7 @@ class _ClusterCollector(Collector):
             label = (stream.path,)
             topics.add_metric(label, stream.topic_count)
             owned.add_metric(label, stream.owned_count)
-            commits.add_metric(label, sum(shard.announced.end for shard in stream.shards))
+            commits.add_metric(label, sum(stream.ends))
             backlog.add_metric(label, sum(shard.announced.unmerged_commits for shard in stream.shards))
             stopped.add_metric(label, sum(shard.stopped is not None for shard in stream.shards))
             failing.add_metric(label, sum(shard.upkeep_error is not None for shard in stream.shards))

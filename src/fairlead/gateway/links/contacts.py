@@ -146,7 +146,7 @@ class Contacts:
             self._granting.runs.seen(link.wire_id, position.shard, position.run)
         self._logs.note_passed(link)
         if not link.copy_ends:
-            link.copy_ends = tuple(shard.announced.end for shard in stream.shards)
+            link.copy_ends = stream.ends
             link.copy_bytes = sum(self._granting.pending_bytes(link, stream).values())
 
     async def _hear(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:

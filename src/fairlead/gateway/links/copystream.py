@@ -56,8 +56,7 @@ class CopyCommands:
         stream, target = self._cluster.stream(src), self._naming.global_path(dst)
         if self._naming.is_here(target) and target.path == src:
             raise NotAllowed(f"{target} cannot be copied into itself")
-        ends = tuple(shard.announced.end for shard in stream.shards)
-        record = self._copy_of(self._naming.new_link(stream, target, urls, once=ends))
+        record = self._copy_of(self._naming.new_link(stream, target, urls, once=stream.ends))
         pair = (stream.id, target)
         if pair in self._beginning or self._links.copy_of(*pair) is not None:
             raise AlreadyExists(f"a copy of {src} to {target} is under way")

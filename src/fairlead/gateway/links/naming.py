@@ -67,6 +67,6 @@ class Naming:
             paused=paused,
             created_at=self._clock.wall_ms(),
             once=once,
-            created=tuple(shard.announced.end for shard in stream.shards),
+            created=stream.ends,
             **options,
         )

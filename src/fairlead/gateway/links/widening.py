@@ -19,7 +19,6 @@ import structlog
 
 from fairlead.cluster import side_copies
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.stream import Stream
 from fairlead.cluster.topic_filter import TopicFilter
 from fairlead.cluster.values import FilterNext, LinkRecord
 from fairlead.gateway.links.grants.granting import Granting
@@ -60,7 +59,7 @@ class Widenings:
             link=link.id,
             to=to,
             side=self._randomness.id16(),
-            ends=_ends(stream),
+            ends=stream.ends,
         )
         await self._cluster.links.change(step)
 
@@ -75,8 +74,8 @@ class Widenings:
             return
         if not following.until:
             if _is_near(main, side, len(stream.shards)):
-                self._close(main, side, _ends(stream))
-        elif any(until > end for until, end in zip(following.until, _ends(stream), strict=True)):
+                self._close(main, side, stream.ends)
+        elif any(until > end for until, end in zip(following.until, stream.ends, strict=True)):
             log.warning("the log ends before the commit from which topics were to come in; they are brought anew")
             to = TopicFilter(following.topics, following.exclude_topics)
             self._take(main, side, self.begin(main.record, to))
@@ -135,10 +134,6 @@ class Widenings:
         for step in list(self._steps):
             step.cancel()
         await asyncio.gather(*self._steps, return_exceptions=True)
-
-
-def _ends(stream: Stream) -> tuple[int, ...]:
-    return tuple(shard.announced.end for shard in stream.shards)
 
 
 def _is_near(main: RunningLink, side: RunningLink, shards: int) -> bool:
