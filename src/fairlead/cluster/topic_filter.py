@@ -1,6 +1,5 @@
 """Which topics of a stream go over a link: those whose names its regular expressions choose.
 
-Names are matched by RE2, which pyarrow brings: it takes time by the length of the names alone, whatever the expression.
 Always true: what a topic left behind (`<topic>.diverged.…`, `<topic>.pending.…`) is chosen as the topic itself is, so
 that the records of a topic that is left out do not come by another name.
 """
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairlead.model.errors import InvalidValue
+from fairlead.model.expressions import whole_matches
 
 EXPRESSION_LENGTH_MAX: Final = 1000
 _LEFT_BEHIND: Final = (".diverged.", ".pending.")
@@ -103,5 +103,5 @@ def check_expression(option: str, expression: str | None) -> None:
 
 
 def _matches(expression: str, names: Sequence[str]) -> list[bool]:
-    found: list[bool] = pc.match_substring_regex(pa.array(names, pa.string()), rf"\A(?:{expression})\z").to_pylist()
+    found: list[bool] = whole_matches(expression, names).to_pylist()
     return found

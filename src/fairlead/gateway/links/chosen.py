@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import InvalidName, InvalidValue
+from fairlead.model.expressions import whole_matches
 from fairlead.model.names import check_topic_name
 from fairlead.model.shown import few
 
@@ -36,14 +36,12 @@ def chosen(stream: Stream, topics: str) -> list[str]:
 def _matching(stream: Stream, expression: str) -> list[str]:
     """The names that a regular expression matches as a whole, sorted. Blocking: there may be a million.
 
-    RE2, which pyarrow brings, takes time by the length of the names alone; Python's own could stand for ever.
-
     Raises:
         InvalidValue: the expression is wrong, or matches nothing.
     """
     names = pa.array(list(stream.topic_names()), pa.string())
     try:
-        found = names.filter(pc.match_substring_regex(names, f"^(?:{expression})$"))
+        found = names.filter(whole_matches(expression, names))
     except pa.ArrowInvalid as error:
         raise InvalidValue(f"-topic {expression!r} is neither a name nor a regular expression: {error}") from error
     if not found:

@@ -1,18 +1,14 @@
-"""Which cursors go over a link: those of the consumer groups that it is to tell of.
-
-Names are matched by RE2, which takes time by their length alone, whatever the expression.
-"""
+"""Which cursors go over a link: those of the consumer groups that it is to tell of."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fairlead.model.errors import CorruptBatch
+from fairlead.model.expressions import whole_matches
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.reading.located import LocatedRows, load
@@ -36,7 +32,7 @@ def told(storage: Storage, rows: LocatedRows, places: NDArray[np.intp], groups: 
     if groups == NONE or not is_cursor.any():
         return np.compress(kept, places)
     names = [_group_of(row) for row in load(storage, rows.take(places[is_cursor])).rows()]
-    kept[is_cursor] = pc.match_substring_regex(pa.array(names, pa.string()), rf"\A(?:{groups})\z").to_pylist()
+    kept[is_cursor] = whole_matches(groups, names).to_pylist()
     return np.compress(kept, places)
 
 
