@@ -75,6 +75,20 @@ def test_the_frames_of_many_links_are_work_for_others_too() -> None:
     assert pace.wait_seconds() == pytest.approx(0.25)
 
 
+def test_after_long_load_a_lone_commit_waits_no_longer_than_before_it() -> None:
+    """A minute of twice as many frames as can be passed on leaves no minute of waiting behind."""
+    clock = Clock()
+    pace, work = ReadPace(clock), FrameWork(clock)
+    for _ in range(240):
+        pace.begin()
+        pace.end(work.made(256))
+        clock.now += pace.wait_seconds()
+    clock.now += 0.25
+    pace.begin()
+    pace.end(work.made(1))
+    assert pace.wait_seconds() == pytest.approx(0.002)
+
+
 class Log:
     """Counts how often it is read, and for whom."""
 

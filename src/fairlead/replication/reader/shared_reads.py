@@ -66,9 +66,13 @@ class FrameWork:
         self._busy_until = clock()
 
     def made(self, frames: int) -> float:
-        """Note so many more frames; until when they, and those before them, are work."""
+        """Note so many more frames; until when they, and those before them, are work.
+
+        What is owed for them never exceeds `FRAMES_SECONDS_MAX`: after long load a lone commit waits no longer.
+        """
         if frames:
-            self._busy_until = max(self._busy_until, self._clock()) + frames * FRAME_SECONDS
+            now = self._clock()
+            self._busy_until = min(max(self._busy_until, now) + frames * FRAME_SECONDS, now + FRAMES_SECONDS_MAX)
         return self._busy_until
 
 
