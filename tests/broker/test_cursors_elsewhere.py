@@ -8,7 +8,7 @@ from tests.broker.test_group_log import KEY, Server, serving
 
 from fairlead.broker.groups.values import Identity
 from fairlead.streamlog.cursors import Cursor
-from fairlead.streamlog.requests.cursors import put_published
+from fairlead.streamlog.requests.cursors import MOVED_VERSIONS, put_published
 
 ELSEWHERE = b"e" * 16
 
@@ -30,7 +30,7 @@ async def test_members_begin_where_the_group_was_elsewhere_and_then_go_on_by_the
         member = await server.member(KEY)
         assert await told(server) == (8, 0)
         assert await commit(server, member, 9) is ErrorCode.none
-        await comes(server, 15, 30)
+        await comes(server, 15, 2 * MOVED_VERSIONS)
         assert await told(server) == (9, 0)
         await server.written()
         left = server.left()

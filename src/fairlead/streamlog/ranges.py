@@ -22,6 +22,7 @@ COMMIT_MAX: Final = 2**62 - 1
 EPOCH_MAX: Final = 2**30 - 1
 """Largest topic epoch. Columns have 31 bits; the rest is room for those who take such a topic over."""
 VERSION_MAX: Final = 2**31 - 1
+COUNTER_MAX: Final = 2**63 - 1
 NUMBER_MAX: Final = 0xFFFFFFDF
 """Largest topic number; those after it mean no topic (`rows.NO_TOPIC_SENT`, `rows.NO_TOPIC`)."""
 DELTA_MAX: Final = 2**31 - 1
@@ -43,8 +44,8 @@ Partitions = Annotated[int, Ge(1), Le(PARTITIONS_PER_TOPIC_MAX)]
 ShardNumber = Annotated[int, Ge(0), Le(SHARDS_PER_STREAM_MAX - 1)]
 SliceMask = Annotated[int, Ge(1), Le(2**SLICES - 1)]
 """A set of slices, not empty: bit s for slice s."""
-Counter = Annotated[int, Ge(0), Le(2**63 - 1)]
-"""Grows by one: a run's numbers."""
+Counter = Annotated[int, Ge(0), Le(COUNTER_MAX)]
+"""Grows: a run's numbers, versions of a cursor."""
 Millis = Annotated[int, Ge(0), Le(2**62 - 1)]
 """Milliseconds since 1970."""
 Name = Annotated[str, MaxLen(NAME_LENGTH_MAX)]

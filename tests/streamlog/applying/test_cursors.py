@@ -12,6 +12,7 @@ from tests.streamlog.world import (
     frame,
     fresh,
     made,
+    opened,
     produced,
     repair_frame,
     replicated,
@@ -20,11 +21,13 @@ from tests.streamlog.world import (
 from tests.support.batches import produce
 
 from fairlead.model.names import slice_of
+from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.cursors import Cursor, CursorPair
 from fairlead.streamlog.payloads import CursorPayload
+from fairlead.streamlog.ranges import COUNTER_MAX
 from fairlead.streamlog.requests.cursors import adopt_cursor, commit_cursor, delete_cursor, publish_cursors
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import Topic
@@ -39,7 +42,9 @@ class Sites:
     """San Francisco owns a topic with a hundred records, and sends all to New York and back."""
 
     def __init__(self) -> None:
-        self.sf, self.ny = fresh(SF), fresh(NY)
+        self.storage = MemoryStorage()
+        """Of New York."""
+        self.sf, self.ny = fresh(SF), opened(self.storage, NY, seed=NY[0])
         self.topic = made(self.sf)
         produced(self.sf, self.topic.number, *(b"%d" % each for each in range(100)))
         self.since: dict[bytes, int | None] = {SF: None, NY: None}
@@ -182,21 +187,21 @@ def test_members_that_have_not_committed_yet_are_not_moved_by_those_elsewhere_on
 
 
 def test_failback_after_an_unreplicated_commit() -> None:
-    """San Francisco's last commit was lost with it. When it returns it has a version that nobody saw; New York has gone
-    on, so the group goes on from there, in both places."""
+    """San Francisco's last commits were lost with it. When it returns it has versions that nobody saw; the group has
+    gone on in New York, with fewer commits, so it goes on from there, in both places, though nobody is at work."""
     sites = Sites()
     sites.join(sites.sf)
     sites.commit(sites.sf, 30)
     sites.exchange()
-    sites.commit(sites.sf, 35)
+    for offset in range(31, 80):
+        sites.commit(sites.sf, offset)
     sites.leave(sites.sf)
     assert sites.join(sites.ny) == 30
-    for offset in range(31, 80):
-        sites.commit(sites.ny, offset)
-    sites.exchange()
-    assert sites.place(sites.ny) == 79
+    sites.commit(sites.ny, 81)
     sites.leave(sites.ny)
-    assert sites.join(sites.sf) == 79
+    sites.exchange()
+    assert sites.place(sites.ny) == 81
+    assert sites.join(sites.sf) == 81
     sites.commit(sites.sf, 85)
     sites.exchange()
     sites.leave(sites.sf)
@@ -403,3 +408,22 @@ def place_at(log: ShardLog, topic: Topic) -> int:
     found = pair(log, topic).live()
     assert found is not None
     return found.served(log.announced.state.partition(here(log, topic).number, 0), 0, LA).offset
+
+
+def test_a_commit_after_the_greatest_version_of_a_neighbour_is_taken() -> None:
+    """A master that says such a version, by mistake or on purpose, ends nobody's commits."""
+    sites = Sites()
+    sites.commit(sites.sf, 50)
+    published(sites.sf)
+    found = frame(sites.sf, NY, slice_of(sites.topic.name), 0, link=b"2" * 16)
+    rows = [row if row.kind != Kind.CURSOR else _with_version(row, COUNTER_MAX) for row in found.rows]
+    applied(sites.ny, replace(found, rows=rows))
+    assert sites.join(sites.ny) == 50
+    sites.commit(sites.ny, 60)
+    assert sites.place(sites.ny) == 60
+    sites.ny = opened(sites.storage, NY, seed=NY[0] + 1)
+    assert sites.place(sites.ny) == 60
+
+
+def _with_version(row: Row, version: int) -> Row:
+    return row._replace(batch=payloads.encode(replace(payloads.decode_cursor(row.batch), version=version)))

@@ -9,10 +9,15 @@ from fairlead.model.errors import InvalidName, InvalidValue
 from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX
 from fairlead.model.names import GROUP_ID_BYTES_MAX
 from fairlead.streamlog.cursors import Cursor, CursorPair
+from fairlead.streamlog.ranges import COUNTER_MAX
 from fairlead.streamlog.rows import NO_OFFSET, Kind
 from fairlead.streamlog.state.effects import payload_of_cursor
 from fairlead.streamlog.values import topic_with
 from fairlead.streamlog.writing.draft import Draft
+
+MOVED_VERSIONS = 1 << 32
+"""A group that goes on here from what was committed elsewhere counts on by so many: its commits are newer than those
+that it made there last and that no link has brought. A cursor may move two billion times."""
 
 
 def commit_cursor(
@@ -69,7 +74,9 @@ def _following(
     draft: Draft, before: CursorPair, offset: int, leader_epoch: int, metadata: str, since: int | None
 ) -> Cursor:
     """The cursor that comes after those, committed here now."""
-    own, theirs, version = before.own, before.theirs, before.highest + 1
+    own, theirs = before.own, before.theirs
+    is_moved = theirs is not None and before.effective(since) is theirs
+    version = min(before.highest + (MOVED_VERSIONS if is_moved else 1), COUNTER_MAX)
     is_next = own is not None and since is not None and own.at >= since
     first = own.first if own is not None and is_next else version
     seen = 0 if theirs is None else theirs.version
