@@ -260,6 +260,9 @@ class JavaHand(Hand):
             "auto.offset.reset": "earliest",
             "reconnect.backoff.max.ms": "500",
             "fetch.max.wait.ms": "100",
+            # Java's client 4 forgets all topics when no broker answers (KIP-1102); a leader that looks at them then
+            # asks for a rebalance, whatever the server has kept.
+            "metadata.recovery.strategy": "none",
             "key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
             "value.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
             **{key.replace("_", "."): value for key, value in options.items()},
