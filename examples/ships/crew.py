@@ -80,10 +80,8 @@ class Group:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def start(self, positions: Sequence[TopicPartition] = ()) -> None:
-        """Join; with `positions` those are committed first."""
-        if positions:
-            self._consumer.commit(offsets=list(positions), asynchronous=False)
+    def start(self) -> None:
+        """Join."""
         self._consumer.subscribe(self._topics)
         self._thread.start()
 

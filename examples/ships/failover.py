@@ -14,9 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from confluent_kafka import TopicPartition
 from examples.ships import ais, traffic
 from examples.ships.compare import compare
 from examples.ships.crew import Group, Read, Reader, Writer
@@ -41,15 +41,6 @@ class Claim:
     what: str
     holds: bool
     measured: str
-
-
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """What a group had committed at a moment."""
-
-    positions: tuple[TopicPartition, ...]
-    read: int
-    """So many records it had read until then."""
 
 
 @dataclass(slots=True)
@@ -117,12 +108,12 @@ class Failover:
         office.start()
         self._until("the group reads", lambda: len(office.read) > self._rate)
         self._transfer(west, east, at_west)
-        carried = self._carried(east, office)
+        committed = self._committed(east, office)
         self._disaster(west, at_west, office)
         before = list(office.read)
         self._take_over(east)
         more = self._write(east, [name for name in self._west if name != self._moved])
-        self._go_on(east, carried, before, [at_east, more])
+        self._go_on(east, committed, before, [at_east, more])
         self._return(west, east, at_west, [at_east, more])
 
     # ------------------------------------------------------------ acts
@@ -157,18 +148,18 @@ class Failover:
             f"in {took:.1f} s; its writer in {WEST} saw {len(writer.failed)} errors",
         )
 
-    def _carried(self, east: Site, office: Group) -> Carried:
-        """What the group has committed, once the other site has all of that: cursors are carried over by hand."""
+    def _committed(self, east: Site, office: Group) -> int:
+        """So many records the group had read when it committed what the other site knows of by now."""
         self._until("the group commits", lambda: office.committed > 0)
-        carried = Carried(tuple(office.positions), office.committed)
-        ends = {(PREFIX + name): 0 for name in [*self._west, *self._east]}
+        positions, read = list(office.positions), office.committed
 
-        def there() -> bool:
-            ends.update({PREFIX + name: _end(east, name) for name in [*self._west, *self._east]})
-            return all(each.offset <= ends[each.topic] for each in carried.positions)
+        def known() -> bool:
+            rows = east.ask("/rest/stream/cursor/list", path=STREAM, consumergroup=GROUP)
+            there = {(PREFIX + row["topic"], row["partitionid"]): row["committedoffset"] for row in rows}
+            return all(there.get((each.topic, each.partition), 0) >= each.offset for each in positions)
 
-        self._until("what was committed has arrived", there)
-        return carried
+        self._until(f"what the group has committed is known in {EAST}", known)
+        return read
 
     def _disaster(self, west: Site, writer: Writer, office: Group) -> None:
         self._say(f"the line from {WEST} is cut; a second later {WEST} dies")
@@ -192,10 +183,12 @@ class Failover:
             f"{owned} topics, {took:.1f} s after the command",
         )
 
-    def _go_on(self, east: Site, carried: Carried, before: list[Read], writers: list[Writer]) -> None:
-        self._say("the consumer group goes on there")
+    def _go_on(self, east: Site, committed: int, before: list[Read], writers: list[Writer]) -> None:
+        self._say("the consumer group goes on there: nothing but its bootstrap.servers changes")
+        self._run("stream", "failover", "preview", "-path", _path(EAST), "-group", GROUP)
+        preview = east.ask("/rest/stream/failover/preview", path=STREAM, group=GROUP)
         again = Group(east, GROUP, [*self._west, *self._east])
-        again.start(carried.positions)
+        again.start()
         began = time.monotonic()
         self._until("the group reads", lambda: bool(again.read))
         took = time.monotonic() - began
@@ -209,8 +202,14 @@ class Failover:
         again.stop()
         skipped = len(here - {*before, *again.read})
         twice = len(set(before) & set(again.read))
-        allowed = len(before) - carried.read
+        allowed = len(before) - committed
         self._story.claim("the group skipped nothing", skipped == 0, f"{len(here):,} records there, {skipped} not read")
+        wrong = [row["topic"] for row in preview if _first(again.read, row) not in (None, row["goesonat"])]
+        self._story.claim(
+            "it went on where the preview had said",
+            bool(preview) and not wrong,
+            f"in {len(preview) - len(wrong)} of {len(preview)} partitions",
+        )
         self._story.claim(
             "it read again only what it had not committed",
             twice <= allowed,
@@ -226,15 +225,17 @@ class Failover:
         names = [*self._west, *self._east]
         with self._console.status("the two come together"):
             self._until("both are alike", lambda: _settled(west, east))
-        tails = [name for name in _topics(east) if ".diverged." in name]
-        kept = self._all_of(east, tails)
-        here = self._all_of(east, names)
-        missing = {found for found in lost.sure if found not in set(here.contents.values())}
-        in_tails = missing & set(kept.contents.values())
+        here = set(self._all_of(east, names).contents.values())
+        missing = {found for found in lost.sure if found not in here}
+        # The owner is known a moment before the tails are copied, topic by topic.
+        kept = partial(self._in_tails, east)
+        self._until("what is missing is in diverged topics", lambda: missing <= kept().keys(), fails=False)
+        in_tails = {found: topic for found, topic in kept().items() if found in missing}
+        topics = {*in_tails.values()}
         self._story.claim(
             f"what {WEST} alone had is kept",
-            bool(missing) and missing == in_tails,
-            f"{len(in_tails):,} of {len(missing):,} acknowledged records, in {len(tails)} diverged topics",
+            bool(missing) and missing == in_tails.keys(),
+            f"{len(in_tails):,} of {len(missing):,} acknowledged records, in {len(topics)} diverged topics",
         )
         self._say("and is claimed")
         self._run("stream", "topic", "claim", "-path", _path(EAST), "-topic", "ship-.*")
@@ -269,6 +270,11 @@ class Failover:
         writer = Writer(site, messages, self._rate, len(self._story.writers) * NUMBERS_EACH)
         self._story.writers.append(writer)
         return writer
+
+    def _in_tails(self, site: Site) -> dict[bytes, str]:
+        """What its diverged topics hold, and which of them."""
+        tails = [name for name in _topics(site) if ".diverged." in name]
+        return {found: place[0] for place, found in self._all_of(site, tails).contents.items()}
 
     def _all_of(self, site: Site, names: list[str]) -> Reader:
         """Everything that these topics hold at a site now."""
@@ -306,8 +312,10 @@ def _topics(site: Site) -> dict[str, dict[str, Any]]:
     return {row["topic"]: row for row in site.ask("/rest/stream/topic/list", path=STREAM)}
 
 
-def _end(site: Site, name: str) -> int:
-    return max(int(row["maxoffset"]) for row in site.ask("/rest/stream/topic/info", path=STREAM, topic=name)) + 1
+def _first(read: Iterable[Read], row: dict[str, Any]) -> int | None:
+    """The first offset that was read of the partition of a row; None if nothing was."""
+    places = (place for place, _ in read if place[:2] == (row["topic"], row["partitionid"]))
+    return min((offset for _, _, offset in places), default=None)
 
 
 def _records(site: Site, name: str) -> int:
