@@ -245,6 +245,21 @@ def test_a_cut_of_a_cut_copies_each_row_once() -> None:
     assert values_at(log, later.number) == {0: b"0", 1: b"one"}
 
 
+def test_what_came_over_a_link_while_it_was_read_is_not_copied_once_more() -> None:
+    """The diverged topic of another holder comes between the copier's look at the tail and its commit: a log has each
+    offset once."""
+    log, topic = tailed()
+    (tail,) = diverged.tails(log.announced.state)
+    rows = diverged.read(log.announced, tail, 0)
+    while step(log):
+        pass
+    copy = copy_of(log, topic)
+    ends = committed(log, lambda d: diverged.append(d, copy, tail, rows[:2]))[0].result()
+    assert ends == 5
+    found = [row.base_offset for row in rows_of(log) if row.topic == copy.number and row.kind == Kind.BATCH]
+    assert found == [1, 3, 4]
+
+
 def test_a_diverged_topic_of_two_partitions_grows_as_they_are_copied() -> None:
     """A holder that has heard of one partition makes the topic; one that knows of more adds them."""
     log = fresh(A)

@@ -1,0 +1,94 @@
+"""Rows of an owner of whom this site has not heard, what one that follows ends, and epochs above all that is here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.streamlog.ownership.sites import (
+    TOPIC,
+    D,
+    end_of,
+    history_of,
+    id_of,
+    link_of,
+    noted,
+    repaired,
+    sent,
+    sent_again,
+    taken_over,
+    topic_of,
+    values_of,
+    wrote,
+)
+from tests.streamlog.ownership.test_takeover import parted, started, three_sites
+from tests.streamlog.world import applied, frame
+
+from fairlead.model.names import slice_of
+from fairlead.streamlog.payloads import DELETED_RECORDS
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.writing.writer import ShardLog
+
+
+def told_alone(source: ShardLog, replica: ShardLog, owner: bytes) -> None:
+    """The topic's newest row alone comes over the link, and names that owner."""
+    whole = frame(source, id_of(replica), slice_of(TOPIC), 0, link=link_of(source, replica))
+    row = [row for row in whole.rows if row.kind == Kind.TOPIC][-1]
+    row = row._replace(batch=bytes(row.batch).replace(id_of(source).hex().encode(), owner.hex().encode()))
+    applied(replica, replace(whole, rows=[row]))
+
+
+def test_what_an_unknown_owner_has_deleted_is_not_deleted_from_the_log_of_the_one_before() -> None:
+    """B has deleted its record at 2. C, which has A's records there, hears that before it hears of B: B's row speaks of
+    another log. A's records stay, to be read and to be kept for the diverged topic, until C knows of B."""
+    a, b, c = parted()
+    sent(a, c)
+    started(b, c, 3, topic_of(b).epoch, history=history_of(b), reason=DELETED_RECORDS, deleted_to=3)
+    assert c.announced.state.partition(topic_of(c).number, 0).log_start == 0
+    assert values_of(c) == {0: b"0", 1: b"1", 2: b"late2", 3: b"late3"}
+    assert [note.reason for note in noted(b, c)] == ["ownership"]
+
+
+def test_what_is_gone_of_an_unknown_owners_log_is_neither_a_gap_here_nor_a_conflict() -> None:
+    """B's records [2, 9) have expired there. C cannot tell what lies below 9 before it knows where B began: what A
+    still sends would have no place behind such a gap, and A's records in the place of B's would be a conflict."""
+    for records_of_a in (2, 4):
+        a, b, c = parted()
+        if records_of_a == 4:
+            sent(a, c)
+        started(b, c, 9, topic_of(b).epoch, history=history_of(b), gap_from=2)
+        assert (end_of(c), history_of(c), c.announced.state.gaps()) == (records_of_a, ((0, 0),), [])
+        assert [note.reason for note in noted(b, c)] == ["ownership"]
+        sent_again(b, c)
+        repaired(b, c)
+        assert noted(b, c) == []
+        assert values_of(c) == {0: b"0", 1: b"1", 2: b"b2"}
+
+
+def test_a_change_of_owner_ends_a_conflict_of_a_copy_that_lacks_nothing() -> None:
+    """There is nothing to be brought where the new epoch begins; yet what follows must come, and not be dropped as that
+    of a topic which is set aside."""
+    _, b, c = three_sites()
+    taken_over(b)
+    wrote(b, b"b2")
+    sent(b, c)
+    told_alone(b, c, owner=D)
+    assert [note.conflict for note in noted(b, c)] == [True]
+    taken_over(b)
+    sent(b, c)
+    assert [note.conflict for note in noted(b, c)] == [False]
+    repaired(b, c)
+    wrote(b, b"b3")
+    sent(b, c)
+    assert noted(b, c) == []
+    assert values_of(c) == {0: b"0", 1: b"1", 2: b"b2", 3: b"b3"}
+
+
+def test_the_next_epoch_is_above_every_epoch_of_the_copy() -> None:
+    """Whatever a source has said of its history: a log whose epochs do not rise tells consumers wrong ends of them."""
+    a, b, _ = three_sites()
+    started(a, b, 9, epoch=0, history=((0, 0), (5000, 4)), gap_from=2)
+    assert history_of(b) == ((0, 0), (5000, 4))
+    taken_over(b)
+    assert wrote(b, b"b9") == 9
+    assert history_of(b) == ((0, 0), (5000, 4), (topic_of(b).epoch, 9))
+    assert topic_of(b).epoch > 5000
