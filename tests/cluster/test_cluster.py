@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -370,11 +371,35 @@ async def test_a_topic_of_several_shards_gets_names_of_its_own_shard_only(open_c
 
 
 async def test_a_frame_finds_an_incarnation_where_it_is(open_cluster: Open) -> None:
-    """By whatever name its source has it; one that is not known is made where the first frame of it goes."""
+    """By whatever name its source has it, also once it is deleted."""
     cluster = await open_cluster("sanfrancisco")
     stream = await cluster.create_stream("/ships", StreamSettings(shards=4))
     topic = await stream.create_topic("a")
     here = stream.shards.index(stream.shard_for("a"))
-    assert {stream.place_of(b"l" * 16, topic.incarnation, name) for name in "abcdefgh"} == {here}
-    arriving = [stream.place_of(b"l" * 16, b"i" * 16, name) for name in "abcdefgh"]
-    assert arriving == [here] * 8
+    for _ in range(2):
+        with stream.placing(b"l" * 16) as place_of:
+            assert {place_of(topic.incarnation, name) for name in "abcdefgh"} == {here}
+        if stream.find_topic("a") is not None:
+            await stream.delete_topic("a")
+
+
+async def test_a_topic_is_made_where_the_first_frame_of_it_goes(open_cluster: Open) -> None:
+    """While one is under way, by whatever link and name. Nothing is kept of a topic of which no frame is under way,
+    also where none was made."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings(shards=4))
+    here = stream.shards.index(stream.shard_for("a"))
+    elsewhere = next(name for name in "bcdefgh" if stream.shard_for(name) is not stream.shard_for("a"))
+    ending = ExitStack()
+    with stream.placing(b"l" * 16) as first:
+        assert [first(b"i" * 16, "a"), first(b"j" * 16, "a")] == [here] * 2
+        with stream.placing(b"m" * 16) as second:
+            assert second(b"i" * 16, elsewhere) == here
+        assert stream.arriving == 2
+        later = ending.enter_context(stream.placing(b"m" * 16))
+        assert later(b"i" * 16, elsewhere) == here
+    assert stream.arriving == 1
+    ending.close()
+    assert stream.arriving == 0
+    with stream.placing(b"m" * 16) as place_of:
+        assert place_of(b"i" * 16, elsewhere) != here

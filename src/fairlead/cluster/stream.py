@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha1
 
+from fairlead.cluster.arrivals import Arrivals
 from fairlead.cluster.consumers import Consumers
 from fairlead.cluster.heard import HeardSources
 from fairlead.cluster.partition_room import PartitionRoom
@@ -59,8 +61,7 @@ class Stream:
         self._outdated: dict[bytes, dict[tuple[int, int], None]] = {}
         """By link, shard and number of the topics whose present owner its source seems not to know."""
         self._superseded: dict[bytes, int] = {}
-        self._arriving: dict[bytes, int] = {}
-        """By incarnation, the shard of a topic that a frame under way may make."""
+        self._arrivals = Arrivals()
         self._by_topic_id: tuple[dict[bytes, int], ...] = tuple({} for _ in range(256))
         """Topic number and shard as one number: a million tuples here would keep the garbage collector busy. Parted by
         the first byte of the id: one dict that grows beyond 700,000 entries holds the loop for 25 ms."""
@@ -108,15 +109,39 @@ class Stream:
         """Whether a topic of some name lives in this shard."""
         return lambda name: self.shard_for(name) is shard
 
-    def place_of(self, link: bytes, incarnation: bytes, name: str) -> int:
-        """Number of the shard that has an incarnation, be it that the link's notes on it stand there; else of the one
-        in which it is made. Its name at the source may change while frames of it are under way."""
+    @contextmanager
+    def placing(self, link: bytes) -> Iterator[Callable[[bytes, str], int]]:
+        """For as long as one frame of a link is under way: tells, by incarnation and name, the number of the shard to
+        which the frame's rows of a topic go. A topic that is not here is made where the first such frame goes; its name
+        at the source may change meanwhile."""
+        held: list[bytes] = []
+
+        def place_of(incarnation: bytes, name: str) -> int:
+            known = self._place_of(link, incarnation)
+            if known is not None:
+                return known
+            held.append(incarnation)
+            return self._arrivals.hold(incarnation, shard_of(name, len(self.shards)))
+
+        try:
+            yield place_of
+        finally:
+            for each in held:
+                self._arrivals.release(each)
+
+    def _place_of(self, link: bytes, incarnation: bytes) -> int | None:
+        """The shard that has an incarnation, or what is remembered of it, or the link's notes on it."""
         for number, shard in enumerate(self.shards):
-            has_note = shard.state.note((link, incarnation, 0)) is not None
-            if has_note or shard.state.number_of_incarnation(incarnation) is not None:
-                self._arriving.pop(incarnation, None)
+            state = shard.state
+            is_here = state.number_of_incarnation(incarnation) is not None or state.tombstone(incarnation) is not None
+            if is_here or state.has_notes(link, incarnation):
                 return number
-        return self._arriving.setdefault(incarnation, shard_of(name, len(self.shards)))
+        return None
+
+    @property
+    def arriving(self) -> int:
+        """Topics that are not here and that frames under way may make."""
+        return len(self._arrivals)
 
     def find_topic(self, name: str) -> tuple[Shard, Topic] | None:
         """The topic of that name and its shard, None if there is none."""

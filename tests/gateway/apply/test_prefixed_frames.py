@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.gateway.apply.test_socket import SOURCE, TOPIC, frames
+from tests.gateway.apply.test_socket import SOURCE, TOPIC, batch_row, frames
 from tests.gateway.rig import Site
 from tests.streamlog.world import values_at
 
@@ -88,3 +88,21 @@ async def test_a_topic_behind_a_prefix_is_found_again_after_a_restart(tmp_path: 
             shard, topic = stream.topic(prefix + TOPIC.name)
             assert (topic.incarnation, topic.home) == (TOPIC.incarnation, TOPIC.name)
     assert values_at(shard, topic.number) == dict.fromkeys(range(3), b"x")
+
+
+async def test_nothing_is_kept_of_a_topic_that_no_frame_made(tmp_path: Path) -> None:
+    """But the notes on its partitions, in the log: what repairs them goes there too, whatever its name is by then."""
+    async with Site("ny", tmp_path) as ny:
+        stream = await ny.stream("/ships", SHARDS)
+        link = Link(stream, b"1" * 16, "")
+        unknown = replace(frames(1)[0], rows=[batch_row(0, 0)._replace(partition=3)])
+        session = link.session()
+        await session.submit(link.bytes_of(unknown))
+        await session.close()
+        assert (stream.arriving, stream.topic_count) == (0, 0)
+        (noted,) = (shard for shard in stream.shards if shard.state.behind(link.id))
+        elsewhere = prefix_in((stream.shards.index(noted) + 1) % SHARDS) + TOPIC.name
+        with stream.placing(link.id) as place_of:
+            assert stream.shards[place_of(TOPIC.incarnation, elsewhere)] is noted
+        with stream.placing(b"2" * 16) as place_of:
+            assert stream.shards[place_of(TOPIC.incarnation, elsewhere)] is not noted

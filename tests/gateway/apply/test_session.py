@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -44,8 +45,9 @@ class FakeStream:
     def __init__(self, count: int = 1) -> None:
         self.shards = [SlowShard() for _ in range(count)]
 
-    def place_of(self, link: bytes, incarnation: bytes, name: str) -> int:
-        return shard_of(name, len(self.shards))
+    @contextmanager
+    def placing(self, link: bytes) -> Iterator[Callable[[bytes, str], int]]:
+        yield lambda incarnation, name: shard_of(name, len(self.shards))
 
     def falls_into(self, shard: object) -> Callable[[str], bool]:
         return lambda name: True
@@ -131,8 +133,8 @@ async def test_a_failed_commit_ends_the_connection_and_frees_its_reader() -> Non
         await open_session.answers()
 
 
-def by_name(topic: FrameTopic) -> int:
-    return shard_of(topic.name, 3)
+def by_name(incarnation: bytes, name: str) -> int:
+    return shard_of(name, 3)
 
 
 def test_each_shard_gets_the_rows_of_its_topics() -> None:

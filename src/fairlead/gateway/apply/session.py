@@ -18,7 +18,7 @@ from fairlead.model.names import prefixed
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.frames.codec import decode_frame
-from fairlead.streamlog.frames.frame import Frame, FrameTopic
+from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.numbers import masks_alike, slices_of_mask
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import Draft
@@ -159,9 +159,13 @@ class ApplySession:
         self._finish(number)
 
     async def _apply(self, number: int, frame: Frame, size: int) -> None:
+        with self.stream.placing(self.hello.link) as place_of:
+            await self._apply_parts(number, frame, size, place_of)
+
+    async def _apply_parts(self, number: int, frame: Frame, size: int, place_of: Callable[[bytes, str], int]) -> None:
         parts = [
             (shard, request)
-            for shard, part in split(frame, len(self.stream.shards), self._place_of)
+            for shard, part in split(frame, len(self.stream.shards), place_of)
             for request in in_pieces(part, self._piece_rows, self._admission_of(shard))
         ]
         shards = self.stream.shards
@@ -187,9 +191,6 @@ class ApplySession:
                 self.stream.note_outdated(self.hello.link, shard, outcome.outdated)
                 # The source asks where the replica stands when something is behind, and is told of these topics then.
                 self.counts.behind += len(outcome.outdated)
-
-    def _place_of(self, topic: FrameTopic) -> int:
-        return self.stream.place_of(self.hello.link, topic.incarnation, topic.name)
 
     def _admission_of(self, shard: int) -> Admission:
         stream = self.stream
@@ -299,12 +300,12 @@ def pieces(frame: Frame, rows_max: int) -> list[Frame]:
     return [*first, replace(frame, rows=chunks[-1])]
 
 
-def split(frame: Frame, shards: int, place_of: Callable[[FrameTopic], int]) -> list[tuple[int, Frame]]:
+def split(frame: Frame, shards: int, place_of: Callable[[bytes, str], int]) -> list[tuple[int, Frame]]:
     """The part of a frame for each shard of the replica; every shard gets one, for its position. A repair, which moves
-    no position, goes only where its topic lives."""
+    no position, goes only where its topic lives. `place_of`: the shard of an incarnation and name."""
     if shards == 1:
         return [(0, frame)]
-    home = {number: place_of(topic) for number, topic in frame.topics.items()}
+    home = {number: place_of(topic.incarnation, topic.name) for number, topic in frame.topics.items()}
     if frame.repair is not None:
         return [(home.get(frame.repair.number, 0), frame)]
     return [

@@ -59,6 +59,8 @@ class ShardState:
         """Group, topic number and partition of the cursors that were committed and not published since."""
         self._positions: dict[PositionKey, LinkPosition] = {}
         self._notes: dict[NoteKey, Note] = {}
+        self._noted: dict[tuple[bytes, bytes], int] = {}
+        """How many of them there are, by link and incarnation."""
         self._gaps: dict[PartitionKey, tuple[Gap, ...]] = {}
         self._deleted_to: dict[PartitionKey, int] = {}
         """Of the partitions whose owner ever deleted records; few have one, so it is in no array."""
@@ -253,6 +255,10 @@ class ShardState:
         """The note that a partition is behind."""
         return self._notes.get(key)
 
+    def has_notes(self, link: bytes, incarnation: bytes) -> bool:
+        """Whether the link has noted a partition of the incarnation."""
+        return (link, incarnation) in self._noted
+
     def notes(self, link: bytes) -> dict[NoteKey, Note]:
         """All notes of a link."""
         return {key: note for key, note in self._notes.items() if key[0] == link}
@@ -339,7 +345,7 @@ class ShardState:
         else:
             self.yielded[number] = tombstone.deleted_at_ms
         for key in [key for key in self._notes if key[1] == incarnation]:
-            del self._notes[key]
+            self.put_note(key, None)
         if not self.topic_table.has(number):
             return
         self._forget_partitions(number)
@@ -457,6 +463,10 @@ class ShardState:
             self._positions[key] = position
 
     def put_note(self, key: NoteKey, note: Note | None) -> None:
+        link, incarnation, _ = key
+        count = self._noted.pop((link, incarnation), 0) - (key in self._notes) + (note is not None)
+        if count:
+            self._noted[link, incarnation] = count
         if note is None:
             self._notes.pop(key, None)
         else:
