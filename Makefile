@@ -48,7 +48,7 @@ test-fast: setup ## the tests without Spark, foreign clients and kills, on two c
 # Two halves that take about as long as one another. Files lie in memory, where there is such a file system, and the
 # simulation plays fewer seeds.
 ONE_HALF := tests/benchmarks tests/broker tests/cases tests/cli tests/wire
-FAST := FAIRLEAD_TEST_RUNS=100 $(if $(wildcard /dev/shm),PYTEST_DEBUG_TEMPROOT=/dev/shm) $(BIN)/python -m pytest \
+FAST := FAIRLEAD_TEST_RUNS=40 $(if $(wildcard /dev/shm),PYTEST_DEBUG_TEMPROOT=/dev/shm) $(BIN)/python -m pytest \
 	-m "$(ALONE)" -o tmp_path_retention_policy=failed $(PYTEST_ARGS)
 
 test-fast-one-half: setup

@@ -51,7 +51,7 @@ OF_CUTS = [
         _SURVIVORS + "merge",
         "| dead.kept(columns) & ~gone",
         "",
-        21,
+        146,
         MOVES,
     ),
     Mutation(

@@ -143,7 +143,7 @@ OF_LINKS = [
         "streamlog.reading.slices:_SliceReader.read",
         "places = places[self._passing.of(found)]",
         "pass",
-        0,
+        1,
         FILTERED,
     ),
     Mutation(
@@ -152,7 +152,7 @@ OF_LINKS = [
         "gateway.links.passing:passing_numbers",
         "if gone:",
         "if False:",
-        0,
+        1,
         FILTERED,
     ),
     Mutation(
@@ -161,7 +161,7 @@ OF_LINKS = [
         "streamlog.reading.slices:PassingTopics.unknown",
         "if each in again or each not in self._passes",
         "if each not in self._passes and self._passes == {}",
-        0,
+        11,
         FILTERED,
     ),
     Mutation(
@@ -170,7 +170,7 @@ OF_LINKS = [
         "replication.reader.grant_reader:GrantReader.run",
         "if self.grant.record_end and self.grant.until is not None:",
         "if False:",
-        0,
+        1,
         FILTERED,
     ),
     Mutation(

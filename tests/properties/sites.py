@@ -36,8 +36,8 @@ from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topic_expiry import expire
 from fairlead.streamlog.writing.writer import ShardLog
 
-RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "300"))
-"""How many seeds a test plays."""
+RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "120"))
+"""How many seeds are played of each kind of world; fewer of some."""
 TTL_MS = 10_000
 HOUR_MS = 3_600_000
 SETTINGS = Settings(

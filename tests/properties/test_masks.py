@@ -155,7 +155,7 @@ class Masks(RuleBasedStateMachine):
 def test_frames_of_any_masks_bring_every_row_once() -> None:
     """However they come."""
     profile = settings(
-        max_examples=RUNS * 2 // 5,
+        max_examples=RUNS,
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=list(HealthCheck),

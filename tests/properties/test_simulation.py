@@ -27,7 +27,7 @@ from tests.support.disk import Disks
 PARTS = 4
 ON_DISK = RUNS // 10
 RAM = "/dev/shm"
-DIAMONDS = range(900, 920)
+DIAMONDS = range(900, 910)
 """Seeds that are played on A → B → D and A → C → D, whatever shape they choose by themselves."""
 FOUND = (10119, 10521, 681, 764, 1070)
 """Seeds of worlds where owners change often. A deleted topic that once got more partitions was merged, but for the row
@@ -160,11 +160,11 @@ def test_a_rule_that_is_not_in_the_code_any_more_cannot_be_switched_off() -> Non
 PROGRAM = """
 from tests.properties.actions import MOVES, TAILS, Play
 from tests.properties.test_simulation import play_on_disk
-for seed in range(12):
+for seed in range(4):
     print(Play(seed).run().digest())
     print(Play(seed, kind=MOVES).run().digest())
     print(Play(seed, kind=TAILS).run().digest())
-for seed in range(100, 104):
+for seed in range(100, 103):
     print(play_on_disk(seed).digest())
 """
 
@@ -176,5 +176,5 @@ def test_a_seed_is_the_same_run_each_time() -> None:
         variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         printed = subprocess.check_output([sys.executable, "-c", PROGRAM], env=variables, text=True)
         found.append(printed.split())
-    assert len(set(found[0])) == 40
+    assert len(set(found[0])) == 15
     assert found[0] == found[1]

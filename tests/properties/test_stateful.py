@@ -18,7 +18,7 @@ from tests.properties.shape import DIAMOND
 from tests.properties.sites import RUNS
 
 STEPS = 30
-EXAMPLES = RUNS // 4
+EXAMPLES = RUNS // 3
 
 
 class Sites(RuleBasedStateMachine):
