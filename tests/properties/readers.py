@@ -6,7 +6,8 @@ All of it is what runs in production, on a loop without time and threads; only s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -97,6 +98,11 @@ class OneStream:
     @property
     def shards(self) -> Sequence[Shard]:
         return [self.site.shard]
+
+    @contextmanager
+    def placing(self, link: bytes) -> Iterator[Callable[[bytes, str], int]]:
+        """There is one shard."""
+        yield lambda incarnation, name: 0
 
     def note_outdated(self, link: bytes, shard: int, numbers: Iterable[int]) -> None:
         """A source is told of later owners when it asks (`Links.hear`)."""
