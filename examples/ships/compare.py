@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -90,6 +90,31 @@ class Handover:
         """Everything was read once, by one site or the other."""
         read = [*self.first, *self.second]
         return bool(self.first and self.second) and len(read) == len(set(read)) and set(read) == self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a consumer group began to read partitions, beside where it was said that it would."""
+
+    right: int
+    wrong: int
+    unread: int
+    """Partitions of which it read nothing, which says nothing."""
+
+    @property
+    def as_said(self) -> bool:
+        """In all partitions of which it read something, of which there are some."""
+        return self.wrong == 0 < self.right
+
+
+def started(said: Mapping[tuple[str, int], int], read: Iterable[Place]) -> Start:
+    """What was read, compared with the offset that was said for each partition."""
+    first: dict[tuple[str, int], int] = {}
+    for topic, partition, offset in read:
+        first[topic, partition] = min(offset, first.get((topic, partition), offset))
+    begun = said.keys() & first.keys()
+    right = sum(first[each] == said[each] for each in begun)
+    return Start(right, len(begun) - right, len(said) - len(begun))
 
 
 def busiest(held: Held, count: int) -> list[str]:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from examples.ships import ais, traffic
-from examples.ships.compare import compare
+from examples.ships.compare import compare, started
 from examples.ships.crew import Group, Read, Reader, Writer
 from examples.ships.sites import Site, Sites
 from examples.ships.stage import command, run
@@ -204,11 +204,12 @@ class Failover:
         twice = len(set(before) & set(again.read))
         allowed = len(before) - committed
         self._story.claim("the group skipped nothing", skipped == 0, f"{len(here):,} records there, {skipped} not read")
-        wrong = [row["topic"] for row in preview if _first(again.read, row) not in (None, row["goesonat"])]
+        said = {(row["topic"], row["partitionid"]): row["goesonat"] for row in preview}
+        start = started(said, (place for place, _ in again.read))
         self._story.claim(
             "it went on where the preview had said",
-            bool(preview) and not wrong,
-            f"in {len(preview) - len(wrong)} of {len(preview)} partitions",
+            start.as_said,
+            f"in {start.right} of the {start.right + start.wrong} partitions that it read; {start.unread} it did not",
         )
         self._story.claim(
             "it read again only what it had not committed",
@@ -310,12 +311,6 @@ def _path(name: str) -> str:
 
 def _topics(site: Site) -> dict[str, dict[str, Any]]:
     return {row["topic"]: row for row in site.ask("/rest/stream/topic/list", path=STREAM)}
-
-
-def _first(read: Iterable[Read], row: dict[str, Any]) -> int | None:
-    """The first offset that was read of the partition of a row; None if nothing was."""
-    places = (place for place, _ in read if place[:2] == (row["topic"], row["partitionid"]))
-    return min((offset for _, _, offset in places), default=None)
 
 
 def _records(site: Site, name: str) -> int:

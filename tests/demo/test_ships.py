@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from examples.ships.ais import MESSAGES, REAL_DATA, SHIPS, decode, generate, load, replay, topics
-from examples.ships.compare import Handover, Held, busiest, compare, digest, percentile
+from examples.ships.compare import Handover, Held, busiest, compare, digest, percentile, started
 
 
 def test_generated_messages_have_the_form_of_the_real_ones(tmp_path: Path) -> None:
@@ -57,6 +57,17 @@ def test_a_copy_is_equal_only_at_the_same_offsets_with_the_same_content() -> Non
     assert (shifted.missing, shifted.extra, shifted.different, shifted.equal) == (1, 1, 1, False)
     assert not compare(source, source, {("a", 0, 9)}).equal
     assert not compare(Held(), Held(), set()).equal
+
+
+def test_a_group_began_where_it_was_said_only_in_partitions_that_it_read() -> None:
+    """What it did not read says nothing, and where nothing was said there is nothing to compare."""
+    said = {("a", 0): 5, ("a", 1): 7, ("b", 0): 0}
+    start = started(said, [("a", 0, 6), ("a", 0, 5), ("c", 0, 3)])
+    assert (start.right, start.wrong, start.unread, start.as_said) == (1, 0, 2, True)
+    start = started(said, [("a", 0, 5), ("a", 1, 8)])
+    assert (start.right, start.wrong, start.unread, start.as_said) == (1, 1, 1, False)
+    assert not started(said, []).as_said
+    assert not started({}, [("a", 0, 5)]).as_said
 
 
 def test_content_is_key_value_time_and_headers() -> None:
