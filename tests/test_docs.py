@@ -1,16 +1,19 @@
-"""The guides name every command, option, route and setting, with the defaults they have."""
+"""The guides name every command, option, route, metric and setting, with the defaults they have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.broker.traffic import Traffic
 from fairlead.cli.program import tree
 from fairlead.client.catalog import COMMANDS
 from fairlead.model.settings import explain
+from tests.gateway.desk import desks
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 COMMON = {"--help", "--json", "--cluster", "--yes"}
@@ -60,3 +63,16 @@ def test_every_setting_is_listed_with_its_default(name: str, default: object, wh
     """In settings.md."""
     shown = f"`{default}`" if isinstance(default, str) else f"{default:,}".removesuffix(".0")
     assert f"| `{name}` | {shown} | {what} |" in (GUIDES / "settings.md").read_text()
+
+
+async def test_every_metric_is_listed() -> None:
+    """In operations.md; with a link, since some are a link's."""
+    async with desks("sanfrancisco") as (desk,):
+        await desk.post("stream/create", path="/s")
+        await desk.post("stream/create", path="/r")
+        await desk.post("stream/replica/add", path="/s", replica="/r", paused=True)
+        lines = (await desk.http.get(f"{desk.url}/metrics")).text.splitlines()
+    names = {line.split()[2] for line in lines if line.startswith("# HELP ")}
+    names |= {f"fairlead_kafka_{each.name}_total" for each in fields(Traffic)}
+    text = (GUIDES / "operations.md").read_text()
+    assert not sorted(name for name in names if f"`{name}`" not in text)

@@ -259,10 +259,10 @@ def said(shard: Any) -> dict[str, Any]:
     """What a shard, or its log, holds, as far as anybody can ask."""
     state: ShardState = shard.announced.state
     topics = {topic.name: topic for topic in state.topics()}
-    cursors = sorted((group, key, found.live()) for group, key, found in state.all_cursors())
+    cursors = sorted((group, key, found.live()) for group, key, found in state.cursor_table.all())
     groups = {
         group: [(key, astuple(cursor)[:5]) for of, key, cursor in cursors if of == group and cursor is not None]
-        for group in state.groups()
+        for group in state.cursor_table.groups()
     }
     found: dict[str, Any] = plain(
         {

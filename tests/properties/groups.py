@@ -76,14 +76,14 @@ class Groups:
 
     def publish(self, site: Site) -> None:
         """What was committed is told to links."""
-        keys = list(site.log.announced.state.unpublished)
+        keys = list(site.log.announced.state.cursor_table.unpublished)
         if keys:
             self._world.run(site, lambda d: publish_cursors(d, keys))
 
     def change(self, site: Site, choose: Random) -> None:
         """Somebody deletes a cursor of a group without members, or takes over that of another site."""
         change = choose.choice([adopt_cursor, delete_cursor])
-        found = list(site.log.announced.state.all_cursors())
+        found = list(site.log.announced.state.cursor_table.all())
         if found:
             group, (number, partition), _ = choose.choice(found)
             if (site.name, group) not in self._members:

@@ -50,7 +50,7 @@ def _said(state: ShardState) -> Iterator[tuple[Any, Any]]:
         kept = tuple(batch for batch in known.batches if batch.base_offset >= start)
         if kept and state.topic(number) is not None:
             yield ("producer", number, partition, producer), known._replace(batches=kept)
-    for group, (number, partition), cursors in state.all_cursors():
+    for group, (number, partition), cursors in state.cursor_table.all():
         yield ("cursors", group, number, partition), cursors
     for key, note in state.all_notes().items():
         yield ("note", key), note

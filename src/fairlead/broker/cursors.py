@@ -30,7 +30,7 @@ def groups_with_cursors(listener: ListenerView) -> Iterator[str]:
     """Every group that committed anything in the streams of this listener, once for each shard."""
     for stream in listener.streams():
         for shard in stream.shards:
-            yield from shard.state.groups()
+            yield from shard.state.cursor_table.groups()
 
 
 def has_cursors(listener: ListenerView, group: str) -> bool:

@@ -100,7 +100,7 @@ class GroupLog:
         """The next commits of the shards in which the group has cursors."""
         found = {}
         for stream in self._cluster.streams():
-            ends = tuple(_end(shard) if shard.state.has_group(group_id) else 0 for shard in stream.shards)
+            ends = tuple(_end(shard) if shard.state.cursor_table.has_group(group_id) else 0 for shard in stream.shards)
             if any(ends):
                 found[stream.id.hex()] = ends
         return found

@@ -422,9 +422,9 @@ class Stream:
     def _committed(self, group: str | None) -> Iterator[tuple[str, Topic, int, Cursor, PartitionState]]:
         """The same of one group or of all, with how each partition stands."""
         for place, shard in enumerate(self.shards):
-            for name in shard.state.groups() if group is None else (group,):
+            for name in shard.state.cursor_table.groups() if group is None else (group,):
                 since = self._consumers.nonempty_since(name, self.id, place)
-                for (number, partition), found in shard.state.cursors_of(name).items():
+                for (number, partition), found in shard.state.cursor_table.of(name).items():
                     topic, cursor = shard.state.topic(number), found.live(since)
                     if topic is not None and cursor is not None:
                         yield name, topic, partition, cursor, shard.state.partition(number, partition)
@@ -439,7 +439,7 @@ class Stream:
         for place, shard in enumerate(self.shards):
             if self._consumers.nonempty_since(group, self.id, place) is not None:
                 raise NotAllowed(f"consumer group {group} has members in this cluster; stop them first")
-            for number, at in shard.state.cursors_of(group):
+            for number, at in shard.state.cursor_table.of(group):
                 found = shard.state.topic(number)
                 if found is not None and topic in {None, found.name} and partition in {None, at}:
                     count += await shard.submit(partial(cursors.adopt_cursor, group=group, number=number, partition=at))

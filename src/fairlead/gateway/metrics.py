@@ -54,6 +54,7 @@ class _ClusterCollector(Collector):
         yield from self._server()
         yield from self._replicator()
         yield from self._streams()
+        yield from self._cursors()
         yield from self._owner_changes()
         yield from self._links()
 
@@ -133,6 +134,32 @@ class _ClusterCollector(Collector):
             held.add_metric(label, 0 if hold is None else hold.left_ms / 1000)
         yield from (topics, owned, commits, backlog, stopped, failing, failures, jump, held)
 
+    def _cursors(self) -> Iterator[Metric]:
+        """Where consumer groups are, as links tell it."""
+        told = CounterMetricFamily(
+            "fairlead_told_cursors", "Rows that told links what groups have committed here", labels=_STREAM
+        )
+        untold = GaugeMetricFamily(
+            "fairlead_untold_cursors", "Committed offsets that links are to be told of", labels=_STREAM
+        )
+        waiting = GaugeMetricFamily(
+            "fairlead_untold_cursors_seconds", "How long the oldest of them has waited, at most", labels=_STREAM
+        )
+        apart = GaugeMetricFamily(
+            "fairlead_apart_groups",
+            "Groups that go their own way here, as they are at work elsewhere too",
+            labels=_STREAM,
+        )
+        news = self._context.links.cursor_news
+        for stream in self._context.cluster.streams():
+            label = (stream.path,)
+            told.add_metric(label, news.told(stream))
+            untold.add_metric(label, news.untold(stream))
+            waiting.add_metric(label, news.untold_ms(stream) / 1000)
+            groups = {group for shard in stream.shards for group in shard.state.cursor_table.groups_apart()}
+            apart.add_metric(label, len(groups))
+        yield from (told, untold, waiting, apart)
+
     def _owner_changes(self) -> Iterator[Metric]:
         pending = GaugeMetricFamily(
             "fairlead_pending_topics", "Topics that the stream owns and cannot write yet", labels=_STREAM
@@ -190,6 +217,7 @@ _COUNTERS = {
     "applied_behind": "Partitions that were noted behind",
     "applied_superseded": "Records of owners of before that links brought, and that were dropped",
     "applied_refused": "Frames that did not follow the recorded position",
+    "applied_cursors": "Committed offsets of other sites that links brought and that were news here",
 }
 """By the name of the counter of the Kafka listeners (`broker/traffic.py`) or of the gateway (`ApplyCounts`)."""
 _LINK_GAUGES = {
@@ -198,6 +226,7 @@ _LINK_GAUGES = {
     "fairlead_link_pending_bytes": "Bytes that the replica does not have yet",
     "fairlead_link_oldest_pending_timestamp_ms": "When the oldest of them was appended",
     "fairlead_link_oldest_pending_seconds": "How long the oldest of them has waited",
+    "fairlead_link_cursors_pending_seconds": "How long the oldest cursor that is not there has waited, at most",
     "fairlead_link_position_commits": "Commits below this are at the replica (sum of the stream's logs)",
     "fairlead_link_partitions_behind": "Partitions that are being repaired or are in conflict",
     "fairlead_link_conflicts": "Those of them that wait until somebody decides",
@@ -215,6 +244,7 @@ def _link_values(row: Mapping[str, Any]) -> dict[str, float]:
         "fairlead_link_pending_bytes": float(row["bytesPending"]),
         "fairlead_link_oldest_pending_timestamp_ms": float(row["minPendingTS"] or 0),
         "fairlead_link_oldest_pending_seconds": float(row["oldestPendingSeconds"]),
+        "fairlead_link_cursors_pending_seconds": float(row["cursorsPendingSeconds"]),
         "fairlead_link_position_commits": float(sum(position["lowest"] for position in row["positions"])),
         "fairlead_link_partitions_behind": float(row["partitionsBehind"]),
         "fairlead_link_conflicts": float(row["conflicts"]),

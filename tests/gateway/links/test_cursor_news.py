@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import httpx
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
 from tests.streamlog.world import rows_of
 from tests.support.waiting import a_quiet_while, until
 
 from fairlead.cluster.stream import CommittedOffset
+from fairlead.streamlog.payloads import CursorPayload
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.writing.draft import Draft
 
 GROUP = "dashboard"
 
@@ -83,3 +88,62 @@ async def test_a_link_that_takes_more_groups_than_before_is_told_all_once(sf: Si
         await until(lambda: len(told(sf)) == before + 1)
         await a_quiet_while()
         assert len(told(sf)) == before + 1
+
+
+async def metrics(site: Site) -> dict[str, float]:
+    """The page of this moment, but for memory."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        lines = (await http.get(f"{site.url}/metrics")).text.splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+
+async def test_metrics_say_what_was_told_what_came_and_what_has_not_come(sf: Site, ny: Site) -> None:
+    """Rows that told, not commits of groups; how long the oldest has not come to the replica, also while the link is
+    paused; and it ends although rows that no link brings stand after it."""
+    link = 'fairlead_link_cursors_pending_seconds{replica="/mapr/ny/ships",stream="/ships"}'
+    await sf.write(SHIPS, "a", *(b"%d" % each for each in range(300)))
+    await commit(sf, 1)
+    found = await metrics(sf)
+    assert found['fairlead_untold_cursors{stream="/ships"}'] == 0, "there is nobody to be told"
+    async with Worker(sf):
+        await set_up(sf, ny)
+        for offset in range(2, 100):
+            await commit(sf, offset)
+        await until(lambda: place(ny) == 99)
+        news, stream = sf.links.cursor_news, sf.cluster.stream(SHIPS)
+        (running,) = sf.manager.running
+        await until(lambda: news.lacking_ms(running, stream) == 0)
+        found = await metrics(sf)
+        assert found['fairlead_told_cursors_total{stream="/ships"}'] == len(told(sf))
+        assert (found['fairlead_untold_cursors{stream="/ships"}'], found[link]) == (0, 0)
+        assert found['fairlead_untold_cursors_seconds{stream="/ships"}'] == 0
+        came = (await metrics(ny))["fairlead_applied_cursors_total"]
+        assert 1 <= came <= len(told(sf))
+
+        await sf.links.edit_replica(SHIPS, running.record.replica_path, paused=True)
+        await commit(sf, 200)
+        await until(lambda: news.told(stream) == len(told(sf)) > came)
+        await until(lambda: news.lacking_ms(running, stream) > 0)
+        (row,) = sf.links.list(SHIPS)
+        assert row["cursorsPendingSeconds"] == news.lacking_ms(running, stream) // 1000
+        await sf.links.edit_replica(SHIPS, running.record.replica_path, paused=False)
+        await until(lambda: place(ny) == 200)
+        await until(lambda: news.lacking_ms(running, stream) == 0)
+
+
+async def test_a_group_apart_is_counted_once_for_all_its_partitions(sf: Site) -> None:
+    """Until it follows again."""
+    await sf.write(SHIPS, "a", b"1")
+    await sf.write(SHIPS, "b", b"1")
+    shard = sf.cluster.stream(SHIPS).shards[0]
+    numbers = [topic.number for topic in sf.cluster.stream(SHIPS).topics()]
+
+    def say(draft: Draft, apart: bool) -> None:
+        for number in numbers:
+            draft.add_control(
+                Kind.COMMITTED, CursorPayload(GROUP, 1, 0, "", 0, 1, apart=apart), number=number, partition=0
+            )
+
+    for apart, count in ((True, 1), (False, 0)):
+        await shard.submit(partial(say, apart=apart))
+        assert (await metrics(sf))['fairlead_apart_groups{stream="/ships"}'] == count

@@ -100,7 +100,8 @@ def pair(log: ShardLog, topic: Topic) -> CursorPair:
 
 def published(log: ShardLog) -> int:
     """All that is to be published is; how many rows were."""
-    answer = committed(log, lambda d: publish_cursors(d, list(log.announced.state.unpublished)))[0].result()
+    keys = list(log.announced.state.cursor_table.unpublished)
+    answer = committed(log, lambda d: publish_cursors(d, keys))[0].result()
     assert isinstance(answer, int)
     return answer
 
@@ -120,7 +121,7 @@ def test_a_thousand_commits_publish_one_row() -> None:
     before = sites.sf.announced.end
     for offset in range(100):
         sites.commit(sites.sf, offset)
-    assert list(sites.sf.announced.state.unpublished) == [(GROUP, sites.topic.number, 0)]
+    assert list(sites.sf.announced.state.cursor_table.unpublished) == [(GROUP, sites.topic.number, 0)]
     assert published(sites.sf) == 1
     assert published(sites.sf) == 0
     slice = slice_of(sites.topic.name)
@@ -249,7 +250,7 @@ def test_cursor_deleted_and_committed_again() -> None:
     assert committed(sites.sf, lambda d: delete_cursor(d, GROUP, number, 0))[0].result() is False
     sites.exchange()
     assert (sites.place(sites.sf), sites.place(sites.ny)) == (-1, -1)
-    assert sites.ny.announced.state.groups() == sites.sf.announced.state.groups() == []
+    assert sites.ny.announced.state.cursor_table.groups() == sites.sf.announced.state.cursor_table.groups() == []
     sites.commit(sites.sf, 2)
     sites.exchange()
     assert sites.place(sites.ny) == 2
@@ -362,7 +363,7 @@ def test_rows_of_before_cursors_were_replicated_are_commits_of_our_own() -> None
         found = pair(log, topic)
         assert found.own is not None
         assert (found.own.version, found.published, found.theirs) == (version, version, None)
-    assert log.announced.state.groups() == []
+    assert log.announced.state.cursor_table.groups() == []
     committed(log, lambda d: commit_cursor(d, GROUP, topic.number, 0, 4))
     assert pair(log, topic).own == pair(log, topic).live()
     assert pair(log, topic).is_dirty

@@ -174,7 +174,7 @@ def tables(log: ShardLog) -> Any:
     state = log.announced.state
     for name in [name for name in plain if name.startswith("cursor")]:
         del plain[name]
-    plain["cursors"] = sorted(state.all_cursors())
+    plain["cursors"] = sorted(state.cursor_table.all())
     plain["producers"] = sorted(item for item in state.producers.items() if state.partition_count(item[0][0]))
     names = ("tombstone.incarnation", "tombstone.name", "tombstone.via", "tombstone")
     *lists, numbers = (plain.pop(name) for name in names)

@@ -28,7 +28,7 @@ def test_cursors_of_chosen_groups_are_sent(groups: str, expected: set[str]) -> N
     topic = made(log)
     for group in ("billing", "bill", "dashboard"):
         committed(log, lambda d, group=group: commit_cursor(d, group, topic.number, 0, 0))  # type: ignore[misc]
-    committed(log, lambda d: publish_cursors(d, list(log.announced.state.unpublished)))
+    committed(log, lambda d: publish_cursors(d, list(log.announced.state.cursor_table.unpublished)))
     log.announced.recent.close()
     storage, objects = log.announced.storage, log.announced.objects(0, log.announced.end)
     starts = dict.fromkeys(range(16), 0)

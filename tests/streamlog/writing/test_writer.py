@@ -312,7 +312,7 @@ def test_a_deleted_and_recreated_topic_shares_nothing() -> None:
     for reader in (log, opened(log.announced.storage)):
         assert new.number != old.number
         assert values_at(reader, new.number) == {0: b"new"}
-        assert reader.announced.state.groups() == []
+        assert reader.announced.state.cursor_table.groups() == []
         with pytest.raises(UnknownTopic):
             reader.reader.fetch(old.number, 0, 0, 100)
 

@@ -56,7 +56,7 @@ async def _by_stream(
             try:
                 if isinstance(found, ErrorCode):
                     raise RefusedRequest(found, "no such topic")
-                if not found.shard.state.may_have_group(request.group_id, ctx.settings.groups_max):
+                if not found.shard.state.cursor_table.may_have_group(request.group_id, ctx.settings.groups_max):
                     raise RefusedRequest(ErrorCode.group_max_size_reached, "too many groups")
                 offset = _offset(found.topic.name, partition)
             except FairleadError as error:

@@ -42,6 +42,7 @@ class ApplyCounts:
     behind: int = 0
     superseded: int = 0
     refused: int = 0
+    cursors: int = 0
 
 
 class ApplySession:
@@ -183,6 +184,7 @@ class ApplySession:
             duplicates=sum(outcome.duplicates for outcome in outcomes),
             behind=sum(outcome.behind + outcome.conflicts for outcome in outcomes),
             superseded=sum(outcome.superseded for outcome in outcomes),
+            cursors=sum(outcome.cursors for outcome in outcomes),
         )
         for (shard, _), outcome in zip(parts, outcomes, strict=True):
             if outcome.superseded:

@@ -19,6 +19,7 @@ from fairlead.cluster.topic_filter import TopicFilter
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
 from fairlead.gateway.links.ailments import Ailments
 from fairlead.gateway.links.autosetup import ONE_WAY, Autosetup, SetUp, agreement
+from fairlead.gateway.links.cursor_news import CursorNews
 from fairlead.gateway.links.errors import StreamChanged
 from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.naming import Naming
@@ -52,9 +53,12 @@ class LinkCommands:
         replicator: ReplicatorLife,
         ailments: Ailments,
         widenings: Widenings,
+        cursor_news: CursorNews,
     ) -> None:
         self.replicator = replicator
         """Whether it lives."""
+        self.cursor_news = cursor_news
+        """What links are told of cursors."""
         self._cluster = cluster
         self._new_gateways = new_gateways
         self._naming = naming
@@ -166,6 +170,7 @@ class LinkCommands:
                 source=self._cluster.global_path(path),
                 ailment=self._ailments.of(link),
                 replicator=self.replicator.now(),
+                cursors_ms=self.cursor_news.lacking_ms(link, stream),
                 now_ms=self._cluster.clock.wall_ms(),
             )
             for index, link in enumerate(self._standing(stream), 1)

@@ -21,6 +21,7 @@ from fairlead.cluster.stream import CHANGED_TOGETHER, Stream
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import Timing
+from fairlead.gateway.links.running.told_cursors import ToldCursors
 from fairlead.model.errors import FairleadError
 from fairlead.streamlog.requests.cursors import publish_cursors, tell_cursors
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
@@ -45,7 +46,7 @@ class CursorNews:
         self._cluster = cluster
         self._links = links
         self._timing = timing
-        self._watched: set[Shard] = set()
+        self._watched: dict[Shard, ToldCursors] = {}
         self._timers: dict[Shard, asyncio.TimerHandle] = {}
         self._tasks: dict[Shard, asyncio.Task[None]] = {}
         self._closed = False
@@ -72,12 +73,42 @@ class CursorNews:
         shards = {shard: stream for stream in self._cluster.streams() for shard in stream.shards}
         for shard in shards.keys() - self._watched:
             shard.add_listener(partial(self._announced, shards[shard], shard))
-        self._watched = set(shards)
+        self._watched = {shard: self._watched.get(shard) or ToldCursors() for shard in shards}
         for shard, stream in shards.items():
             self._set_timer(stream, shard)
 
+    def told(self, stream: Stream) -> int:
+        """Rows that tell links of cursors of the stream, since this server started."""
+        return sum(self._watched[shard].rows for shard in stream.shards if shard in self._watched)
+
+    def untold(self, stream: Stream) -> int:
+        """Cursors that links are to be told of and were not yet."""
+        if not self._of(stream):
+            return 0
+        return sum(len(shard.state.cursor_table.unpublished) for shard in stream.shards)
+
+    def untold_ms(self, stream: Stream) -> int:
+        """How long the oldest of them has waited, at most."""
+        if not self.untold(stream):
+            return 0
+        now_ms = self._cluster.clock.monotonic_ms()
+        return max(self._watched[shard].waiting_ms(now_ms) for shard in stream.shards if shard in self._watched)
+
+    def lacking_ms(self, link: RunningLink, stream: Stream) -> int:
+        """How old the oldest row is, at most, that tells of a cursor and has not come to a link's replica; of those
+        that were written since this server started."""
+        if link.record.told_groups == "none":
+            return 0
+        now_ms, passed = self._cluster.clock.monotonic_ms(), link.positions.passed(len(stream.shards))
+        pairs = zip(stream.shards, passed, strict=True)
+        return max(self._watched[each].lacking_ms(at, now_ms) for each, at in pairs if each in self._watched)
+
     def _announced(self, stream: Stream, shard: Shard, _: Announcement) -> None:
-        if shard.state.unpublished and shard not in self._timers:
+        if not shard.state.cursor_table.unpublished:
+            return
+        if shard in self._watched:
+            self._watched[shard].waits(self._cluster.clock.monotonic_ms())
+        if shard not in self._timers:
             self._set_timer(stream, shard)
 
     def _set_timer(self, stream: Stream, shard: Shard) -> None:
@@ -90,7 +121,8 @@ class CursorNews:
     def _has_news(self, stream: Stream, shard: Shard) -> bool:
         if not self._of(stream):
             return False
-        return bool(shard.state.unpublished) or (shard.state.has_cursors and self._untold(stream, shard) is not None)
+        table = shard.state.cursor_table
+        return bool(table.unpublished) or (bool(table) and self._untold(stream, shard) is not None)
 
     def _of(self, stream: Stream) -> list[RunningLink]:
         """Asked at each commit, while there may be thousands of links of other streams."""
@@ -115,26 +147,40 @@ class CursorNews:
             self._set_timer(stream, shard)
 
     async def _tell(self, stream: Stream, shard: Shard) -> None:
+        now_ms = self._cluster.clock.monotonic_ms()
+        told = self._watched.get(shard) or ToldCursors()
+        told.forget(self._passed(stream, shard))
         try:
             links = self._untold(stream, shard)
             if links is not None:
-                await self._tell_all(shard, links)
-            await _in_parts(shard, publish_cursors, list(shard.state.unpublished))
+                await self._tell_all(shard, links, told)
+            await self._in_parts(shard, publish_cursors, list(shard.state.cursor_table.unpublished), told)
         except FairleadError as error:
             log.warning("what groups have committed could not be told to links", stream=stream.path, why=str(error))
+        else:
+            told.told(now_ms if shard.state.cursor_table.unpublished else None)
 
-    async def _tell_all(self, shard: Shard, links: Mapping[str, str]) -> None:
+    async def _tell_all(self, shard: Shard, links: Mapping[str, str], told: ToldCursors) -> None:
         """All cursors are written once more; and last of all that they were, so a crash before begins again."""
-        await _in_parts(shard, tell_cursors, [(group, *key) for group, key, _ in list(shard.state.all_cursors())])
+        keys = [(group, *key) for group, key, _ in list(shard.state.cursor_table.all())]
+        await self._in_parts(shard, tell_cursors, keys, told)
         await shard.submit(partial(_note_told, links=links))
 
+    async def _in_parts(
+        self, shard: Shard, request: Callable[[Draft, Sequence[Key]], int], keys: Sequence[Key], told: ToldCursors
+    ) -> None:
+        def of(part: Sequence[Key]) -> DraftRequest[tuple[int, int]]:
+            return lambda draft: (request(draft, part), draft.commit)
 
-async def _in_parts(shard: Shard, request: Callable[[Draft, Sequence[Key]], object], keys: Sequence[Key]) -> None:
-    def of(part: Sequence[Key]) -> DraftRequest[object]:
-        return lambda draft: request(draft, part)
+        for first in range(0, len(keys), CHANGED_TOGETHER):
+            rows, commit = await shard.submit(of(keys[first : first + CHANGED_TOGETHER]))
+            told.note(rows, commit, self._cluster.clock.monotonic_ms())
 
-    for first in range(0, len(keys), CHANGED_TOGETHER):
-        await shard.submit(of(keys[first : first + CHANGED_TOGETHER]))
+    def _passed(self, stream: Stream, shard: Shard) -> int:
+        """All links of the stream have what lies below this commit of the shard."""
+        place = stream.shards.index(shard)
+        passed = (link.positions.passed(len(stream.shards))[place] for link in self._of(stream))
+        return min(passed, default=shard.announced.end)
 
 
 def _note_told(draft: Draft, links: Mapping[str, str]) -> None:

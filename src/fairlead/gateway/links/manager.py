@@ -87,6 +87,7 @@ class LinkManager:
             self.replicator,
             ailments,
             self.widenings,
+            self.cursor_news,
         )
         self.transfers = Transfers(cluster, new_gateways, self.running)
         self.copies = CopyCommands(cluster, naming, self.running, ended, ailments, new_gateways)

@@ -57,10 +57,11 @@ def status(
     source: StreamPath,
     ailment: Ailment | None,
     replicator: ReplicatorNow,
+    cursors_ms: int,
     now_ms: int,
 ) -> ReplicaStatus:
     """The row of one link; `index` counts from 1. `side`: its side copy, if topics come in. `granted`: a reader holds
-    some of it."""
+    some of it. `cursors_ms`: how old the oldest cursor is that has not arrived."""
     left = backlog(link, stream)
     link.note_caught_up()
     state = state_of(link, granted=granted)
@@ -70,6 +71,7 @@ def status(
             **_ours(link, stream),
             "comingIn": {} if side is None else _coming_in(link, side, stream),
             "oldestPendingSeconds": max(now_ms - left.oldest_ms, 0) // 1000 if left.records else 0,
+            "cursorsPendingSeconds": cursors_ms // 1000,
             "replicator": replicator.row(),
             "errors": {} if ailment is None else errors_of(link, ailment, source, now_ms),
         }

@@ -26,6 +26,8 @@ class CursorRows:
         self._frame = frame
         self._notes = notes
         self._admission = admission
+        self.applied = 0
+        """Rows that said something new."""
 
     def apply(self, named: FrameTopic, row: Row) -> None:
         """Apply one row. What a partner's consumers have read says nothing of ours. What does not fit is noted behind,
@@ -53,6 +55,7 @@ class CursorRows:
             self._notes.note_behind(named, row.partition, state.partition(topic.number, row.partition).end, "crc")
             return
         if self._is_new(topic.number, row, payload):
+            self.applied += 1
             self._draft.add_control(
                 Kind.CURSOR,
                 bytes(row.batch),

@@ -40,6 +40,8 @@ class FrameOutcome:
     """Rows refused for their partition, which is noted behind."""
     conflicts: int = 0
     """Rows of topics that are set aside."""
+    cursors: int = 0
+    """Cursors of other sites that are newer than what was known of them."""
     refused_position: int | None = None
     """The frame was not applied at all: it begins beyond this position, the lowest recorded of its slices, or its run
     is too old for one of them."""
@@ -80,6 +82,7 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
         rows.outdated,
         rows.notes.behind,
         rows.notes.conflicts,
+        rows.cursors,
     )
 
 

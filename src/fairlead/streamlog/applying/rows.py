@@ -73,6 +73,11 @@ class FrameRows:
         """Numbers of the topics of which rows of an owner of before came."""
         return frozenset(self._topics.outdated)
 
+    @property
+    def cursors(self) -> int:
+        """Cursors of other sites that said something new."""
+        return self._cursors.applied
+
     def _named(self, row: Row) -> FrameTopic:
         """What the source's number of a row means."""
         named = self._frame.topics.get(row.topic)

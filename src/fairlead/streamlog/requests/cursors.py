@@ -124,14 +124,17 @@ def publish_cursors(draft: Draft, keys: Iterable[tuple[str, int, int]]) -> int:
     return count
 
 
-def tell_cursors(draft: Draft, keys: Iterable[tuple[str, int, int]]) -> None:
+def tell_cursors(draft: Draft, keys: Iterable[tuple[str, int, int]]) -> int:
     """Write what links bring elsewhere of cursors, given by group, topic number and partition, once more: the newest
-    that was committed here, and the newest that came from elsewhere."""
+    that was committed here, and the newest that came from elsewhere; answers how many there were."""
+    count = 0
     for group, number, partition in keys:
         found = draft.state.cursors(group, number, partition)
         for cursor in (found.own, found.theirs):
             if cursor is not None and draft.state.topic(number) is not None:
                 put_published(draft, group, number, partition, cursor)
+                count += 1
+    return count
 
 
 def put_published(draft: Draft, group: str, number: int, partition: int, cursor: Cursor) -> None:

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fairlead.model.names import SLICES
-from fairlead.streamlog.cursors import NO_CURSORS, CursorPair
+from fairlead.streamlog.cursors import CursorPair
 from fairlead.streamlog.numbers import counter_of_number, slice_of_number
+from fairlead.streamlog.state.cursor_table import CursorTable
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.keyed import Kept, KeptKey, Keyed
 from fairlead.streamlog.state.producers import Producers, ProducerState
@@ -51,12 +52,7 @@ class ShardState:
         self._by_name: dict[str, int] = {}
         self._by_incarnation: dict[bytes, int] = {}
         self._tombstones: dict[bytes, Tombstone] = {}
-        self._cursors: dict[str, dict[PartitionKey, CursorPair]] = {}
-        """Those of deleted cursors too: their versions go on."""
-        self._live: dict[str, int] = {}
-        """Groups that have a cursor, and how many."""
-        self.unpublished: dict[tuple[str, int, int], None] = {}
-        """Group, topic number and partition of the cursors that were committed and not published since."""
+        self.cursor_table = CursorTable()
         self._positions: dict[PositionKey, LinkPosition] = {}
         self._notes: dict[NoteKey, Note] = {}
         self._noted: dict[tuple[bytes, bytes], int] = {}
@@ -202,40 +198,12 @@ class ShardState:
 
     def cursors(self, group: str, number: int, partition: int) -> CursorPair:
         """A group's committed offsets in a partition."""
-        found = self._cursors.get(group)
-        return NO_CURSORS if found is None else found.get((number, partition), NO_CURSORS)
-
-    def groups(self) -> list[str]:
-        """Groups that have a cursor here."""
-        return list(self._live)
-
-    def has_group(self, group: str) -> bool:
-        """Whether the group has a cursor here."""
-        return group in self._live
-
-    @property
-    def has_cursors(self) -> bool:
-        """Whether any group has ever committed here, or in a log that links bring here."""
-        return bool(self._cursors)
-
-    def may_have_group(self, group: str, groups_max: int) -> bool:
-        """Whether the group has a cursor here, or there are fewer groups than that."""
-        return len(self._live) < groups_max or group in self._live
+        return self.cursor_table.get(group, number, partition)
 
     @property
     def partitions_total(self) -> int:
         """Partitions of all topics."""
         return self.topic_table.partitions_total
-
-    def cursors_of(self, group: str) -> Mapping[PartitionKey, CursorPair]:
-        """All cursors of a group by (topic number, partition), deleted ones too."""
-        return dict(self._cursors.get(group, {}))
-
-    def all_cursors(self) -> Iterator[tuple[str, PartitionKey, CursorPair]]:
-        """Those of all groups, deleted ones too; the state must not change meanwhile."""
-        for group, found in self._cursors.items():
-            for key, cursors in found.items():
-                yield group, key, cursors
 
     # Links
 
@@ -376,9 +344,7 @@ class ShardState:
             self._gaps.pop((number, partition), None)
             self._deleted_to.pop((number, partition), None)
             self._cuts.pop((number, partition), None)
-        for group in list(self._cursors):
-            for partition in partitions:
-                self.put_cursors(group, number, partition, NO_CURSORS)
+        self.cursor_table.forget(number, len(partitions))
 
     def _use_number(self, number: int) -> None:
         slice = slice_of_number(number)
@@ -438,23 +404,7 @@ class ShardState:
         self.partition_transactions.put(number, partition, held)
 
     def put_cursors(self, group: str, number: int, partition: int, cursors: CursorPair) -> None:
-        found = self._cursors.setdefault(group, {})
-        before = found.pop((number, partition), NO_CURSORS)
-        if cursors != NO_CURSORS:
-            found[number, partition] = cursors
-        elif not found:
-            del self._cursors[group]
-        self._count_live(group, _is_live(cursors) - _is_live(before))
-        if cursors.is_dirty:
-            self.unpublished[group, number, partition] = None
-        else:
-            self.unpublished.pop((group, number, partition), None)
-
-    def _count_live(self, group: str, more: int) -> None:
-        if more:
-            count = self._live.pop(group, 0) + more
-            if count:
-                self._live[group] = count
+        self.cursor_table.put(group, number, partition, cursors)
 
     def put_position(self, key: PositionKey, position: LinkPosition | None) -> None:
         if position is None:
@@ -477,11 +427,6 @@ class ShardState:
             self._entries.pop(key, None)
         else:
             self._entries[key] = value
-
-
-def _is_live(cursors: CursorPair) -> bool:
-    """Whether there is one, for members that come or for those that are there."""
-    return cursors.live() is not None or (cursors.own is not None and not cursors.own.is_deleted)
 
 
 def gaps_below(gaps: Iterable[Gap], offset: int) -> tuple[Gap, ...]:

@@ -233,7 +233,7 @@ def _load_tombstones(state: ShardState, tables: Mapping[str, Any]) -> None:
 
 def _dump_cursors(state: ShardState, tables: Tables) -> None:
     found: list[tuple[str, PartitionKey, Cursor, int]] = []
-    for group, key, (own, theirs, published) in state.all_cursors():
+    for group, key, (own, theirs, published) in state.cursor_table.all():
         found += [(group, key, own, published)] if own is not None else []
         found += [(group, key, theirs, _THEIRS)] if theirs is not None else []
     tables["cursor"] = [payloads.encode(payload_of_cursor(group, c)) for group, _, c, _ in found]
