@@ -201,6 +201,31 @@ def test_java_s_snappy_frames_are_read() -> None:
         r.decompress(2, framed[:-1])
 
 
+def test_librdkafka_s_snappy_is_read() -> None:
+    """One raw block, without a frame."""
+    import pyarrow as pa
+
+    assert r.decompress(2, pa.compress(b"a block" * 9, codec="snappy", asbytes=True)) == b"a block" * 9
+
+
+@pytest.mark.parametrize("size", [0, 1, 32 * 1024, 100_000])
+@pytest.mark.parametrize("codec", range(5), ids=r.CODECS)
+def test_what_is_compressed_comes_back(codec: int, size: int) -> None:
+    """Also what needs several blocks; from any kind of bytes."""
+    plain = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    for data in (plain, memoryview(plain)):
+        assert r.decompress(codec, r.compress(codec, data)) == plain
+
+
+def test_compressed_bytes_have_the_forms_that_java_reads() -> None:
+    """lz4 of independent blocks, snappy in xerial's frame."""
+    flags = r.compress(3, bytes(200_000))[4]
+    assert flags & 0x20
+    assert r.compress(2, b"x").startswith(b"\x82SNAPPY\0")
+    with pytest.raises(CorruptBatch, match="codec 5"):
+        r.compress(5, b"")
+
+
 def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What decompresses to more than the limit is not decompressed to the end."""
     monkeypatch.setattr(r, "DECOMPRESSED_BYTES_MAX", 10_000)

@@ -28,7 +28,6 @@ from fairlead.protocol.batch import (
 )
 from fairlead.protocol.records import Record
 from fairlead.records import decode as decode_module
-from fairlead.records import kernels
 from fairlead.records.columns import ALL, arrow_schema, check_columns
 from fairlead.records.decode import BatchesInBuffer, decode
 
@@ -211,18 +210,3 @@ def test_unknown_columns_are_refused_by_name() -> None:
     with pytest.raises(InvalidValue, match="twice"):
         check_columns(["value", "value"])
     assert check_columns(ALL) == ALL
-
-
-def test_a_read_only_installation_compiles_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where numba finds no folder for its cache it raises; the code is then compiled for this process alone."""
-    asked: list[bool] = []
-
-    def njit(signature: Any, *, cache: bool = False, nogil: bool) -> Any:
-        asked.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function 'twice': no locator available for file 'x.py'")
-        return lambda function: function
-
-    monkeypatch.setattr(kernels, "njit", njit)
-    assert kernels.compiled("int64(int64)")(lambda value: 2 * value)(21) == 42
-    assert asked == [True, False]

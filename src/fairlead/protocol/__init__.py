@@ -1,7 +1,9 @@
 """Kafka's bytes and our values, both ways; pure functions, no sockets, no clock.
 
     batch.py     the 61-byte header of a v2 record batch: read, check, fill in offsets, build
+    heads.py     a batch's header for another log or another producer, its records unread
     records.py   what lies inside a batch: decompress, iterate; only for look-ups by time and for tools
+    loops.py     what compiled loops over records have in common, for the rooms that read or write many
     wire.py      the primitive types of Kafka's messages, bounded: hostile bytes raise, they never hang
     framing.py   requests cut out of a connection's bytes
     messages.py  the cold messages: requests read, answers written, by what kio knows (schema.py)

@@ -31,10 +31,13 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
+"""The base timestamp says from when on tombstones may be removed; the records' deltas count from it all the same."""
 
 NO_TIMESTAMP = -1
 NO_PRODUCER = -1
 NO_SEQUENCE = -1
+NO_EPOCH = -1
 _DELTA_MAX = 2**31 - 1
 
 _FORMS = "qiibIhiqqqhii"
@@ -95,9 +98,10 @@ LENGTH_END = _place("leader_epoch")
 """Bytes of a batch that its length field does not count."""
 MAGIC_AT = _place("magic")
 CRC_AT = _place("crc")
+ATTRIBUTES_AT = _place("attributes")
 CRC_FROM = _place("attributes")
 """The CRC covers the bytes from here to the end."""
-_PRODUCER_AT = _place("producer_id")
+PRODUCER_AT = _place("producer_id")
 PRODUCER_END = _place("record_count")
 """The fields that name a producer and its sequence end here."""
 
@@ -128,13 +132,13 @@ def magic_of(buffer: bytes | memoryview) -> int | None:
 
 def producer_of(batch: bytes | memoryview) -> tuple[int, int, int]:
     """(producer id, producer epoch, base sequence); the id is `NO_PRODUCER` where the batch names none."""
-    found: tuple[int, int, int] = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+    found: tuple[int, int, int] = _PRODUCER.unpack_from(batch, PRODUCER_AT)
     return found
 
 
 def producer_ids(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """The producer id of each of the batches that begin at `starts` in `data`."""
-    places = starts[:, None] + np.arange(_PRODUCER_AT, _place("producer_epoch"))
+    places = starts[:, None] + np.arange(PRODUCER_AT, _place("producer_epoch"))
     found: NDArray[np.int64] = data[places].view(">i8").ravel()
     return found
 
@@ -166,12 +170,22 @@ def check_stored(batch: bytes | memoryview, base_offset: int, last_offset: int) 
     Raises:
         CorruptBatch: one of these does not hold; the message says which.
     """
+    header = check_whole(batch)
+    if header.base_offset != base_offset or header.last_offset != last_offset:
+        raise CorruptBatch("the offsets in the batch are not the row's")
+    return header
+
+
+def check_whole(batch: bytes | memoryview) -> BatchHeader:
+    """The header of exactly one batch, once it proves consistent as for `check_stored`, whatever its offsets are.
+
+    Raises:
+        CorruptBatch: as there.
+    """
     header = read_header(batch)
     why = _fault_of_form(header, len(batch)) or _fault_of_count(header) or _fault_of_content(header, batch)
     if why is not None:
         raise _corrupt(batch, why)
-    if header.base_offset != base_offset or header.last_offset != last_offset:
-        raise CorruptBatch("the offsets in the batch are not the row's")
     return header
 
 
@@ -239,9 +253,15 @@ def stamp_append_time(batch: CheckedBatch, append_time_ms: int) -> CheckedBatch:
 
 def with_crc(header: BatchHeader, body: bytes | memoryview) -> tuple[BatchHeader, bytes]:
     """The header with the CRC that fits it and the records in `body`, and the whole batch."""
+    header, head = head_of(header, body)
+    return header, b"".join((head, body))
+
+
+def head_of(header: BatchHeader, body: bytes | memoryview) -> tuple[BatchHeader, bytes]:
+    """The header with the CRC that fits it and the records in `body`, and its bytes."""
     crc = crc32c.crc32c(body, crc32c.crc32c(_HEADER.pack(*header)[CRC_FROM:]))
     header = header._replace(crc=crc)
-    return header, b"".join((_HEADER.pack(*header), body))
+    return header, _HEADER.pack(*header)
 
 
 def empty_batch(base_offset: int, last_offset: int, leader_epoch: int) -> bytes:

@@ -9,9 +9,11 @@ Layout of a record (Kafka `DefaultRecord`; all varints are zigzag):
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import lz4.frame
 import pyarrow as pa
 
 from fairlead.model.errors import CorruptBatch
@@ -27,6 +29,11 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
+_XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
+"""Of the frame, and the oldest reader that knows it."""
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_ZSTD_LEVEL = 3
+"""Kafka's default, as gzip's 6."""
 _PIECE_BYTES = 1 << 20
 
 
@@ -58,7 +65,7 @@ def pieces(codec: int, data: bytes | memoryview, bytes_max: int, piece_bytes: in
         CorruptBatch: as `decompress`; more than `bytes_max` are refused.
     """
     if codec >= len(CODECS):
-        raise CorruptBatch(f"compression codec {codec} is not known; known are 0 to {len(CODECS) - 1}")
+        raise _unknown(codec)
     if codec == 0:
         view = memoryview(data)
         found: Iterator[bytes | memoryview] = (view[at : at + piece_bytes] for at in range(0, len(view), piece_bytes))
@@ -75,6 +82,10 @@ def pieces(codec: int, data: bytes | memoryview, bytes_max: int, piece_bytes: in
             yield piece
     except (OSError, ValueError, pa.ArrowException) as error:
         raise CorruptBatch(f"records do not decompress with {CODECS[codec]}: {error}") from error
+
+
+def _unknown(codec: int) -> CorruptBatch:
+    return CorruptBatch(f"compression codec {codec} is not known; known are 0 to {len(CODECS) - 1}")
 
 
 def _too_large(bytes_max: int) -> CorruptBatch:
@@ -119,16 +130,43 @@ def _unsigned_varint(data: memoryview) -> int:
     raise CorruptBatch("snappy block has no length")
 
 
-def compress(codec: int, data: bytes) -> bytes:
-    """The opposite of `decompress`, for tests and tools; snappy as one raw block."""
-    if codec == 0:
-        return data
-    if codec == 2:
-        return bytes(pa.compress(data, codec="snappy", asbytes=True))
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, CODECS[codec]) as stream:
-        stream.write(data)
-    return bytes(sink.getvalue())
+def compress(codec: int, data: bytes | memoryview) -> bytes:
+    """The opposite of `decompress`, in the forms that Java's client writes and every client reads.
+
+    lz4 has blocks that do not depend on one another: Java refuses others, which Arrow writes. Snappy lies in xerial's
+    frame, in blocks of 32 KB.
+
+    Raises:
+        CorruptBatch: unknown codec.
+    """
+    if codec >= len(CODECS):
+        raise _unknown(codec)
+    return _COMPRESS[codec](data)
+
+
+def _to_gzip(data: bytes | memoryview) -> bytes:
+    packer = zlib.compressobj(wbits=31)
+    return packer.compress(data) + packer.flush()
+
+
+def _to_snappy(data: bytes | memoryview) -> bytes:
+    view = memoryview(data)
+    parts = [_XERIAL_MAGIC, _XERIAL_VERSIONS]
+    for at in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = pa.compress(view[at : at + _XERIAL_BLOCK_BYTES], codec="snappy", asbytes=True)
+        parts += (struct.pack(">i", len(block)), block)
+    return b"".join(parts)
+
+
+def _to_lz4(data: bytes | memoryview) -> bytes:
+    return bytes(lz4.frame.compress(data, block_linked=False, store_size=False))
+
+
+def _to_zstd(data: bytes | memoryview) -> bytes:
+    return bytes(pa.Codec("zstd", compression_level=_ZSTD_LEVEL).compress(data, asbytes=True))
+
+
+_COMPRESS: tuple[Callable[[bytes | memoryview], bytes], ...] = (bytes, _to_gzip, _to_snappy, _to_lz4, _to_zstd)
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:

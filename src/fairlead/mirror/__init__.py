@@ -1,0 +1,1 @@
+"""`fairlead mirror`: topics of Kafka clusters copied to another cluster."""
