@@ -267,6 +267,28 @@ def test_what_is_large_inside_is_split_so_that_readers_can_hold_it() -> None:
     assert sum(one.records for one in made.outgoing) == 20_000
 
 
+@pytest.mark.parametrize("codec", range(1, 5), ids=CODECS[1:])
+def test_what_compresses_worse_than_expected_is_split_again(codec: int) -> None:
+    """The first half of the batch to nearly nothing, the other half not at all."""
+    records = [Record(i, i, None, bytes(1_000)) for i in range(100)] + some(100, first=100, value_bytes=1_000)
+    batch = batch_of(records, codec=codec)
+    made = Rewriter(Limits(message_bytes_max=30_000)).take(sourced(batch))
+    assert made.refused == []
+    assert max(one.size_bytes for one in made.outgoing) <= 30_000
+    assert sent(made.outgoing) == shown(batch)
+
+
+def test_batches_that_are_much_larger_inside_are_opened_some_at_a_time() -> None:
+    """Twenty batches of 4 KB that decompress to 80 MB."""
+    batches = [batch_of([Record(4 * b + i, 0, None, bytes(1_000_000)) for i in range(4)], codec=4) for b in range(20)]
+    made = Rewriter(Limits()).take(sourced(*batches))
+    assert sum(one.records for one in made.outgoing) == 80
+    assert len(made.outgoing) >= 10
+    settled = [(one.first_offset, one.last_offset) for one in made.outgoing]
+    assert all(before[1] + 1 == after[0] for before, after in pairwise(settled))
+    assert settled[-1][1] == 79
+
+
 def test_memory_that_is_looked_at_is_not_used_again() -> None:
     """Batches that wait for their acknowledgement keep their bytes."""
     rewriter = Rewriter(Limits())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairlead.protocol.records import DECOMPRESSED_BYTES_MAX
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -17,7 +15,7 @@ class Limits:
     """Small batches are merged up to this size, or up to the one above."""
     small_bytes_max: int = 65_536
     """Batches below this size are merged with their neighbours; 0: none are."""
-    inflated_bytes_max: int = DECOMPRESSED_BYTES_MAX
+    inflated_bytes_max: int = 128 * 1024 * 1024
     """A batch that must be opened and decompresses to more is refused."""
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.source import SourceBatch
 from fairlead.protocol.batch import (
     HEADER_BYTES,
@@ -102,3 +103,17 @@ def of_body(
     times, producer = (base_time, max_time), (NO_PRODUCER, -1, NO_SEQUENCE)
     header = BatchHeader(0, length, -1, MAGIC, 0, codec, records - 1, *times, *producer, records)
     return Outgoing(head_of(header, body)[1], body, records, first_offset, last_offset, max_time, how)
+
+
+def refused_batch(batch: SourceBatch, why: str) -> Refused:
+    """The refusal of a whole batch."""
+    header = batch.header
+    return Refused(header.base_offset, header.last_offset, f"offset {header.base_offset}: {why}")
+
+
+def too_large(offset: int, size: int, limits: Limits) -> str:
+    """Why a record is refused that would be a batch of `size` bytes by itself."""
+    return (
+        f"offset {offset}: one record makes a batch of {size:,} bytes, the destination takes "
+        f"{limits.message_bytes_max:,}; raise its max.message.bytes"
+    )
