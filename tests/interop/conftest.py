@@ -15,6 +15,7 @@ from tests.interop.clients.confluent_client import Confluent
 from tests.interop.clients.java_vm import JavaVM, java_vm
 from tests.interop.clients.kafka_tools import JARS, KafkaTools
 from tests.interop.clients.kcat_client import Kcat
+from tests.interop.kafka_pair import KafkaPair, kafka_pair
 from tests.interop.site import Site, run_site
 
 _topics = count(1)
@@ -79,6 +80,13 @@ def java() -> Iterator[JavaVM]:
     installed(KafkaTools())
     with java_vm() as vm:
         yield vm
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPair]:
+    """Two brokers of Apache Kafka."""
+    with kafka_pair(tmp_path_factory.mktemp("kafka")) as pair:
+        yield pair
 
 
 @pytest.fixture

@@ -1,0 +1,38 @@
+"""Two brokers of Apache Kafka with small heaps, shared by all tests of a run that need real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from benchmarks.systems.kafka import JARS, Kafka, kafka
+
+HEAP = ("-Xms192m", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+OVERRIDES = {
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "log.cleaner.backoff.ms": 200,
+    "log.retention.check.interval.ms": 300,
+    "log.initial.task.delay.ms": 200,
+}
+
+
+class KafkaPair(NamedTuple):
+    """Source and destination."""
+
+    source: Kafka
+    target: Kafka
+
+
+@contextmanager
+def kafka_pair(folder: Path) -> Iterator[KafkaPair]:
+    """Both run until the block ends."""
+    if not any(JARS.glob("kafka_*.jar")):
+        pytest.fail("Apache Kafka's server is not there; run scripts/interop-setup")
+    with ExitStack() as stack:
+        yield KafkaPair(*(stack.enter_context(kafka(folder / name, OVERRIDES, name, HEAP)) for name in ("a", "b")))
