@@ -110,6 +110,32 @@ async def test_a_topic_is_made_shown_widened_and_deleted(desk: Desk) -> None:
     assert await desk.get("stream/topic/list", path="/s") == []
 
 
+async def test_topics_are_listed_by_regular_expressions_of_their_names(desk: Desk) -> None:
+    """More of them than are matched in one piece; a link with the same expressions would bring these."""
+    await desk.post("stream/create", path="/s")
+    shard = desk.cluster.stream("/s").shards[0]
+
+    def request(draft: Draft) -> None:
+        for number in range(2500):
+            name = f"{'ship' if number % 2 else 'port'}-{number}"
+            topic = Topic(draft.state.next_number(name), name, name.encode().ljust(16), 1, b"o" * 16, home=name)
+            put_topic(draft, topic, b"o" * 16, b"v" * 16)
+
+    await shard.submit(request)
+
+    async def listed(**expressions: str) -> list[str]:
+        return [row["topic"] for row in await desk.get("stream/topic/list", path="/s", **expressions)]
+
+    assert await listed(topics="ship-2.*9") == sorted(
+        f"ship-{number}" for number in range(1, 2500, 2) if str(number)[0] == "2" and number % 10 == 9 and number > 9
+    )
+    assert await listed(topics="port-.*", excludetopics="[a-z]+-.*[1-9]") == sorted(
+        f"port-{number}" for number in range(0, 2500, 10)
+    )
+    with pytest.raises(errors.InvalidValue, match="-topics"):
+        await listed(topics="(")
+
+
 async def test_topics_are_listed_by_their_owner_however_far_it_is(desk: Desk) -> None:
     """By its cluster or its path, which the topic's row says: no neighbour need know it. What only an owner may do is
     refused with that path, or with the id of a stream that nobody has named."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
-from itertools import compress
+from itertools import chain, compress
 from operator import itemgetter
 from typing import Any
 
@@ -32,6 +32,8 @@ from fairlead.streamlog.writing.shard import Shard
 
 TIMESTAMP_CONFIG = "message.timestamp.type"
 _KAFKA_TYPE = {"createtime": "CreateTime", "logappendtime": "LogAppendTime"}
+_NAMES_AT_ONCE = 1000
+"""So many names are matched with regular expressions in one piece."""
 
 
 async def create(context: RestContext, given: Given) -> Rows:
@@ -76,7 +78,7 @@ async def info(context: RestContext, given: Given) -> Rows:
 
 async def list_topics(context: RestContext, given: Given) -> Rows:
     stream, owner = context.stream(given), given["owner"]
-    topics = _chosen(stream, given)
+    topics = await _chosen(context, stream, given)
     lags = await _lags(stream)
     sizes = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, _sizes, stream)
     rows = [
@@ -87,7 +89,7 @@ async def list_topics(context: RestContext, given: Given) -> Rows:
     return sorted(rows, key=itemgetter("topic"))
 
 
-def _chosen(stream: Stream, given: Given) -> Iterable[Topic]:
+async def _chosen(context: RestContext, stream: Stream, given: Given) -> Iterable[Topic]:
     """The topics that the expressions of a call choose."""
     chosen = TopicFilter(given["topics"] or None, given["excludetopics"] or None)
     check_expression("-topics", chosen.topics)
@@ -95,7 +97,10 @@ def _chosen(stream: Stream, given: Given) -> Iterable[Topic]:
     if not chosen:
         return stream.topics()
     topics = list(stream.topics())
-    return compress(topics, chosen.passing(topic.name for topic in topics))
+    names = [topic.name for topic in topics]
+    parts = [names[first : first + _NAMES_AT_ONCE] for first in range(0, len(names), _NAMES_AT_ONCE)]
+    passing = await looked_up(context.cluster, parts, chosen.passing)
+    return compress(topics, chain.from_iterable(passing))
 
 
 def _sizes(stream: Stream) -> dict[tuple[Shard, int], Size]:
