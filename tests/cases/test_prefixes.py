@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kio.schema.errors import ErrorCode
 
+from fairlead.gateway.claims import ClaimOptions
 from fairlead.gateway.links.transfer import TransferOptions
 from fairlead.gateway.takeovers.work import TakeoverOptions
 from fairlead.model.errors import InvalidName
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import rename_topic
 from tests.cases.fleet import SHIPS, ends_of_logs, fleet, held, path_at, up_to_date
+from tests.gateway.forwarding import client_of, plain, topic_of
 from tests.gateway.rig import Site
 from tests.support.waiting import a_quiet_while, until
 
@@ -114,7 +117,8 @@ async def test_a_topic_is_handed_over_and_taken_over_behind_a_prefix(tmp_path: P
 
 
 async def test_a_tail_is_kept_and_told_behind_a_prefix(tmp_path: Path) -> None:
-    """b takes `a_t` over while a, which is not asked, writes `t` on: both cut and keep the same, each by its names."""
+    """b takes `a_t` over while a, which is not asked, writes `t` on: both cut and keep the same, each by its names. And
+    b claims it."""
     async with fleet(tmp_path, "a", "b") as (a, b):
         await link(a, b, "a_")
         await link(b, a, "b_")
@@ -130,3 +134,24 @@ async def test_a_tail_is_kept_and_told_behind_a_prefix(tmp_path: Path) -> None:
         await has(a, {"t": [b"1", b"2"], "t.diverged.a.0": [b"tail"]})
         await a.links.resume(SHIPS, path_at(b))
         await has(b, {"a_t": [b"1", b"2"], "a_t.diverged.a.0": [b"tail"]})
+        job, names = await b.claims.prepare(SHIPS, "a_t.diverged.a.0", ClaimOptions())
+        await b.jobs.add(job, names)
+        await has(b, {"a_t": [b"1", b"2", b"tail"], "a_t.diverged.a.0": [b"tail"]})
+        await has(a, {"t": [b"1", b"2", b"tail"], "t.diverged.a.0": [b"tail"]})
+
+
+async def test_a_write_at_a_copy_behind_a_prefix_is_passed_on(tmp_path: Path) -> None:
+    """Its owner knows the topic by another name, and answers with its offset."""
+    async with fleet(tmp_path, "a", "b") as (a, b):
+        for site in (a, b):
+            await site.kafka.start("127.0.0.1", 0)
+        await link(a, b, "a_", accept_writes=True)
+        await link(b, a, "b_")
+        await a.write(SHIPS, "t", b"1")
+        await has(b, {"a_t": [b"1"]})
+        await b.cluster.edit_stream(SHIPS, forward_writes=True)
+        async with client_of(b) as client:
+            (outcome,) = await client.produce(topic_of("a_t"), plain(b"2"))
+        assert (outcome.error, outcome.base_offset) == (ErrorCode.none, 1)
+        await has(a, {"t": [b"1", b"2"]})
+        await has(b, {"a_t": [b"1", b"2"]})
