@@ -3,7 +3,7 @@
 import contextlib
 import io
 import resource
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -92,18 +92,27 @@ def test_primitives_never_read_past_the_end(data: bytes, flexible: Any) -> None:
         assert len(Reader(data, flexible).items()) <= len(data)
 
 
+def _whole_milliseconds(moment: datetime) -> datetime:
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
 def example(field: Any, draw: Any) -> Any:
     """A value that a field may have on the wire."""
     plain = {
         "bool": st.booleans(),
         "bytes": st.binary(max_size=9),
+        "datetime_i64": st.datetimes(min_value=datetime(1990, 1, 1), timezones=st.just(UTC)).map(_whole_milliseconds),
+        "error_code": st.sampled_from(list(ErrorCode)),
+        "float64": st.floats(allow_nan=False),
         "int8": st.integers(-(2**7), 2**7 - 1),
         "int16": st.integers(-(2**15), 2**15 - 1),
         "int32": st.integers(-(2**31), 2**31 - 1),
         "int64": st.integers(-(2**63), 2**63 - 1),
+        "records": st.binary(max_size=9),
         "string": st.text("abé", max_size=9),
         "timedelta_i32": st.integers(-(2**31), 2**31 - 1).map(lambda ms: timedelta(milliseconds=ms)),
         "timedelta_i64": st.integers(-(2**31), 2**31 - 1).map(lambda ms: timedelta(milliseconds=ms)),
+        "uint16": st.integers(0, 2**16 - 1),
         "uuid": st.uuids(),
     }
 

@@ -1,23 +1,24 @@
-"""The messages that are not hot, as kio's classes: read a request, build an answer from plain values.
+"""The messages that are not hot, as kio's classes: read a request or an answer, build either from plain values.
 
-Requests are read here, field by field as kio's classes say, and not by kio's own reader. That reader trusts the lengths
-that it reads (kio 0.6.5: a few hostile bytes make it ask for more memory than there is, which ends the process); here
-every length is checked against the bytes that are there. Answers are ours, so kio writes them.
+What others sent is read here, field by field as kio's classes say, and not by kio's own reader. That reader trusts the
+lengths that it reads (kio 0.6.5: a few hostile bytes make it ask for more memory than there is, which ends the
+process); here every length is checked against the bytes that are there. What is ours kio writes.
 
 A handler answers with a mapping of field names (kio's: Kafka's in snake_case) to values, which may be nested mappings
 and lists. Fields that the version in use lacks are left out, and fields that were not given take their default, so a
-handler is written once for all versions.
+handler is written once for all versions. A client asks with such a mapping too.
 """
 
 from __future__ import annotations
 
 import functools
 import io
+import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING
-from datetime import timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 from kio.index import load_request_schema, load_response_schema
@@ -31,6 +32,8 @@ from fairlead.protocol.wire import ZERO_UUID, Malformed, Reader, check_items
 
 Fields = Mapping[str, Any]
 """An answer, or a part of one, before it is packed for a version."""
+ANSWER_ITEMS_MAX: Final = 2_000_000
+"""Items of one kind in an answer that is read: more than any cluster has partitions, each some hundred bytes here."""
 Pause = Callable[[], None]
 """Called before each item of an array, so that whoever reads or writes a long one on a thread can rest."""
 
@@ -71,11 +74,22 @@ def _header_flexible(schema: Any) -> bool:
 
 
 class _Items:
-    """The items of a request's arrays, while it is read."""
+    """The items of a message's arrays, while it is read."""
 
     def __init__(self, pause: Pause) -> None:
         self.counts: Counter[str] = Counter()
         self.pause = pause
+
+    def check(self, kind: str) -> None:
+        check_items(kind, self.counts[kind])
+
+
+class _AnswerItems(_Items):
+    """Of an answer: a question of a few bytes may have a long one."""
+
+    def check(self, kind: str) -> None:
+        if self.counts[kind] > ANSWER_ITEMS_MAX:
+            raise Malformed(f"an answer has more than {ANSWER_ITEMS_MAX:,} {kind.replace('_', ' ')}")
 
 
 def read_request(api_key: int, version: int, body: memoryview | bytes, pause: Pause = no_pause) -> Any:
@@ -116,7 +130,7 @@ def _read_field(reader: Reader, field: FieldPlan, items: _Items) -> Any:
             raise Malformed(f"the array {field.name} is null")
         return None
     items.counts[field.name] += length
-    check_items(field.name, items.counts[field.name])
+    items.check(field.name)
     read: list[Any] = []
     for _ in range(length):
         items.pause()
@@ -151,9 +165,31 @@ def _timedelta(milliseconds: int) -> timedelta:
         raise Malformed(f"{milliseconds} ms is no length of time") from None
 
 
+def _error_code(code: int) -> ErrorCode:
+    """A code that kio does not know, of a newer broker, is an error that nobody knows."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.unknown_server_error
+
+
+def _datetime(milliseconds: int) -> datetime | None:
+    """Kio's form of a moment; -1 is none."""
+    try:
+        return None if milliseconds == -1 else datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        raise Malformed(f"{milliseconds} ms since 1970 is no moment") from None
+
+
+_FLOAT64 = struct.Struct(">d")
+_UINT16 = struct.Struct(">H")
+
 _PRIMITIVES: Mapping[str, Callable[[Reader], Any]] = {
     "bool": Reader.boolean,
     "bytes": _bytes,
+    "datetime_i64": lambda reader: _datetime(reader.int64()),
+    "error_code": lambda reader: _error_code(reader.int16()),
+    "float64": lambda reader: reader.numbers(_FLOAT64)[0],
     "int8": Reader.int8,
     "int16": Reader.int16,
     "int32": Reader.int32,
@@ -162,11 +198,34 @@ _PRIMITIVES: Mapping[str, Callable[[Reader], Any]] = {
     "string": Reader.nullable_string,
     "timedelta_i32": lambda reader: _timedelta(reader.int32()),
     "timedelta_i64": lambda reader: _timedelta(reader.int64()),
+    "uint16": lambda reader: reader.numbers(_UINT16)[0],
     "uuid": _uuid,
 }
 
 
-# Answers
+# Answers, and requests of ours
+
+
+def read_response(api_key: int, version: int, body: memoryview | bytes, pause: Pause = no_pause) -> Any:
+    """The answer as kio's frozen dataclass of that version.
+
+    Raises:
+        Malformed: the bytes are not such an answer.
+    """
+    schema = load_response_schema(api_key, version)
+    return _read_entity(Reader(body, schema.__flexible__), schema, _AnswerItems(pause))
+
+
+def write_request(api_key: int, version: int, request: Fields) -> bytes:
+    """The body of a request of ours; fields that the version lacks are left out.
+
+    Raises:
+        KeyError: a field without a default was not given; a fault of the caller.
+    """
+    schema = load_request_schema(api_key, version)
+    buffer = io.BytesIO()
+    entity_writer(schema)(buffer, build(schema, request))
+    return buffer.getvalue()
 
 
 def write_response(api_key: int, version: int, answer: Fields, pause: Pause = no_pause) -> bytes:

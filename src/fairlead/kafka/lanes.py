@@ -1,0 +1,223 @@
+"""One partition's batches on their way: their order, their sequences, and what an answer means for them.
+
+A batch is *waiting*, then *flying*: sent and not answered. When one that flies is not taken, the lane is *landing*: it
+sends nothing until all that fly have been answered or lost with their connection. Then those that were not taken wait
+again, before all others, in their old order. They keep their sequences, by which a broker knows what it has already.
+Only where it says that it would never take these sequences do they get others, which begin at 0 in a higher epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.kafka.errors import error_of, may_pass, name_of
+from fairlead.kafka.values import TopicPartition
+from fairlead.model.errors import Fenced
+from fairlead.protocol.client_produce import Outcome, Piece
+from fairlead.protocol.wire import ZERO_UUID
+
+EPOCH_MAX: Final = 2**15 - 1
+_SEQUENCES: Final = 2**31
+_UNSENT: Final = -1
+
+_NONE: Final = 0
+_DUPLICATE: Final = int(ErrorCode.duplicate_sequence_number)
+_OUT_OF_ORDER: Final = int(ErrorCode.out_of_order_sequence_number)
+_UNKNOWN_PRODUCER: Final = int(ErrorCode.unknown_producer_id)
+_CORRUPT: Final = int(ErrorCode.corrupt_message)
+_FENCED: Final = frozenset({int(ErrorCode.invalid_producer_epoch), int(ErrorCode.producer_fenced)})
+_CORRUPT_MAX: Final = 3
+"""So often may a batch arrive damaged; then it was damaged before it was sent."""
+
+
+class Batch(Protocol):
+    """A whole record batch that can be sent under any producer."""
+
+    @property
+    def records(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def body(self) -> Piece:
+        """What follows its head."""
+        ...
+
+    def of_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+        """Its head."""
+        ...
+
+
+class Link(Protocol):
+    """What a lane is sent over."""
+
+    def offer(self, lane: Lane) -> None:
+        """It may have something to send."""
+        ...
+
+    def leave(self, lane: Lane) -> None:
+        """Something else sends it."""
+        ...
+
+
+class Waiting:
+    """A batch that was not acknowledged yet."""
+
+    __slots__ = ("attempts", "batch", "done", "sequence")
+
+    def __init__(self, batch: Batch, done: asyncio.Future[int | None]) -> None:
+        self.batch = batch
+        self.done = done
+        self.sequence = _UNSENT
+        self.attempts = 0
+
+
+class Lane:
+    """The batches of one partition; in the hands of at most one connection at a time."""
+
+    def __init__(self, place: TopicPartition, producer_id: int, epoch: int) -> None:
+        self.place = place
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.failures = 0
+        self.waiting: deque[Waiting] = deque()
+        self.flying: deque[Waiting] = deque()
+        self.link: Link | None = None
+        """The connection that it is sent over."""
+        self.landing = False
+        """It sends nothing until all that fly are down."""
+        self.ready = False
+        """It stands in its connection's queue."""
+        self.topic_id = ZERO_UUID
+        self._why = ""
+        """Why the first was not taken that may be sent again."""
+        self._answered = 0
+        """Of those that fly, while the lane is landing."""
+        self._next_sequence = 0
+        self._anew = False
+        """The broker will not take the old sequences."""
+
+    @property
+    def may_send(self) -> bool:
+        """Whether its next batch can go now."""
+        return bool(self.waiting) and not self.landing
+
+    @property
+    def needs_id(self) -> bool:
+        """Whether its epochs are used up, which takes 32,767 quarrels with a broker."""
+        return self.epoch > EPOCH_MAX
+
+    def adopt(self, producer_id: int, epoch: int) -> None:
+        """Go on as another producer; nothing flies."""
+        self.producer_id, self.epoch, self._next_sequence = producer_id, epoch, 0
+
+    def depart(self) -> tuple[Waiting, list[Piece]]:
+        """The next batch, which flies from now on, and its pieces."""
+        waiting = self.waiting.popleft()
+        self.flying.append(waiting)
+        batch = waiting.batch
+        if waiting.sequence == _UNSENT:
+            waiting.sequence = self._next_sequence
+            self._next_sequence = (self._next_sequence + batch.records) % _SEQUENCES
+        waiting.attempts += 1
+        return waiting, [batch.of_producer(self.producer_id, self.epoch, waiting.sequence), batch.body]
+
+    def answered(self, waiting: Waiting, outcome: Outcome) -> None:
+        """The broker has said what became of one that flies.
+
+        Raises:
+            Fenced: another producer has this one's id.
+        """
+        error = outcome.error
+        if error in (_NONE, _DUPLICATE):
+            self.flying.remove(waiting)
+            _settle(waiting, outcome.base_offset if error == _NONE else None)
+            return
+        if error in _FENCED:
+            raise Fenced(f"{self.place}: {name_of(error)}: another producer goes on with this one's id")
+        if self._is_final(waiting, error):
+            self._refused(waiting, outcome)
+        else:
+            self._not_taken(waiting, outcome)
+
+    def lost(self, why: str) -> None:
+        """The connection of one that flies has ended before its answer."""
+        self._answered += 1
+        self._land(why)
+
+    @property
+    def down(self) -> bool:
+        """Whether the lane was landing and nothing flies any more: it can be settled with `landed`."""
+        return self.landing and self._answered >= len(self.flying)
+
+    def landed(self) -> str:
+        """Let what was not taken wait again, in order; why it was not, or "" if what was not taken is never to be sent
+        again, so that the rest can go on at once."""
+        why, self._why = self._why, ""
+        self.landing = False
+        self.waiting.extendleft(reversed(self.flying))
+        self.flying.clear()
+        self._answered = 0
+        if self._anew:
+            self._anew = False
+            self.epoch += 1
+            self._renumber(0, self.waiting)
+        return why
+
+    def fail(self, error: BaseException | None) -> None:
+        """Give up all batches; None cancels them."""
+        for waiting in (*self.flying, *self.waiting):
+            if error is None:
+                waiting.done.cancel()
+            elif not waiting.done.done():
+                waiting.done.set_exception(error)
+        self.flying.clear()
+        self.waiting.clear()
+
+    def _is_final(self, waiting: Waiting, error: int) -> bool:
+        if error == _CORRUPT:
+            return waiting.attempts >= _CORRUPT_MAX
+        return error not in (_OUT_OF_ORDER, _UNKNOWN_PRODUCER) and not may_pass(error)
+
+    def _not_taken(self, waiting: Waiting, outcome: Outcome) -> None:
+        self._answered += 1
+        error = outcome.error
+        if error == _UNKNOWN_PRODUCER or (error == _OUT_OF_ORDER and waiting is self.flying[0] and not self.landing):
+            # Nothing before it is missing, so the broker has forgotten what it had. If something before it was not
+            # taken, that alone is why.
+            self._anew = True
+        self._land(f"{self.place}: {name_of(error)}")
+
+    def _refused(self, waiting: Waiting, outcome: Outcome) -> None:
+        """It will never be taken. Those behind it have sequences that count it: they need others."""
+        behind = list(self.flying)[self.flying.index(waiting) + 1 :]
+        self.flying.remove(waiting)
+        if not waiting.done.done():
+            waiting.done.set_exception(error_of(outcome.error, str(self.place), outcome.message))
+        if waiting.attempts > 1:
+            # An earlier attempt may have been taken. Its sequences, used again, could pass for that one.
+            self._anew = True
+        elif waiting.sequence != _UNSENT:
+            self._renumber(waiting.sequence, [*behind, *self.waiting])
+        self.landing = True
+
+    def _renumber(self, first: int, batches: Iterable[Waiting]) -> None:
+        """These get sequences from `first` on when they are sent next."""
+        self._next_sequence = first
+        for waiting in batches:
+            waiting.sequence = _UNSENT
+
+    def _land(self, why: str) -> None:
+        self.landing = True
+        self._why = self._why or why
+
+
+def _settle(waiting: Waiting, offset: int | None) -> None:
+    if not waiting.done.done():
+        waiting.done.set_result(offset)
