@@ -234,6 +234,24 @@ def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             r.decompress(codec, r.compress(codec, bytes(20_000)))
 
 
+def test_lz4_may_say_what_it_likes_of_its_size() -> None:
+    """No memory is taken for it. Frames with a size, with linked blocks, or with another frame behind are read too."""
+    import lz4.frame
+
+    plain = bytes(range(256)) * 500
+    with_size = bytearray(lz4.frame.compress(plain, store_size=True))
+    assert r.decompress(3, bytes(with_size)) == plain
+    with_size[6:14] = struct.pack("<q", 1 << 50)
+    with pytest.raises(CorruptBatch):
+        r.decompress(3, bytes(with_size))
+    linked = lz4.frame.compress(plain, block_linked=True, store_size=False)
+    assert r.decompress(3, linked) == plain
+    assert r.decompress(3, linked + r.compress(3, b"more")) == plain + b"more"
+    for cut in (0, 3, 5, 11, len(linked) - 1):
+        with contextlib.suppress(CorruptBatch):
+            assert len(r.decompress(3, linked[:cut])) < len(plain)
+
+
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_varints_come_back(value: int) -> None:
     """Zigzag, up to 64 bits."""

@@ -32,6 +32,11 @@ _XERIAL_HEADER_BYTES = 16
 _XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
 """Of the frame, and the oldest reader that knows it."""
 _XERIAL_BLOCK_BYTES = 32 * 1024
+_LZ4 = CODECS.index("lz4")
+_LZ4_RATIO_MAX = 256
+"""No lz4 decompresses to more times its size."""
+_LZ4_FLAGS_AT, _LZ4_SAYS_SIZE = 4, 0x08
+"""The library would take as much memory as a frame says it needs."""
 _ZSTD_LEVEL = 3
 """Kafka's default, as gzip's 6."""
 _PIECE_BYTES = 1 << 20
@@ -47,13 +52,34 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def decompress(codec: int, data: bytes | memoryview) -> bytes:
+def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = None) -> bytes:
     """The records' bytes of a batch whose attributes name `codec` (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).
 
     Raises:
-        CorruptBatch: unknown codec, bytes that do not decompress, or more than `DECOMPRESSED_BYTES_MAX`.
+        CorruptBatch: unknown codec, bytes that do not decompress, or more than `bytes_max` of them
+            (`DECOMPRESSED_BYTES_MAX`).
     """
-    return bytes(data) if codec == 0 else b"".join(pieces(codec, data, DECOMPRESSED_BYTES_MAX, _PIECE_BYTES))
+    if codec == 0:
+        return bytes(data)
+    most = DECOMPRESSED_BYTES_MAX if bytes_max is None else bytes_max
+    if (
+        codec == _LZ4
+        and _LZ4_FLAGS_AT < len(data) <= most // _LZ4_RATIO_MAX
+        and not data[_LZ4_FLAGS_AT] & _LZ4_SAYS_SIZE
+    ):
+        found = _from_lz4(data)
+        if found is not None:
+            return found
+    return b"".join(pieces(codec, data, most, _PIECE_BYTES))
+
+
+def _from_lz4(data: bytes | memoryview) -> bytes | None:
+    """All of it at once, which takes a fifth of the time for 16 KB; None if it is not exactly one whole frame."""
+    try:
+        plain, read = lz4.frame.decompress(data, return_bytes_read=True)
+    except (RuntimeError, ValueError):
+        return None
+    return plain if read == len(data) else None
 
 
 def pieces(codec: int, data: bytes | memoryview, bytes_max: int, piece_bytes: int) -> Iterator[bytes | memoryview]:

@@ -193,6 +193,22 @@ def test_a_large_batch_is_not_merged() -> None:
     assert [one.how for one in made.outgoing] == [How.MERGED, How.RAW, How.MERGED]
 
 
+@pytest.mark.parametrize(("codec", "merged"), [(0, True), (1, False), (2, False), (3, False), (4, False)])
+def test_what_is_compressed_is_merged_only_if_that_is_cheaper(codec: int, merged: bool) -> None:
+    """To compress 16 KB anew costs as much as what the broker saves, or more."""
+    batches = [batch_of(some(16, first=first, value_bytes=1_000), codec=codec) for first in (0, 16, 32)]
+    made = Rewriter(Limits()).take(sourced(*batches))
+    assert [one.how for one in made.outgoing] == ([How.MERGED] if merged else [How.RAW] * 3)
+
+
+@pytest.mark.parametrize("codec", range(5), ids=CODECS)
+def test_batches_of_one_record_are_merged_in_any_codec(codec: int) -> None:
+    """As a producer without a linger makes them."""
+    batches = [batch_of(some(1, first=first), codec=codec) for first in range(9)]
+    made = Rewriter(Limits()).take(sourced(*batches))
+    assert [one.how for one in made.outgoing] == [How.MERGED]
+
+
 def test_a_fetch_that_begins_inside_a_batch_leaves_out_what_is_before() -> None:
     """It was mirrored already."""
     batch = batch_of(some(8, first=20))

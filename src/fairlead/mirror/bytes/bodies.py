@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairlead.mirror.bytes import kernels
@@ -15,7 +16,7 @@ from fairlead.mirror.bytes.outgoing import How, Outgoing, of_body
 from fairlead.mirror.bytes.source import SourceBatch
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol.batch import HEADER_BYTES
-from fairlead.protocol.records import RECORD_BYTES_MIN, compress, pieces
+from fairlead.protocol.records import RECORD_BYTES_MIN, compress, decompress
 
 Longs = NDArray[np.int64]
 MALFORMED: Final = "a record in it is cut, its length does not fit its fields, or its offset does not rise"
@@ -25,7 +26,6 @@ BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 """No batch that is made here holds more, decompressed: who reads it must hold it."""
 _TARGET = 0.9
 """Of the size at which batches would be split, if all parts of one compressed as well as the whole."""
-_PIECE_BYTES = 1 << 20
 _EVERY_OFFSET = 2**63 - 1
 
 
@@ -86,13 +86,13 @@ class Opened:
         header = batch.header
         body: bytes | memoryview = batch.body
         if header.codec:
-            body = b"".join(pieces(header.codec, body, inflated_bytes_max, _PIECE_BYTES))
+            body = decompress(header.codec, body, inflated_bytes_max)
         if header.record_count * RECORD_BYTES_MIN > len(body):
             raise CorruptBatch(f"{header.record_count} records do not fit into {len(body)} bytes")
-        array = np.frombuffer(body, np.uint8)
-        self._kept.append(array)
+        held = pa.py_buffer(body)
+        self._kept.append(held)
         self.bytes += len(body)
-        start = address_of(array)
+        start = held.address
         return (
             *(start, start + len(body), header.record_count),
             *(header.base_offset, header.last_offset_delta, header.base_timestamp),

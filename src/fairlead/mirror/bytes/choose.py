@@ -8,11 +8,19 @@ instead. It handles a batch of 16 KB in about the time of one of 100 KB, so smal
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import How
 from fairlead.mirror.bytes.source import SourceBatch
+from fairlead.protocol.batch import LENGTH_END
+
+SMALL: Final = (1, 1 / 64, 1 / 8, 1 / 8, 1 / 32)
+"""By codec: what share of `small_bytes_max` a batch is smaller than, if it is to be merged.
+
+A broker needs some 60 µs for a batch, whatever its size. To open, compress and merge records takes about 1 µs a KB
+(none), 30 (gzip), 4 (snappy), 5 (lz4) and 15 (zstd).
+"""
 
 
 class Run(NamedTuple):
@@ -34,21 +42,17 @@ def choose(batch: SourceBatch, limits: Limits) -> How:
 
 def runs(batches: Sequence[SourceBatch], limits: Limits) -> Iterator[Run]:
     """The batches in order, small neighbours of the same codec together."""
-    first, size = 0, 0
-    for index, batch in enumerate(batches):
-        bytes_here = batch.header.size_bytes
-        joins = (
-            index > first
-            and bytes_here < limits.small_bytes_max
-            and size + bytes_here <= limits.merged
-            and batches[first].header.size_bytes < limits.small_bytes_max
-            and batch.header.codec == batches[first].header.codec
-        )
-        if not joins and index > first:
+    first, size, codec = 0, 0, -1
+    for index, (header, _, _) in enumerate(batches):
+        bytes_here = header.length + LENGTH_END
+        small = bytes_here < limits.small_bytes_max * SMALL[header.codec]
+        if small and header.codec == codec and size + bytes_here <= limits.merged:
+            size += bytes_here
+            continue
+        if index:
             yield _run(batches[first:index], limits)
-            first, size = index, 0
-        size += bytes_here
-    if first < len(batches):
+        first, size, codec = index, bytes_here, header.codec if small else -1
+    if batches:
         yield _run(batches[first:], limits)
 
 

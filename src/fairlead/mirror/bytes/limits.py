@@ -14,7 +14,8 @@ class Limits:
     merged_bytes_max: int = 1_000_000
     """Small batches are merged up to this size, or up to the one above."""
     small_bytes_max: int = 65_536
-    """Batches below this size are merged with their neighbours; 0: none are."""
+    """Uncompressed batches below this size are merged with their neighbours, compressed ones below a share of it; 0:
+    none are."""
     inflated_bytes_max: int = 128 * 1024 * 1024
     """A batch that must be opened and decompresses to more is refused."""
 
