@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import httpx
-from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
+from tests.gateway.rig import FAST, REPLICA, SHIPS, SOURCE, Site, Worker, set_up
 from tests.streamlog.world import rows_of
 from tests.support.waiting import a_quiet_while, until
 
 from fairlead.cluster.stream import CommittedOffset
+from fairlead.gateway.links.cursor_news import CursorNews
 from fairlead.streamlog.payloads import CursorPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.draft import Draft
@@ -129,6 +130,16 @@ async def test_metrics_say_what_was_told_what_came_and_what_has_not_come(sf: Sit
         await sf.links.edit_replica(SHIPS, running.record.replica_path, paused=False)
         await until(lambda: place(ny) == 200)
         await until(lambda: news.lacking_ms(running, stream) == 0)
+
+
+async def test_of_a_stream_that_is_not_watched_yet_nothing_is_old(sf: Site, ny: Site) -> None:
+    """It may be asked for before."""
+    await sf.write(SHIPS, "a", b"1")
+    await set_up(sf, ny)
+    await commit(sf, 1)
+    news, stream = CursorNews(sf.cluster, sf.manager.running, FAST), sf.cluster.stream(SHIPS)
+    (running,) = sf.manager.running
+    assert (news.told(stream), news.untold_ms(stream), news.lacking_ms(running, stream)) == (0, 0, 0)
 
 
 async def test_a_group_apart_is_counted_once_for_all_its_partitions(sf: Site) -> None:

@@ -92,7 +92,8 @@ class CursorNews:
         if not self.untold(stream):
             return 0
         now_ms = self._cluster.clock.monotonic_ms()
-        return max(self._watched[shard].waiting_ms(now_ms) for shard in stream.shards if shard in self._watched)
+        watched = (self._watched.get(shard) for shard in stream.shards)
+        return max((each.waiting_ms(now_ms) for each in watched if each is not None), default=0)
 
     def lacking_ms(self, link: RunningLink, stream: Stream) -> int:
         """How old the oldest row is, at most, that tells of a cursor and has not come to a link's replica; of those
@@ -100,8 +101,8 @@ class CursorNews:
         if link.record.told_groups == "none":
             return 0
         now_ms, passed = self._cluster.clock.monotonic_ms(), link.positions.passed(len(stream.shards))
-        pairs = zip(stream.shards, passed, strict=True)
-        return max(self._watched[each].lacking_ms(at, now_ms) for each, at in pairs if each in self._watched)
+        pairs = ((self._watched.get(shard), at) for shard, at in zip(stream.shards, passed, strict=True))
+        return max((each.lacking_ms(at, now_ms) for each, at in pairs if each is not None), default=0)
 
     def _announced(self, stream: Stream, shard: Shard, _: Announcement) -> None:
         if not shard.state.cursor_table.unpublished:
