@@ -9,6 +9,7 @@ from benchmarks.cases import (
     connections,
     consume,
     copy,
+    cursors,
     decode,
     failover,
     fan_out,
@@ -27,6 +28,7 @@ from benchmarks.cases import (
     takeover,
     topics,
     transfer,
+    widening,
 )
 
 ALL: tuple[Case, ...] = (
@@ -46,6 +48,8 @@ ALL: tuple[Case, ...] = (
     takeover.CASE,
     forwarding.CASE,
     failover.CASE,
+    cursors.CASE,
+    widening.CASE,
     soak.CASE,
     connections.CASE,
     hostile.CASE,
