@@ -1,0 +1,162 @@
+"""The cluster that is mirrored to: its topics, a producer for each origin, and the mirror's books."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from fairlead.mirror.book import (
+    HOLDER_KEY,
+    Book,
+    Holder,
+    Position,
+    holder_of,
+    holder_record,
+    position_record,
+    read_book,
+)
+from fairlead.mirror.bytes.limits import Limits
+from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.configs import BOOK_CONFIGS, MESSAGE_BYTES_MAX, configs_for
+from fairlead.mirror.journal import Journal
+from fairlead.mirror.lanes import LANES, Part, lane_of
+from fairlead.mirror.names import REGISTRY, positions_topic
+from fairlead.mirror.origins import path_record, registry_record
+from fairlead.mirror.plain import outgoing_of
+from fairlead.mirror.ports import Cluster, Sender, Topic
+from fairlead.model.clock import Clock
+
+HOLDER_LANE = 0
+"""The partition of the topic of positions in which the holder stands."""
+
+
+class Destination:
+    """One for each mirror, however many sources it has."""
+
+    def __init__(self, cluster: Cluster, name: str, clock: Clock) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.book = Book({}, None)
+        self._clock = clock
+        self._holders = Journal(cluster, positions_topic(name), HOLDER_LANE)
+        self._topics: dict[str, Topic] = {}
+        self._limits: dict[str, Limits] = {}
+        self._senders: dict[str, Sender] = {}
+        self._opening = asyncio.Lock()
+        self._scribe: Sender | None = None
+        """The producer of the books."""
+
+    async def read_book(self) -> Book:
+        """What the books say now.
+
+        Raises:
+            BadRequest: they are another program's.
+            TryAgain
+        """
+        journal = Journal(self.cluster, positions_topic(self.name))
+        self.book = read_book(await journal.news(), journal.topic)
+        return self.book
+
+    async def holders(self) -> Sequence[Holder]:
+        """What holders have said since this was asked last, in order. Raises: BadRequest, TryAgain."""
+        return [
+            holder_of(value) for key, value in await self._holders.news() if key == HOLDER_KEY and value is not None
+        ]
+
+    async def open_books(self) -> None:
+        """Make what the books are written to, and the producer that writes them. Raises: BadRequest, TryAgain."""
+        for topic, partitions in ((positions_topic(self.name), LANES), (REGISTRY, 1)):
+            if topic not in await self.cluster.topics([topic]):
+                await self.cluster.create(topic, partitions, BOOK_CONFIGS)
+        self._scribe = await self.cluster.sender(None)
+
+    async def refresh(self) -> Mapping[str, Topic]:
+        """The topics that are there now. Raises: TryAgain."""
+        self._topics = dict(await self.cluster.topics(None))
+        return self._topics
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """The topics, as of the last look."""
+        return self._topics
+
+    async def make(self, topic: str, partitions: int, source: Mapping[str, tuple[str, bool]]) -> Topic:
+        """Make a topic like the source's. Raises: BadRequest, TryAgain."""
+        await self.cluster.create(topic, partitions, configs_for(source))
+        return await self._look(topic)
+
+    async def grow(self, topic: str, partitions: int) -> Topic:
+        """Give a topic more partitions. Raises: BadRequest, TryAgain."""
+        await self.cluster.grow(topic, partitions)
+        return await self._look(topic)
+
+    async def _look(self, topic: str) -> Topic:
+        while (found := (await self.cluster.topics([topic])).get(topic)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)  # the brokers hear of it one after the other
+        self._topics[topic] = found
+        return found
+
+    async def limits(self, topics: Iterable[str]) -> Mapping[str, Limits]:
+        """What these topics take. Raises: TryAgain."""
+        missing = [topic for topic in topics if topic not in self._limits]
+        for topic, configs in (await self.cluster.configs(missing) if missing else {}).items():
+            most = configs.get(MESSAGE_BYTES_MAX)
+            self._limits[topic] = Limits() if most is None else Limits(message_bytes_max=int(most[0]))
+        return {topic: self._limits.get(topic, Limits()) for topic in topics}
+
+    # ------------------------------------------------------------ producers
+
+    async def open_sender(self, origin: str) -> None:
+        """Make sure that `sender` has the producer of that origin. Raises: BadRequest, TryAgain."""
+        async with self._opening:
+            if origin not in self._senders:
+                self._senders[origin] = await self.cluster.sender(lambda number: self._enter(number, origin))
+
+    def sender(self, origin: str) -> Sender:
+        """The producer of what was first written in the cluster `origin`."""
+        return self._senders[origin]
+
+    async def _enter(self, producer_id: int, origin: str) -> None:
+        await self._write(REGISTRY, 0, [registry_record(producer_id, origin, self.name)])
+
+    # ------------------------------------------------------------ books
+
+    async def write_positions(self, positions: Mapping[Part, Position]) -> None:
+        """Write positions and wait until they are durable."""
+        lanes: dict[int, list[tuple[bytes, bytes]]] = {}
+        for part, position in positions.items():
+            lanes.setdefault(lane_of(part), []).append(position_record(part, position))
+        topic = positions_topic(self.name)
+        await asyncio.gather(*(self._write(topic, lane, records) for lane, records in lanes.items()))
+
+    async def write_holder(self, holder: Holder) -> None:
+        """Write who runs the mirror, and wait until it is durable."""
+        await self._write(positions_topic(self.name), HOLDER_LANE, [holder_record(holder)])
+
+    async def enter_topic(self, topic: str, through: Sequence[str]) -> None:
+        """Say before a topic is made through which clusters its records come."""
+        await self._write(REGISTRY, 0, [path_record(topic, through)])
+
+    async def _write(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes]]) -> None:
+        assert self._scribe is not None
+        for first in range(0, len(records), _RECORDS_AT_ONCE):
+            made: Outgoing = outgoing_of(records[first : first + _RECORDS_AT_ONCE], self._clock.wall_ms())
+            await self._scribe.send(topic, partition, made)
+
+    # ------------------------------------------------------------ the whole
+
+    @property
+    def down(self) -> str | None:
+        """What it waits for, if anything is away."""
+        senders = [*self._senders.values(), *([] if self._scribe is None else [self._scribe])]
+        return next((sender.down for sender in senders if sender.down is not None), None)
+
+    async def close(self) -> None:
+        """Drop what is not acknowledged, and end."""
+        for sender in (*self._senders.values(), *([] if self._scribe is None else [self._scribe])):
+            await sender.close()
+        await self.cluster.close()
+
+
+_RECORDS_AT_ONCE = 2_000
+"""Positions in one batch: some 400 KB."""

@@ -1,0 +1,82 @@
+"""Small compacted topics, read from their start to their end: positions, and the registry of producers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+
+from fairlead.mirror.bytes.committed import committed
+from fairlead.mirror.ports import EARLIEST, LATEST, Answer, Cluster, Place
+from fairlead.model.errors import BadRequest
+from fairlead.protocol.batch import records_of
+
+KeyAndValue = tuple[bytes | None, bytes | None]
+
+
+class Journal:
+    """Reads on from where it was each time it is asked."""
+
+    def __init__(self, cluster: Cluster, topic: str, only: int | None = None) -> None:
+        self.topic = topic
+        self._only = only
+        """The one partition that is read; None: all."""
+        self._cluster = cluster
+        self._next: dict[Place, int] = {}
+
+    async def news(self) -> Sequence[KeyAndValue]:
+        """What has come since the last time, in the order of each partition; nothing, where there is no such topic.
+
+        Raises:
+            BadRequest: what it holds is damaged, or the topic went away while it was read.
+            TryAgain
+        """
+        found = (await self._cluster.topics([self.topic])).get(self.topic)
+        if found is None:
+            return []
+        places = [Place(self.topic, number) for number in range(found.partitions) if self._only in (None, number)]
+        starts = await self._cluster.offsets(places, EARLIEST)
+        ends = await self._cluster.offsets(places, LATEST)
+        begin = {place: max(self._next.get(place, 0), starts[place]) for place in places}
+        return await self._read(found.topic_id, begin, {p: ends[p] for p in places if begin[p] < ends[p]})
+
+    async def _read(
+        self, topic_id: bytes, begin: Mapping[Place, int], ends: Mapping[Place, int]
+    ) -> Sequence[KeyAndValue]:
+        records: list[KeyAndValue] = []
+        if not ends:
+            return records
+        left = dict(ends)
+        async with aclosing(_Closing(self._cluster)) as feed:
+            for place in ends:
+                feed.of.assign(place, topic_id, begin[place], -1)
+            while left:
+                for answer in await feed.of.next():
+                    at = self._take(answer, self._next.get(answer.place, begin[answer.place]), records)
+                    self._next[answer.place] = at
+                    if at >= left.get(answer.place, at):
+                        left.pop(answer.place, None)
+                        feed.of.remove(answer.place)
+        return records
+
+    def _take(self, answer: Answer, position: int, records: list[KeyAndValue]) -> int:
+        place = f"topic {self.topic}, partition {answer.place.partition}"
+        if answer.trouble is not None:
+            raise BadRequest(f"{place} cannot be read: {answer.trouble}{answer.detail and ', '}{answer.detail}")
+        found = committed(answer.records, answer.aborted, position, place)
+        if found.damage is not None:
+            raise found.damage
+        for batch in found.batches:
+            records += [
+                (record.key, record.value)
+                for record in records_of(batch.data, batch.header)
+                if record.offset >= batch.low
+            ]
+        return found.next_offset
+
+
+class _Closing:
+    def __init__(self, cluster: Cluster) -> None:
+        self.of = cluster.feed()
+
+    async def aclose(self) -> None:
+        await self.of.close()

@@ -1,0 +1,287 @@
+"""A mirror that runs: all sources, one destination, the books, and what people are told meanwhile.
+
+One process and one event loop: streams, producers and books are tasks of it, what computes goes to threads. Nothing is
+recorded that the destination has not acknowledged. At its end it fetches no more, waits for what is under way, writes
+the positions, and says what became of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.mirror.destination import Destination
+from fairlead.mirror.holding import Holding
+from fairlead.mirror.options import MirrorOptions
+from fairlead.mirror.patience import insisting
+from fairlead.mirror.planning import Planned, TopicPlan
+from fairlead.mirror.ports import Cluster
+from fairlead.mirror.report import Pace, Tally, topic_lines
+from fairlead.mirror.source import Source
+from fairlead.model.clock import Clock, Randomness
+from fairlead.model.errors import NotAllowed, TryAgain
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Paces:
+    """How often, in seconds."""
+
+    positions: float = 1.0
+    commits: float = 5.0
+    topics: float = 10.0
+    progress: float = 5.0
+    holder: float = 10.0
+    drain: float = 30.0
+    """How long an end waits for acknowledgements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A source that can be opened."""
+
+    label: str
+    open: Callable[[], Awaitable[Cluster]]
+    """Raises: TryAgain: it is away."""
+    group: str | None
+
+
+class Mirror:
+    """One run. `say` gets a line for people."""
+
+    def __init__(
+        self,
+        options: MirrorOptions,
+        name: str,
+        upstreams: Sequence[Upstream],
+        destination: Cluster,
+        clock: Clock,
+        randomness: Randomness,
+        say: Say,
+        paces: Paces = Paces(),
+    ) -> None:
+        self.tally = Tally()
+        self._options = options
+        self._say = say
+        self._paces = paces
+        self._destination = Destination(destination, name, clock)
+        self._holding = Holding(self._destination, clock, randomness)
+        self._upstreams = upstreams
+        self._sources: list[Source] = []
+        """Those that were opened."""
+        self._stop = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed: BaseException | None = None
+
+    def stop(self) -> None:
+        """End in order."""
+        self._stop.set()
+
+    @property
+    def left(self) -> int:
+        """Offsets that are known and not mirrored."""
+        return sum(source.behind() for source in self._sources)
+
+    @property
+    def bytes_under_way(self) -> int:
+        """Fetched, and not acknowledged."""
+        return sum(copy.bytes_under_way for source in self._sources for copy in source.copies.values())
+
+    async def run(self) -> None:
+        """Mirror until it is told to stop, or with `--once` until everything is there.
+
+        Raises:
+            BadRequest: it cannot begin, or a book is not a mirror's.
+            Fenced: another process has taken over.
+            TryAgain: with `--once` or `--dry-run`, a cluster does not answer.
+        """
+        try:
+            await self._patiently(self._destination.refresh, "the destination")
+            await self._patiently(self._destination.read_book, "the destination")
+            if self._options.dry_run:
+                await self._show_plan()
+                return
+            await self._patiently(self._destination.open_books, "the destination")
+            await self._holding.take(takeover=self._options.takeover)
+            await self._carry()
+        finally:
+            await self._close()
+
+    # ------------------------------------------------------------ before
+
+    async def _patiently(self, call: Callable[[], Coroutine[Any, Any, Any]], what: str) -> None:
+        """A mirror that runs for ever waits for clusters that are away; one that ends does not."""
+        if self._options.once or self._options.dry_run:
+            await call()
+        else:
+            await insisting(call, lambda error: self._say(f"{what} is away: {error}"), self._paces.progress)
+
+    async def _show_plan(self) -> None:
+        for upstream in self._upstreams:
+            source = await self._opened(upstream)
+            topics, planned = await source.plan(self._taken(source))
+            source.claim(topics)
+            self._say_plan(source, topics, planned)
+
+    def _say_plan(self, source: Source, topics: TopicPlan, planned: Sequence[Planned]) -> None:
+        self._say(f"{source.label}: {len(topics.topics)} topics with {len(planned)} partitions")
+        for topic in topics.topics:
+            made = ", to be made" if topic.makes else ", gets more partitions" if topic.grows else ""
+            self._say(f"  {topic.source.name} → {topic.to} ({topic.partitions} partitions{made})")
+        for each in planned:
+            where = "position" if each.known else "new"
+            left = max(each.end - each.begin.offset, 0)
+            stop = f"; STOPS: {each.stop}" if each.stop else ""
+            self._say(f"  {each.part}: from {each.begin.offset} ({where}), {left:,} to mirror{stop}")
+        for topic_name, why in sorted({**topics.refused, **topics.left_out}.items()):
+            self._say(f"  {topic_name}: not mirrored: {why}")
+
+    def _taken(self, source: Source) -> Mapping[str, str]:
+        """The destination topics of the other sources."""
+        others = [other for other in self._sources if other is not source]
+        return {topic: other.label for other in others for topic in other.destinations}
+
+    # ------------------------------------------------------------ meanwhile
+
+    async def _carry(self) -> None:
+        self._spawn(self._holding.keep(self._paces.holder))
+        for upstream in self._upstreams:
+            try:
+                await self._start(upstream)
+            except TryAgain as error:
+                if self._options.once:
+                    raise
+                self._say(f"{upstream.label} is away: {error}")
+                self._spawn(self._start_later(upstream))
+        self._spawn(self._write_positions())
+        self._spawn(self._commit_groups())
+        self._spawn(self._show_progress())
+        if self._options.once:
+            self._spawn(self._watch_for_the_end())
+        await self._stop.wait()
+        await self._end()
+
+    async def _opened(self, upstream: Upstream) -> Source:
+        for source in self._sources:
+            if source.label == upstream.label:
+                return source
+        cluster = await upstream.open()
+        source = Source(upstream.label, cluster, upstream.group, self._destination, self._options, self.tally)
+        self._sources.append(source)
+        return source
+
+    async def _start(self, upstream: Upstream) -> None:
+        source = await self._opened(upstream)
+        topics, planned = await source.plan(self._taken(source))
+        known = sum(each.known for each in planned)
+        self._say(
+            f"{source.label}: {len(topics.topics)} topics with {len(planned)} partitions match, {known} of them go on "
+            f"from their positions; {sum(max(each.end - each.begin.offset, 0) for each in planned):,} records to mirror"
+        )
+        await source.start(topics, planned)
+        await source.commit()  # a group with members is somebody else's, maybe a MirrorMaker that still runs
+        if len(source.streams) < self._options.streams:
+            self._say(f"{source.label}: {len(source.streams)} of {self._options.streams} streams have something to do")
+        for stream in source.streams:
+            self._spawn(stream.run())
+        if not self._options.once:
+            self._spawn(self._keep_fresh(source))
+
+    async def _start_later(self, upstream: Upstream) -> None:
+        while True:
+            await asyncio.sleep(self._paces.topics)
+            with suppress(TryAgain):
+                await self._start(upstream)
+                return
+
+    async def _keep_fresh(self, source: Source) -> None:
+        while True:
+            await asyncio.sleep(self._paces.topics)
+            await source.keep_fresh(self._taken(source))
+
+    async def _write_positions(self) -> None:
+        while True:
+            await asyncio.sleep(self._paces.positions)
+            await self._write_moved()
+
+    async def _write_moved(self) -> None:
+        for source in self._sources:
+            await source.record()
+
+    async def _commit_groups(self) -> None:
+        while True:
+            await asyncio.sleep(self._paces.commits)
+            for source in self._sources:
+                await self._commit(source)
+
+    async def _commit(self, source: Source) -> None:
+        try:
+            await source.commit()
+        except (NotAllowed, TryAgain) as error:
+            source.trouble = f"{source.label}: {error}"
+
+    async def _show_progress(self) -> None:
+        loop = asyncio.get_running_loop()
+        pace = Pace(loop.time())
+        while True:
+            await asyncio.sleep(self._paces.progress)
+            self._say(pace.line(self.tally, loop.time(), self.left, self._waits()))
+            if self._options.verbose:
+                for line in topic_lines(self.tally):
+                    self._say(line)
+
+    def _waits(self) -> Iterable[str]:
+        if self._destination.down is not None:
+            yield f"waits for the destination: {self._destination.down}"
+        for source in self._sources:
+            if source.down is not None:
+                yield f"waits: {source.down}"
+
+    async def _watch_for_the_end(self) -> None:
+        for source in self._sources:
+            await source.done()
+        self.stop()
+
+    # ------------------------------------------------------------ the end
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed = self._failed or error
+            self.stop()
+
+    async def _end(self) -> None:
+        await self._cancel_tasks()
+        try:
+            async with asyncio.timeout(self._paces.drain):
+                for source in self._sources:
+                    await source.drain()
+                await self._write_moved()
+                await self._holding.release()
+        except TimeoutError:
+            self._say("the destination has not acknowledged everything; what is missing comes with the next start")
+        for source in self._sources:
+            await self._commit(source)
+        if self._failed is not None:
+            raise self._failed
+
+    async def _cancel_tasks(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _close(self) -> None:
+        await self._cancel_tasks()
+        for source in self._sources:
+            await source.close()
+        await self._destination.close()

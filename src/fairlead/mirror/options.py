@@ -1,0 +1,170 @@
+"""What a mirror is told on its command line, checked before anything is opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from fairlead.mirror.names import Chosen
+from fairlead.model.errors import InvalidValue
+
+QUEUE_RECORDS: Final = 10_000
+"""Default of `--queue.size`."""
+NAME_LENGTH_MAX: Final = 200
+"""Of a mirror's name, which is part of the name of a topic (Kafka allows 249)."""
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """Where partitions begin of which no position is known."""
+
+    what: str
+    """`earliest`, `latest`, `time` or `group`: what `group.id` has committed at the source."""
+    timestamp_ms: int = 0
+    """With `time`: begin at the first record that is not older."""
+
+
+EARLIEST: Final = From("earliest")
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOn:
+    """After which losses a partition goes on by itself, instead of standing still until somebody has looked."""
+
+    gap: bool = False
+    """Records expired at the source before they were mirrored: go on at what is left."""
+    truncated: bool = False
+    """The source has lost records that were mirrored: go on where its log ends now."""
+    recreated: bool = False
+    """A topic was deleted at the source and made again: mirror the new one into the same topic, from its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorOptions:
+    """Everything that the command line says; files are not read yet."""
+
+    consumer_configs: tuple[Path, ...]
+    producer_config: Path
+    chosen: Chosen
+    prefix: str = ""
+    streams: int = 1
+    """Fetching streams per source."""
+    producers: int = 1
+    """Produce connections to each broker of the destination."""
+    preserve_partitions: bool = False
+    preserve_order: bool = False
+    queue_records: int = QUEUE_RECORDS
+    name: str | None = None
+    begin: From = EARLIEST
+    goes_on: GoesOn = GoesOn()
+    once: bool = False
+    dry_run: bool = False
+    takeover: bool = False
+    verbose: bool = False
+    """A progress line for each topic."""
+
+
+def checked(
+    *,
+    consumer_configs: Sequence[Path],
+    producer_config: Path | None,
+    whitelist: str | None,
+    blacklist: str | None,
+    prefix: str = "",
+    streams: int = 1,
+    producers: int = 1,
+    preserve_partitions: bool = False,
+    preserve_order: bool = False,
+    queue_records: int = QUEUE_RECORDS,
+    name: str | None = None,
+    begin: str = "earliest",
+    on_gap: str = "stop",
+    on_truncated: str = "stop",
+    on_recreated: str = "stop",
+    once: bool = False,
+    dry_run: bool = False,
+    takeover: bool = False,
+    verbose: bool = False,
+) -> MirrorOptions:
+    """The options, once each of them makes sense by itself.
+
+    Raises:
+        InvalidValue: one does not; the message names it.
+    """
+    if not consumer_configs:
+        raise InvalidValue("--consumer.config FILE is missing: say from which cluster; it may be given several times")
+    if producer_config is None:
+        raise InvalidValue("--producer.config FILE is missing: say to which cluster")
+    for option, value in (("--num.streams", streams), ("--num.producers", producers), ("--queue.size", queue_records)):
+        if value < 1:
+            raise InvalidValue(f"{option} {value}: write a number from 1")
+    if name is not None:
+        check_name(name, "--name")
+    return MirrorOptions(
+        consumer_configs=tuple(consumer_configs),
+        producer_config=producer_config,
+        chosen=Chosen.of(whitelist, blacklist),
+        prefix=_checked_prefix(prefix),
+        streams=streams,
+        producers=producers,
+        preserve_partitions=preserve_partitions,
+        preserve_order=preserve_order,
+        queue_records=queue_records,
+        name=name,
+        begin=parse_from(begin),
+        goes_on=GoesOn(
+            gap=_goes_on("--on.gap", on_gap),
+            truncated=_goes_on("--on.truncated", on_truncated),
+            recreated=_goes_on("--on.recreated", on_recreated),
+        ),
+        once=once,
+        dry_run=dry_run,
+        takeover=takeover,
+        verbose=verbose,
+    )
+
+
+def check_name(name: str, what: str) -> str:
+    """The name, if it can be part of a topic's name. Raises: InvalidValue."""
+    if not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+        raise InvalidValue(
+            f"{what} {name!r}: a mirror's name has letters, digits, '.', '_' and '-', at most {NAME_LENGTH_MAX}; "
+            "choose one with --name"
+        )
+    return name
+
+
+def parse_from(text: str) -> From:
+    """Read `--from`. Raises: InvalidValue."""
+    word = text.strip().lower()
+    if word in ("earliest", "latest", "group"):
+        return From(word)
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidValue(
+            f"--from {text!r}: write earliest, latest, group or a time such as 2026-03-01T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    milliseconds = int(moment.timestamp() * 1000)
+    if milliseconds < 0:
+        raise InvalidValue(f"--from {text!r}: the time is before 1970")
+    return From("time", milliseconds)
+
+
+def _checked_prefix(prefix: str) -> str:
+    if prefix and not _NAME.fullmatch(prefix):
+        raise InvalidValue(f"--prefix {prefix!r}: topics have letters, digits, '.', '_' and '-' in their names")
+    return prefix
+
+
+def _goes_on(option: str, word: str) -> bool:
+    if word not in ("stop", "continue"):
+        raise InvalidValue(f"{option} {word!r}: write stop or continue")
+    return word == "continue"

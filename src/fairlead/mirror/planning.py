@@ -1,0 +1,152 @@
+"""What a mirror is going to do with the topics of one source, before it does it: `--dry-run` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+
+from fairlead.mirror.book import Book, Position
+from fairlead.mirror.lanes import Part
+from fairlead.mirror.making import Route, route_of
+from fairlead.mirror.names import destinations
+from fairlead.mirror.options import From, MirrorOptions
+from fairlead.mirror.ports import EARLIEST, LATEST, Cluster, Place, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A partition that is mirrored, or stands still from the start."""
+
+    part: Part
+    to: str
+    route: Route | None
+    """None: it must keep its number, and the destination has no such partition."""
+    begin: Position
+    known: bool
+    """Whether the position was in the books."""
+    end: int
+    stop: str | None
+    """Why it stands still."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTopic:
+    """A topic that is mirrored."""
+
+    source: Topic
+    to: str
+    makes: bool
+    """Whether the destination has no such topic yet."""
+    grows: bool
+    """Whether the destination's topic gets more partitions."""
+    partitions: int
+    """Of the destination, then."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """Which topics, before any partition is looked at."""
+
+    topics: tuple[PlannedTopic, ...]
+    refused: Mapping[str, str]
+    left_out: Mapping[str, str]
+
+
+def plan_topics(
+    source: Cluster,
+    there: Mapping[str, Topic],
+    here: Mapping[str, Topic],
+    destination: str,
+    options: MirrorOptions,
+    book: Book,
+    taken: Mapping[str, str],
+    looping: Container[str],
+) -> TopicPlan:
+    """Which topics of `there` go where among those of `here`.
+
+    A topic that was mirrored before, or that has as many partitions at both ends, grows with its source. One that
+    somebody else made with fewer partitions stays as it is.
+    """
+    names = options.chosen.among(name for name, topic in there.items() if not topic.internal)
+    named = destinations(names, options.prefix, same_cluster=source.id == destination, taken=taken, looping=looping)
+    topics = tuple(
+        _planned_topic(there[name], to, here.get(to), book.knows(source.id, name)) for name, to in named.carried.items()
+    )
+    return TopicPlan(topics, named.refused, named.left_out)
+
+
+def _planned_topic(source: Topic, to: str, found: Topic | None, known: bool) -> PlannedTopic:
+    if found is None:
+        return PlannedTopic(source, to, makes=True, grows=False, partitions=source.partitions)
+    grows = known and found.partitions < source.partitions
+    return PlannedTopic(source, to, False, grows, source.partitions if grows else found.partitions)
+
+
+async def plan_partitions(
+    source: Cluster,
+    topics: Iterable[PlannedTopic],
+    options: MirrorOptions,
+    book: Book,
+    group: str | None,
+    numbers: Mapping[str, range],
+    begin: From,
+) -> list[Planned]:
+    """Where the partitions `numbers` of these topics begin; `begin` is for those that are in no books.
+
+    Raises:
+        BadRequest, TryAgain
+    """
+    topics = list(topics)
+    places = [Place(topic.source.name, number) for topic in topics for number in numbers[topic.source.name]]
+    ends = await source.offsets(places, LATEST) if places else {}
+    starts = await source.offsets(places, EARLIEST) if places else {}
+    fresh = await _fresh(source, places, begin, group, starts, ends)
+    planned = []
+    for topic in topics:
+        for number in numbers[topic.source.name]:
+            place = Place(topic.source.name, number)
+            part = Part(source.id, topic.source.topic_id, topic.source.name, number)
+            planned.append(_planned(part, topic, options, book, starts[place], fresh[place], ends[place]))
+    return planned
+
+
+async def _fresh(
+    source: Cluster,
+    places: list[Place],
+    begin: From,
+    group: str | None,
+    starts: Mapping[Place, int],
+    ends: Mapping[Place, int],
+) -> Mapping[Place, int]:
+    """Where partitions begin of which no position is known."""
+    if begin.what == "latest":
+        return ends
+    if begin.what == "time" and places:
+        return await source.offsets(places, begin.timestamp_ms)
+    if begin.what == "group" and group is not None and places:
+        return {**starts, **await source.committed(group, places)}
+    return starts
+
+
+def _planned(
+    part: Part, topic: PlannedTopic, options: MirrorOptions, book: Book, start: int, fresh: int, end: int
+) -> Planned:
+    preserve, keep_order = options.preserve_partitions, options.preserve_order
+    route = route_of(
+        part.partition, topic.source.partitions, topic.partitions, preserve=preserve, keep_order=keep_order
+    )
+    position = book.positions.get(part)
+    stop = None
+    if route is None:
+        stop = (
+            f"{topic.to} has {topic.partitions} partitions at the destination, and --preserve.partitions asks for this "
+            "number; give it more partitions"
+        )
+    if position is not None and (topic.makes or position.to != topic.to):
+        position = None  # what was mirrored went with the topic at the destination, or is in another one
+    elif position is None and book.made_again(part):
+        fresh = start
+        if not options.goes_on.recreated:
+            stop = "the topic was deleted at the source and made again; --on.recreated continue mirrors the new one"
+    begin = position or Position(fresh, -1, part.topic, topic.to)
+    return Planned(part, topic.to, route, begin, position is not None, end, stop)

@@ -1,0 +1,138 @@
+"""What a mirror asks of a Kafka cluster. `clusters.py` is the one that speaks Kafka; tests have one in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from fairlead.mirror.bytes.outgoing import Outgoing
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""The end for readers of committed records: the last stable offset."""
+
+
+class Place(NamedTuple):
+    """A partition of a topic, by its name."""
+
+    topic: str
+    partition: int
+
+
+class Topic(NamedTuple):
+    """What a cluster says of a topic."""
+
+    name: str
+    topic_id: bytes
+    """16 bytes; zeros of a cluster that has no topic ids."""
+    partitions: int
+    internal: bool
+
+
+class Trouble(StrEnum):
+    """Why a partition cannot be fetched from where it stands. What passes by itself is not told."""
+
+    OUT_OF_RANGE = "out of range"
+    """The position is below the log's start or above its end."""
+    TRUNCATED = "truncated"
+    """The log went on otherwise below the position."""
+    UNKNOWN_TOPIC = "unknown topic"
+    """The topic was deleted; maybe one of that name was made again."""
+    REFUSED = "refused"
+
+
+class Answer(NamedTuple):
+    """What was fetched of one partition."""
+
+    place: Place
+    records: memoryview
+    """Batches as they lie in the source's log; the last one may be cut."""
+    aborted: Sequence[tuple[int, int]]
+    """Producer id and first offset of each aborted transaction in `records`."""
+    end: int
+    """The last stable offset."""
+    trouble: Trouble | None = None
+    detail: str = ""
+    diverged_at: int = -1
+    """With TRUNCATED: where the log went on otherwise."""
+
+
+class Feed(Protocol):
+    """Fetches a set of partitions for as long as it is asked. What passes by itself, such as a leader that moves or a
+    source that is away, it waits for."""
+
+    @property
+    def down(self) -> str | None:
+        """What it waits for, if anything is away."""
+        ...
+
+    def assign(self, place: Place, topic_id: bytes, offset: int, epoch: int) -> None: ...
+
+    def pause(self, place: Place) -> None: ...
+
+    def resume(self, place: Place) -> None: ...
+
+    def remove(self, place: Place) -> None: ...
+
+    async def next(self) -> Sequence[Answer]:
+        """What came; afterwards it goes on behind the last whole batch of each answer."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Sender(Protocol):
+    """An idempotent producer. What passes by itself it tries again for ever, in order."""
+
+    @property
+    def down(self) -> str | None:
+        """What it waits for, if anything is away."""
+        ...
+
+    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+        """Queue a batch. The future has its offset once it is durable (None: it is there, at an offset that nobody
+        knows), or the error by which the destination refused it for good."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Cluster(Protocol):
+    """A Kafka cluster. Raises: TryAgain where it does not answer."""
+
+    @property
+    def id(self) -> str: ...
+
+    async def topics(self, names: Iterable[str] | None) -> Mapping[str, Topic]:
+        """All topics, or those of the named that there are."""
+        ...
+
+    async def offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        """EARLIEST, LATEST, or of the first record that is not older than `at` ms (LATEST, if there is none)."""
+        ...
+
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, bool]]]:
+        """The settings of topics: value, and whether it was set for the topic itself."""
+        ...
+
+    async def create(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Make a topic, with the cluster's own replication factor; one that is there stays as it is."""
+        ...
+
+    async def grow(self, topic: str, partitions: int) -> None: ...
+
+    async def committed(self, group: str, places: Iterable[Place]) -> Mapping[Place, int]: ...
+
+    async def commit(self, group: str, offsets: Mapping[Place, tuple[int, int]]) -> None:
+        """Commit (offset, leader epoch) for a group without members. Raises: NotAllowed: it has members."""
+        ...
+
+    def feed(self) -> Feed: ...
+
+    async def sender(self, on_id: Callable[[int], Awaitable[None]] | None) -> Sender:
+        """A producer; `on_id` is awaited with each producer id before the first batch goes out with it."""
+        ...
+
+    async def close(self) -> None: ...

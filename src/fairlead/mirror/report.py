@@ -1,0 +1,141 @@
+"""What a mirror tells people: what it is going to do, how far it is, what became of it, and its exit code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.lanes import Part
+
+STOPPED_SHOWN_MAX: Final = 50
+"""Lines of the summary about partitions that stopped; beyond that only their number."""
+
+
+@dataclass(slots=True)
+class TopicTally:
+    """What was mirrored of a topic, acknowledged by the destination."""
+
+    records: int = 0
+    bytes: int = 0
+    batches: Counter[str] = field(default_factory=Counter)
+    """By what was done with them: raw, merged, rebuilt, …"""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one run, and what somebody must look at."""
+
+    topics: dict[str, TopicTally] = field(default_factory=dict)
+    aborted_records: int = 0
+    """Left out, of transactions that were aborted."""
+    looped_records: int = 0
+    """Left out, since they came from the destination."""
+    truncated: int = 0
+    """Partitions of which the source lost what was mirrored."""
+    lost_offsets: int = 0
+    """Gone at the source before they were mirrored."""
+    stops: dict[str, str] = field(default_factory=dict)
+    """Partition or topic → why it stands still."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """Topic → what is worth knowing and is no failure."""
+
+    def of(self, topic: str) -> TopicTally:
+        """The counts of a topic of the source."""
+        found = self.topics.get(topic)
+        if found is None:
+            found = self.topics[topic] = TopicTally()
+        return found
+
+    def mirrored(self, topic: str, outgoing: Outgoing) -> None:
+        """A batch is durable at the destination."""
+        found = self.of(topic)
+        found.records += outgoing.records
+        found.bytes += outgoing.size_bytes
+        found.batches[str(outgoing.how)] += 1
+
+    def stopped(self, what: Part | str, why: str) -> None:
+        """A partition, or a topic as a whole, does not go on."""
+        self.stops[str(what)] = why
+
+    @property
+    def records(self) -> int:
+        return sum(topic.records for topic in self.topics.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(topic.bytes for topic in self.topics.values())
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was lost, refused or stopped."""
+        return not self.stops and not self.lost_offsets and not self.truncated
+
+
+def summary(tally: Tally, left: int) -> str:
+    """What became of the run: a table of topics, then what somebody must look at."""
+    rows = [("topic", "records", "bytes", "batches")]
+    rows += [
+        (name, f"{topic.records:,}", f"{topic.bytes:,}", _batches(topic.batches))
+        for name, topic in sorted(tally.topics.items())
+    ]
+    rows.append(("in all", f"{tally.records:,}", f"{tally.bytes:,}", ""))
+    return "\n".join((*_aligned(rows), *_remarks(tally, left)))
+
+
+def _remarks(tally: Tally, left: int) -> Iterable[str]:
+    if left:
+        yield f"not mirrored yet: {left:,} offsets, which the next start brings"
+    if tally.aborted_records:
+        yield f"left out: {tally.aborted_records:,} records of transactions that were aborted"
+    if tally.looped_records:
+        yield f"left out: {tally.looped_records:,} records that had come from the destination"
+    if tally.lost_offsets:
+        yield f"LOST at the source before they were mirrored: {tally.lost_offsets:,} offsets"
+    for what, note in sorted(tally.notes.items()):
+        yield f"note: {what}: {note}"
+    for number, (what, why) in enumerate(sorted(tally.stops.items())):
+        if number == STOPPED_SHOWN_MAX:
+            yield f"STOPPED: {len(tally.stops) - number} more"
+            return
+        yield f"STOPPED: {what}: {why}"
+
+
+def _batches(batches: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {how}" for how, count in sorted(batches.items()))
+
+
+def _aligned(rows: list[tuple[str, str, str, str]]) -> Iterable[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for name, records, size, batches in rows:
+        line = f"{name:<{widths[0]}}  {records:>{widths[1]}}  {size:>{widths[2]}}  {batches}"
+        yield line.rstrip()
+
+
+class Pace:
+    """Progress lines: totals, and what they grew by since the line before."""
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self._bytes = 0
+        self._records = 0
+
+    def line(self, tally: Tally, now: float, behind: int, waits: Iterable[str]) -> str:
+        """One line about the whole mirror."""
+        seconds = max(now - self._at, 1e-6)
+        rate = (tally.bytes - self._bytes) / seconds / 1e6
+        records = (tally.records - self._records) / seconds
+        self._at, self._bytes, self._records = now, tally.bytes, tally.records
+        parts = [f"{tally.records:,} records", f"{tally.bytes / 1e6:,.1f} MB", f"{rate:,.1f} MB/s", f"{records:,.0f}/s"]
+        parts.append(f"{behind:,} behind" if behind else "nothing behind")
+        if tally.stops:
+            parts.append(f"{len(tally.stops)} stopped")
+        return "; ".join((", ".join(parts), *waits))
+
+
+def topic_lines(tally: Tally) -> Iterable[str]:
+    """A line for each topic."""
+    for name, topic in sorted(tally.topics.items()):
+        yield f"  {name}: {topic.records:,} records, {topic.bytes / 1e6:,.1f} MB"

@@ -1,0 +1,344 @@
+"""A cluster that is mirrored from: which of its topics, the streams that fetch them, and what becomes of trouble.
+
+A partition that lost something, or cannot keep what was asked for, stands still with its reason, and the others go on;
+an option says for each loss whether it goes on by itself instead (`GoesOn`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from fairlead.mirror.book import Book, Position
+from fairlead.mirror.copying import Copy
+from fairlead.mirror.destination import Destination
+from fairlead.mirror.lanes import Part, stream_of, streams_used
+from fairlead.mirror.making import Maker
+from fairlead.mirror.options import EARLIEST, MirrorOptions
+from fairlead.mirror.origins import Origins
+from fairlead.mirror.patience import insisting
+from fairlead.mirror.planning import Planned, PlannedTopic, TopicPlan, plan_partitions, plan_topics
+from fairlead.mirror.ports import EARLIEST as AT_START
+from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic, Trouble
+from fairlead.mirror.report import Tally
+from fairlead.mirror.stream import Carried, Stream
+from fairlead.model.errors import BadRequest, TryAgain
+
+
+class Source:
+    """One `--consumer.config`."""
+
+    def __init__(
+        self,
+        label: str,
+        cluster: Cluster,
+        group: str | None,
+        destination: Destination,
+        options: MirrorOptions,
+        tally: Tally,
+    ) -> None:
+        self.label = label
+        self.cluster = cluster
+        self.group = group
+        self.trouble: str | None = None
+        """Why the last look at its topics failed, if it did."""
+        self.copies: dict[Part, Copy] = {}
+        self.until: dict[Part, int] = {}
+        """With `--once`: where each partition ends."""
+        self._destination = destination
+        self._options = options
+        self._tally = tally
+        self._origins = Origins(cluster, destination.cluster.id)
+        self._streams: list[Stream] = []
+        self._known: dict[str, Topic] = {}
+        self._names: dict[str, str] = {}
+        """Source topic → destination topic of what is mirrored."""
+        self._never_begun: set[Part] = set()
+        self._past: dict[Part, Position] = {}
+        """How far topics were mirrored that are gone since."""
+        self._changed: set[Copy] = set()
+        self._moved = asyncio.Event()
+
+    # ------------------------------------------------------------ what is mirrored
+
+    async def plan(self, taken: Mapping[str, str]) -> tuple[TopicPlan, list[Planned]]:
+        """What would be mirrored, without a change of anything. Raises: BadRequest, TryAgain."""
+        there = await self.cluster.topics(None)
+        await self._origins.refresh()
+        topics = self._plan_topics(there, taken)
+        numbers = {topic.source.name: range(topic.source.partitions) for topic in topics.topics}
+        return topics, await plan_partitions(
+            self.cluster,
+            topics.topics,
+            self._options,
+            self._destination.book,
+            self.group,
+            numbers,
+            self._options.begin,
+        )
+
+    def claim(self, plan: TopicPlan) -> None:
+        """From now on no other source may write the topics of this plan."""
+        self._names.update({topic.source.name: topic.to for topic in plan.topics})
+
+    def _plan_topics(self, there: Mapping[str, Topic], taken: Mapping[str, str]) -> TopicPlan:
+        here = self._destination.topics
+        options, book = self._options, self._book()
+        looping = self._origins.looping
+        return plan_topics(self.cluster, there, here, self._destination.cluster.id, options, book, taken, looping)
+
+    async def start(self, topics: TopicPlan, planned: Sequence[Planned]) -> None:
+        """Make the topics and begin to mirror. Raises: BadRequest, TryAgain."""
+        self._note_others(topics)
+        self.claim(topics)
+        await self._make(topics.topics)
+        await self._destination.open_sender(self.cluster.id)
+        self._streams.clear()
+        for _ in range(streams_used(self._options.streams, len(planned))):
+            feed = self.cluster.feed()
+            stream = Stream(
+                feed, self._origins, self._destination, self._tally, self._options.queue_records, self._worry
+            )
+            self._streams.append(stream)
+        await self._begin(topics.topics, planned)
+
+    async def _make(self, topics: Iterable[PlannedTopic]) -> None:
+        topics = [topic for topic in topics if topic.makes or topic.grows]
+        made = [topic.source.name for topic in topics if topic.makes]
+        configs = await self.cluster.configs(made) if made else {}
+        for topic in topics:
+            if topic.makes:
+                if topic.to != topic.source.name:
+                    await self._destination.enter_topic(topic.to, self._origins.path(topic.source.name))
+                await self._destination.make(topic.to, topic.partitions, configs.get(topic.source.name, {}))
+            else:
+                await self._destination.grow(topic.to, topic.partitions)
+                self._tally.notes[topic.source.name] = (
+                    "it got more partitions, so keys have other partitions from now on"
+                )
+
+    async def _begin(self, topics: Iterable[PlannedTopic], planned: Sequence[Planned]) -> None:
+        topics = list(topics)
+        for topic in topics:
+            self._known[topic.source.name] = topic.source
+        limits = await self._destination.limits([topic.to for topic in topics])
+        fresh = {each.part: each.begin for each in planned if not each.known and each.stop is None}
+        # Before anything is fetched: whoever began at the end goes on from there, also if nothing came until a restart.
+        await self._destination.write_positions(fresh)
+        for each in planned:
+            copy = Copy(each.part, each.to, each.begin, self._destination.sender, self._tally, self._heard)
+            copy.end = each.end
+            self.copies[each.part] = copy
+            self.until[each.part] = each.end
+            if each.stop is not None or each.route is None:
+                self._never_begun.add(each.part)
+                copy.stop(each.stop or "")
+                continue
+            stream = self._stream(copy)
+            maker = Maker(each.route, limits[each.to], stream.buffers)
+            stream.add(Carried(copy, maker, each.part.topic_id, each.begin.offset))
+
+    def _note_others(self, plan: TopicPlan) -> None:
+        for topic, why in plan.refused.items():
+            self._tally.stopped(f"topic {topic}", why)
+        self._tally.notes.update({f"topic {topic}": why for topic, why in plan.left_out.items()})
+
+    # ------------------------------------------------------------ what changes meanwhile
+
+    async def refresh(self, taken: Mapping[str, str]) -> None:
+        """Look for new topics, new partitions and topics that were made again. Raises: BadRequest, TryAgain."""
+        there = await self.cluster.topics(None)
+        await self._origins.refresh()
+        plan = self._plan_topics(there, taken)
+        self._note_others(plan)
+        self.claim(plan)
+        self._lose_deleted(there)
+        numbers = {topic.source.name: self._new_numbers(topic) for topic in plan.topics}
+        fresh = [topic for topic in plan.topics if numbers[topic.source.name]]
+        if not fresh:
+            return
+        await self._make(fresh)
+        book, group = self._book(), self.group
+        planned = await plan_partitions(self.cluster, fresh, self._options, book, group, numbers, EARLIEST)
+        await self._begin(fresh, planned)
+
+    def _book(self) -> Book:
+        """The books as they were read, and what has moved since."""
+        book = self._destination.book
+        begun = {part: copy.position for part, copy in self.copies.items()}
+        return replace(book, positions={**book.positions, **self._past, **begun})
+
+    def _new_numbers(self, topic: PlannedTopic) -> range:
+        """The partitions of a topic that are not mirrored yet."""
+        known = self._known.get(topic.source.name)
+        if known is None or known.topic_id != topic.source.topic_id:
+            return range(topic.source.partitions)
+        return range(known.partitions, topic.source.partitions)
+
+    def _lose_deleted(self, there: Mapping[str, Topic]) -> None:
+        """Topics that are gone, or were made again: what was not mirrored is lost, and is said."""
+        for name, known in list(self._known.items()):
+            found = there.get(name)
+            if found is not None and found.topic_id == known.topic_id:
+                continue
+            del self._known[name]
+            for part, copy in list(self.copies.items()):
+                if (part.topic, part.topic_id) == (name, known.topic_id):
+                    self._lose(part, copy)
+
+    def _lose(self, part: Part, copy: Copy) -> None:
+        self._stream(copy).remove(copy)
+        left = copy.end - copy.position.offset - copy.records_under_way
+        self._tally.notes[part.topic] = "it was deleted at the source"
+        if left > 0 and copy.stopped is None:
+            copy.stop(f"the topic was deleted at the source, and up to {left:,} records of it were not mirrored")
+        self._past[part] = copy.position
+        del self.copies[part]
+
+    # ------------------------------------------------------------ trouble
+
+    async def _worry(self, carried: Carried, answer: Answer) -> None:
+        """A partition cannot be fetched from where it stands."""
+        copy = carried.copy
+        try:
+            await insisting(partial(self._settle, carried, answer))
+        except BadRequest as error:
+            copy.stop(str(error))
+
+    async def _settle(self, carried: Carried, answer: Answer) -> None:
+        copy = carried.copy
+        if answer.trouble is Trouble.UNKNOWN_TOPIC:
+            self._stream(copy).remove(copy)  # the next look at the topics says what became of it
+        elif answer.trouble is Trouble.REFUSED:
+            copy.stop(f"the source refuses to have it read: {answer.detail}")
+        elif answer.trouble is Trouble.TRUNCATED:
+            self._truncated(carried, answer.diverged_at, "where the two part")
+        else:
+            await self._out_of_range(carried)
+
+    async def _out_of_range(self, carried: Carried) -> None:
+        place = Place(carried.copy.part.topic, carried.copy.part.partition)
+        start = (await self.cluster.offsets([place], AT_START))[place]
+        end = (await self.cluster.offsets([place], LATEST))[place]
+        if carried.offset < start:
+            self._gap(carried, start)
+        elif carried.offset > end:
+            # Where the two part is not known: what came since may lie below the end, so nothing is stepped over.
+            self._truncated(carried, start, "at the start of the log")
+        else:
+            self._stream(carried.copy).again(carried, carried.offset)
+
+    def _gap(self, carried: Carried, start: int) -> None:
+        copy, lost = carried.copy, start - carried.offset
+        self._tally.lost_offsets += lost
+        why = f"offsets {carried.offset} to {start - 1} were gone at the source before they were mirrored"
+        if not self._options.goes_on.gap:
+            copy.stop(f"{why}; --on.gap continue goes on at {start}")
+            return
+        self._tally.notes[str(copy.part)] = f"{why}; it went on at {start}"
+        copy.skip(start, lost)
+        self._stream(copy).again(carried, start)
+
+    def _truncated(self, carried: Carried, at: int, where: str) -> None:
+        copy = carried.copy
+        why = f"the source has lost records that were mirrored: its log went on otherwise below offset {carried.offset}"
+        if not self._options.goes_on.truncated:
+            copy.stop(f"{why}; --on.truncated continue goes on {where} ({at}), and the destination keeps what it has")
+            return
+        self._tally.notes[str(copy.part)] = f"{why}; it went on {where} ({at})"
+        self._tally.truncated += 1
+        copy.skip(at, 0)
+        self._stream(copy).again(carried, at)
+
+    # ------------------------------------------------------------ positions
+
+    def _stream(self, copy: Copy) -> Stream:
+        return self._streams[stream_of(copy.part, len(self._streams))]
+
+    def _heard(self, copy: Copy) -> None:
+        self._changed.add(copy)
+        self._moved.set()
+        if self._streams:
+            self._stream(copy).heard(copy)
+
+    async def record(self) -> None:
+        """Write the positions that have moved, and wait until they are durable."""
+        changed, self._changed = self._changed, set()
+        moved = [(copy, copy.position) for copy in changed if copy.position != copy.recorded]
+        try:
+            await self._destination.write_positions({copy.part: position for copy, position in moved})
+        except BaseException:
+            self._changed |= changed  # whoever was cut off has written nothing for sure
+            raise
+        for copy, position in moved:
+            copy.recorded = position
+
+    async def commit(self) -> None:
+        """Tell the source's group where the mirror stands, for people who look at its lag there.
+
+        Raises:
+            NotAllowed: the group has members.
+            TryAgain
+        """
+        if self.group is None:
+            return
+        offsets = {
+            Place(part.topic, part.partition): (copy.position.offset, copy.position.epoch)
+            for part, copy in self.copies.items()
+            if part not in self._never_begun
+        }
+        if offsets:
+            await self.cluster.commit(self.group, offsets)
+
+    # ------------------------------------------------------------ running
+
+    @property
+    def streams(self) -> Sequence[Stream]:
+        return self._streams
+
+    @property
+    def down(self) -> str | None:
+        """What it waits for, if anything is away."""
+        return next((stream.down for stream in self._streams if stream.down is not None), self.trouble)
+
+    @property
+    def destinations(self) -> Iterable[str]:
+        """The destination topics that it writes."""
+        return self._names.values()
+
+    def behind(self) -> int:
+        """Offsets that are not mirrored yet, as far as is known."""
+        return sum(max(copy.end - copy.position.offset, 0) for copy in self.copies.values())
+
+    async def done(self) -> None:
+        """With `--once`: wait until everything that was there at the start is mirrored, or stands still."""
+        for part, copy in self.copies.items():
+            while copy.stopped is None and copy.position.offset < self.until[part]:
+                await self._move()
+
+    async def keep_fresh(self, taken: Mapping[str, str]) -> None:
+        """One look at the topics of both clusters; what is away now is told, and tried again the next time."""
+        try:
+            await self._destination.refresh()
+            await self.refresh(taken)
+            self.trouble = None
+        except TryAgain as error:
+            self.trouble = f"{self.label}: {error}"
+
+    async def drain(self) -> None:
+        """Wait until what is under way is acknowledged; the streams fetch no more."""
+        for copy in self.copies.values():
+            while copy.stopped is None and not copy.idle:
+                await self._move()
+
+    async def _move(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+    async def close(self) -> None:
+        """End."""
+        for stream in self._streams:
+            await stream.close()
+        await self.cluster.close()

@@ -1,0 +1,1 @@
+"""`fairlead mirror`, on clusters in memory, and between brokers of Fairlead's own."""

@@ -1,0 +1,289 @@
+"""A Kafka cluster in memory, as a mirror sees one: it can be away, hold back answers, refuse batches, lose records."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.ports import EARLIEST, LATEST, Answer, Place, Topic, Trouble
+from fairlead.model.errors import BadRequest, NotAllowed, Unreachable
+from fairlead.protocol.batch import build_batch, read_header, records_of, set_offset
+from fairlead.protocol.records import Record
+
+_ids = count(1)
+
+
+@dataclass
+class Log:
+    """One partition."""
+
+    batches: list[bytes] = field(default_factory=list)
+    start: int = 0
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    diverged_at: int | None = None
+    """Where it went on otherwise, for whoever stands beyond."""
+    held_at: int | None = None
+    """The last stable offset, while a transaction is open."""
+
+    @property
+    def end(self) -> int:
+        return read_header(self.batches[-1]).last_offset + 1 if self.batches else self.start
+
+    @property
+    def stable(self) -> int:
+        return self.end if self.held_at is None else self.held_at
+
+    def append(self, batch: bytes) -> int:
+        base = self.end
+        self.batches.append(bytes(set_offset(batch, base, 0)))
+        return base
+
+    def expire(self, until: int) -> None:
+        """Records below are gone."""
+        self.start = until
+        self.batches = [batch for batch in self.batches if read_header(batch).last_offset >= until]
+
+
+@dataclass
+class MadeTopic:
+    topic_id: bytes
+    logs: list[Log]
+    configs: dict[str, tuple[str, bool]]
+
+
+class FakeCluster:
+    """Its topics lie in `made`."""
+
+    def __init__(self, name: str) -> None:
+        self.id = name
+        self.made: dict[str, MadeTopic] = {}
+        self.groups: dict[str, dict[Place, tuple[int, int]]] = {}
+        self.members: set[str] = set()
+        """Groups that have members."""
+        self.away = False
+        self.holds_answers = False
+        """What is produced is durable, and nobody is told."""
+        self.refuses: Callable[[str, int, Outgoing], str | None] = lambda topic, partition, outgoing: None
+        """Why a batch is refused for good."""
+        self.open = 0
+        """Feeds and senders that are not closed."""
+        self._changed = asyncio.Event()
+
+    # ------------------------------------------------------------ for tests
+
+    def make(self, topic: str, partitions: int = 1, **configs: str) -> None:
+        """A topic, with these settings of its own (`_` for `.`)."""
+        own = {name.replace("_", "."): (value, True) for name, value in configs.items()}
+        defaults = {"max.message.bytes": ("1048588", False)}
+        self.made[topic] = MadeTopic(uuid.uuid4().bytes, [Log() for _ in range(partitions)], {**defaults, **own})
+        self.change()
+
+    def put(self, topic: str, partition: int, values: Iterable[bytes], key: bytes | None = b"k", **fields: int) -> None:
+        """A batch for each value."""
+        for value in values:
+            self.made[topic].logs[partition].append(build_batch([(key, value)], timestamp_ms=1_000, **fields))
+        self.change()
+
+    def records(self, topic: str, partition: int = 0) -> list[Record]:
+        """What lies there."""
+        if topic not in self.made:
+            return []
+        log = self.made[topic].logs[partition]
+        return [record for batch in log.batches for record in records_of(batch) if record.offset >= log.start]
+
+    def values(self, topic: str, partition: int = 0) -> list[bytes | None]:
+        """Their values."""
+        return [record.value for record in self.records(topic, partition)]
+
+    def change(self) -> None:
+        """Whoever waits looks again."""
+        self._changed.set()
+
+    def come_back(self) -> None:
+        """It is away no more."""
+        self.away = False
+        self.change()
+
+    async def changed(self) -> None:
+        """Wait for a change."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    # ------------------------------------------------------------ what a mirror asks
+
+    def _answers(self) -> None:
+        if self.away:
+            raise Unreachable(f"cluster {self.id} does not answer")
+
+    async def topics(self, names: Iterable[str] | None) -> Mapping[str, Topic]:
+        self._answers()
+        wanted = list(self.made) if names is None else [name for name in names if name in self.made]
+        return {
+            name: Topic(name, self.made[name].topic_id, len(self.made[name].logs), name.startswith("__"))
+            for name in wanted
+        }
+
+    async def offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        self._answers()
+        return {place: self._offset(self.made[place.topic].logs[place.partition], at) for place in places}
+
+    def _offset(self, log: Log, at: int) -> int:
+        if at == EARLIEST:
+            return log.start
+        if at == LATEST:
+            return log.stable
+        later = (record.offset for batch in log.batches for record in records_of(batch) if record.timestamp >= at)
+        return next(later, log.stable)
+
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, bool]]]:
+        self._answers()
+        return {topic: self.made[topic].configs for topic in topics}
+
+    async def create(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+        self._answers()
+        if topic not in self.made:
+            self.make(topic, partitions)
+            self.made[topic].configs.update({name: (value, True) for name, value in configs.items()})
+
+    async def grow(self, topic: str, partitions: int) -> None:
+        self._answers()
+        logs = self.made[topic].logs
+        logs += [Log() for _ in range(partitions - len(logs))]
+        self.change()
+
+    async def committed(self, group: str, places: Iterable[Place]) -> Mapping[Place, int]:
+        found = self.groups.get(group, {})
+        return {place: found[place][0] for place in places if place in found}
+
+    async def commit(self, group: str, offsets: Mapping[Place, tuple[int, int]]) -> None:
+        self._answers()
+        if group in self.members:
+            raise NotAllowed(f"group {group} has members")
+        self.groups.setdefault(group, {}).update(offsets)
+
+    async def opened(self) -> FakeCluster:
+        """As a mirror opens a source."""
+        self._answers()
+        return self
+
+    def feed(self) -> FakeFeed:
+        return FakeFeed(self)
+
+    async def sender(self, on_id: Callable[[int], Awaitable[None]] | None) -> FakeSender:
+        self._answers()
+        return FakeSender(self, on_id)
+
+    async def close(self) -> None:
+        pass
+
+
+class FakeFeed:
+    """Gives batch by batch, a round of partitions at a time."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+        self._at: dict[Place, tuple[bytes, int, int]] = {}
+        """Topic id, offset, and the epoch of the last record that was read before, -1 if it is not known."""
+        self._paused: set[Place] = set()
+        self.batches_max = 4
+        cluster.open += 1
+
+    @property
+    def down(self) -> str | None:
+        return f"cluster {self._cluster.id} does not answer" if self._cluster.away else None
+
+    def assign(self, place: Place, topic_id: bytes, offset: int, epoch: int) -> None:
+        self._at[place] = (topic_id, offset, epoch)
+        self._cluster.change()
+
+    def pause(self, place: Place) -> None:
+        self._paused.add(place)
+
+    def resume(self, place: Place) -> None:
+        self._paused.discard(place)
+        self._cluster.change()
+
+    def remove(self, place: Place) -> None:
+        self._at.pop(place, None)
+        self._paused.discard(place)
+
+    async def next(self) -> Sequence[Answer]:
+        while True:
+            await asyncio.sleep(0)
+            if not self._cluster.away:
+                found = [answer for place in list(self._at) if (answer := self._answer(place)) is not None]
+                if found:
+                    return found
+            await self._cluster.changed()
+
+    def _answer(self, place: Place) -> Answer | None:
+        topic_id, offset, epoch = self._at[place]
+        made = self._cluster.made.get(place.topic)
+        if place in self._paused:
+            return None
+        if made is None or made.topic_id != topic_id:
+            return Answer(place, memoryview(b""), (), -1, Trouble.UNKNOWN_TOPIC)
+        log = made.logs[place.partition]
+        if log.diverged_at is not None and offset > log.diverged_at and epoch >= 0:
+            return Answer(place, memoryview(b""), (), log.stable, Trouble.TRUNCATED, diverged_at=log.diverged_at)
+        if not log.start <= offset <= log.end:
+            return Answer(place, memoryview(b""), (), log.stable, Trouble.OUT_OF_RANGE)
+        heads = [(read_header(batch), batch) for batch in log.batches]
+        data = [b for head, b in heads if head.last_offset >= offset and head.base_offset < log.stable]
+        data = data[: self.batches_max]
+        if not data:
+            return None
+        self._at[place] = (topic_id, read_header(data[-1]).last_offset + 1, -1)
+        return Answer(place, memoryview(b"".join(data)), log.aborted, log.stable)
+
+    async def close(self) -> None:
+        self._cluster.open -= 1
+
+
+class FakeSender:
+    """Writes into the cluster's logs; what is sent while the cluster is away waits, in order."""
+
+    def __init__(self, cluster: FakeCluster, on_id: Callable[[int], Awaitable[None]] | None) -> None:
+        self._cluster = cluster
+        self._on_id = on_id
+        self.producer_id = 1_000 + next(_ids)
+        self._queue: asyncio.Queue[tuple[str, int, Outgoing, asyncio.Future[int | None]]] = asyncio.Queue()
+        self._task = asyncio.create_task(self._run())
+        cluster.open += 1
+
+    @property
+    def down(self) -> str | None:
+        return f"cluster {self._cluster.id} does not answer" if self._cluster.away else None
+
+    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+        future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait((topic, partition, outgoing, future))
+        return future
+
+    async def _run(self) -> None:
+        if self._on_id is not None:
+            await self._on_id(self.producer_id)
+        while True:
+            topic, partition, outgoing, future = await self._queue.get()
+            while self._cluster.away:
+                await self._cluster.changed()
+            why = self._cluster.refuses(topic, partition, outgoing)
+            if why is not None:
+                future.set_exception(BadRequest(why))
+                continue
+            head = outgoing.of_producer(self.producer_id, 0, 0)
+            offset = self._cluster.made[topic].logs[partition].append(head + bytes(outgoing.body))
+            self._cluster.change()
+            while self._cluster.holds_answers:
+                await self._cluster.changed()
+            if not future.done():
+                future.set_result(offset)
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._cluster.open -= 1

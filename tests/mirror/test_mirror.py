@@ -1,0 +1,437 @@
+"""What a mirror does with topics of clusters in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from functools import partial
+
+import pytest
+
+from fairlead.mirror.mirror import Mirror
+from fairlead.mirror.ports import Place
+from fairlead.model.errors import BadRequest, Fenced, NotAllowed, TryAgain
+from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
+from tests.mirror.fake import FakeCluster
+from tests.mirror.world import World
+from tests.support.waiting import a_quiet_while, until
+
+
+def numbers(first: int, end: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, end)]
+
+
+def stopped(mirror: Mirror) -> str:
+    """Why the one partition stands still."""
+    assert len(mirror.tally.stops) == 1, mirror.tally.stops
+    return next(iter(mirror.tally.stops.values()))
+
+
+async def test_everything_that_is_there_is_mirrored_once(world: World) -> None:
+    """With its values, in its partitions, in order; the topic is made like the source's."""
+    world.a.make("t", 3, retention_ms="1000", message_timestamp_type="LogAppendTime")
+    for partition in range(3):
+        world.a.put("t", partition, [b"%d-%d" % (partition, number) for number in range(10)])
+    mirror = await world.once()
+    for partition in range(3):
+        assert world.b.values("t", partition) == [b"%d-%d" % (partition, number) for number in range(10)]
+    assert mirror.tally.clean
+    assert mirror.tally.records == 30
+    made = world.b.made["t"].configs
+    assert made["retention.ms"] == ("1000", True)
+    assert "message.timestamp.type" not in made
+    assert int(made["message.timestamp.after.max.ms"][0]) == 2**63 - 1
+
+
+async def test_a_second_run_goes_on_where_the_first_ended(world: World) -> None:
+    """By the positions at the destination, whatever became of the group's offsets at the source."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 2))
+    await world.once()
+    world.a.groups.clear()
+    world.a.put("t", 0, numbers(2, 3))
+    await world.once()
+    assert world.b.values("t") == numbers(0, 3)
+
+
+async def test_what_comes_while_it_runs_is_mirrored(world: World) -> None:
+    """Records, partitions and topics."""
+    world.a.make("t")
+    async with world.running() as mirror:
+        world.a.put("t", 0, [b"1"])
+        await until(lambda: world.b.values("t") == [b"1"])
+        await world.a.grow("t", 2)
+        world.a.put("t", 1, [b"2"])
+        world.a.make("u")
+        world.a.put("u", 0, [b"3"])
+        await until(lambda: len(world.b.made["t"].logs) == 2 and world.b.values("t", 1) == [b"2"])
+        await until(lambda: world.b.values("u") == [b"3"])
+    assert "keys have other partitions" in mirror.tally.notes["t"]
+
+
+async def test_a_topic_that_grew_while_the_mirror_was_off_grows_with_the_next_start(world: World) -> None:
+    """It was mirrored before, so its partitions follow the source's."""
+    world.a.make("t")
+    await world.once()
+    await world.a.grow("t", 3)
+    world.a.put("t", 2, [b"x"])
+    await world.once()
+    assert world.b.values("t", 2) == [b"x"]
+
+
+async def test_a_partition_that_the_destination_lacks_stops_where_its_number_is_to_be_kept(world: World) -> None:
+    """The original dropped its records. The others go on."""
+    world.a.make("t", 3)
+    world.b.make("t", 2)
+    for partition in range(3):
+        world.a.put("t", partition, [b"%d" % partition])
+    mirror = await world.once(preserve_partitions=True)
+    assert "topic t, partition 2" in mirror.tally.stops
+    assert "t has 2 partitions" in stopped(mirror)
+    assert [world.b.values("t", partition) for partition in range(2)] == [[b"0"], [b"1"]]
+    assert not mirror.tally.clean
+
+
+async def test_partitions_are_kept_where_that_is_asked_for(world: World) -> None:
+    """Also in a topic that has more."""
+    world.a.make("t", 2)
+    world.b.make("t", 5)
+    for partition in range(2):
+        world.a.put("t", partition, numbers(0, 9), key=b"same")
+    await world.once(preserve_partitions=True)
+    assert [len(world.b.values("t", partition)) for partition in range(5)] == [9, 9, 0, 0, 0]
+
+
+async def test_a_key_chooses_the_partition_where_there_are_others(world: World) -> None:
+    """As Java's producers do: all records of a key lie in one partition, in order."""
+    world.a.make("t", 2)
+    world.b.make("t", 5)
+    world.a.put("t", 0, numbers(0, 9), key=b"one")
+    world.a.put("t", 1, numbers(0, 9), key=b"other")
+    await world.once()
+    found = [world.b.records("t", partition) for partition in range(5)]
+    for key in (b"one", b"other"):
+        assert [
+            [record.value for record in part if record.key == key] for part in found if key in {r.key for r in part}
+        ] == [numbers(0, 9)]
+
+
+async def test_a_prefix_stands_before_the_names_at_the_destination(world: World) -> None:
+    """Within one cluster too, where copies are not copied again."""
+    world.a.make("t")
+    world.a.put("t", 0, [b"1"])
+    await world.once(prefix="dc1_")
+    assert world.b.values("dc1_t") == [b"1"]
+    for _ in range(2):
+        await world.once(to=world.a, name="within", prefix="mirror_", begin="earliest")
+    assert world.a.values("mirror_t") == [b"1"]
+    assert "mirror_mirror_t" not in world.a.made
+
+
+async def test_other_topics_are_left_alone(world: World) -> None:
+    """What the whitelist does not match, what the blacklist matches."""
+    for topic in ("ships", "weather"):
+        world.a.make(topic)
+    await world.once(whitelist="ship.")
+    assert "weather" not in world.b.made
+    await world.once(name="other", whitelist=None, blacklist="ship.")
+    assert "weather" in world.b.made
+
+
+async def test_records_of_aborted_transactions_are_left_out_and_counted(world: World) -> None:
+    """And so are the markers; the position goes over them."""
+    world.a.make("t")
+    log = world.a.made["t"].logs[0]
+    data = build_batch([(b"k", b"gone")], producer_id=7, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL)
+    log.append(data)
+    abort = build_batch([(bytes(4), bytes(6))], producer_id=7, producer_epoch=0, attributes=TRANSACTIONAL | CONTROL)
+    log.append(abort)
+    log.aborted.append((7, 0))
+    world.a.put("t", 0, [b"there"])
+    mirror = await world.once()
+    assert world.b.values("t") == [b"there"]
+    assert mirror.tally.aborted_records == 1
+    assert mirror.left == 0
+
+
+async def test_an_open_transaction_is_not_passed(world: World) -> None:
+    """A mirror that ends with what is there does not wait for it either."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    world.a.made["t"].logs[0].held_at = 3
+    await world.once()
+    assert world.b.values("t") == numbers(0, 3)
+    world.a.made["t"].logs[0].held_at = None
+    await world.once()
+    assert world.b.values("t") == numbers(0, 5)
+
+
+# ---------------------------------------------------------------- where partitions begin
+
+
+@pytest.mark.parametrize(("begin", "found"), [("earliest", 6), ("latest", 0), ("group", 2), ("1970-01-01T00:00:02", 3)])
+async def test_a_partition_without_a_position_begins_where_it_is_told(world: World, begin: str, found: int) -> None:
+    """And goes on from there: after a restart too, though nothing was mirrored yet."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    log = world.a.made["t"].logs[0]
+    for number in range(3, 6):
+        log.append(build_batch([(b"k", b"%d" % number)], timestamp_ms=2_000))
+    world.a.groups["g"] = {Place("t", 0): (4, -1)}
+    await world.once(begin=begin)
+    assert world.b.values("t") == numbers(6 - found, 6)
+    world.a.put("t", 0, numbers(6, 8))
+    await world.once(begin=begin)
+    assert world.b.values("t") == numbers(6 - found, 8)
+
+
+async def test_topics_that_appear_later_are_mirrored_from_their_start(world: World) -> None:
+    """Whatever `--from` says of those that were there."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    async with world.running(begin="latest"):
+        await until(lambda: "t" in world.b.made)
+        world.a.make("new")
+        world.a.put("new", 0, numbers(0, 3))
+        await until(lambda: world.b.values("new") == numbers(0, 3))
+    assert world.b.values("t") == []
+
+
+# ---------------------------------------------------------------- losses at the source
+
+
+async def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(world: World) -> None:
+    """Its offsets mean other records: it stands still until somebody has looked, then begins at its start."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    await world.once()
+    del world.a.made["t"]
+    world.a.make("t")
+    world.a.put("t", 0, [b"new"])
+    for _ in range(2):
+        mirror = await world.once()
+        assert "made again" in stopped(mirror)
+        assert world.b.values("t") == numbers(0, 5)
+    await world.once(on_recreated="continue")
+    assert world.b.values("t") == [*numbers(0, 5), b"new"]
+    assert (await world.once()).tally.clean
+
+
+async def test_a_topic_that_is_made_again_while_the_mirror_runs_is_noticed(world: World) -> None:
+    """By its id."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    async with world.running() as mirror:
+        await until(lambda: world.b.values("t") == numbers(0, 5))
+        world.a.made["t"].topic_id = uuid.uuid4().bytes
+        await until(lambda: mirror.tally.stops)
+        assert "made again" in stopped(mirror)
+        world.a.made["t"].logs[0].batches.clear()
+        world.a.put("t", 0, [b"new"])
+        await a_quiet_while()
+    assert world.b.values("t") == numbers(0, 5)
+
+
+async def test_a_topic_that_was_deleted_before_it_was_mirrored_is_said_to_be_lost(world: World) -> None:
+    """One of which everything was mirrored is only noted."""
+    for topic in ("t", "u"):
+        world.a.make(topic)
+        world.a.put(topic, 0, numbers(0, 5))
+    async with world.running() as mirror:
+        await until(lambda: world.b.values("t") == world.b.values("u") == numbers(0, 5))
+        del world.a.made["t"]
+        world.a.made["u"].logs[0].held_at = 5
+        world.a.put("u", 0, numbers(5, 9))
+        await until(lambda: "t" in mirror.tally.notes)
+        assert not mirror.tally.stops
+    assert mirror.tally.notes["t"] == "it was deleted at the source"
+
+
+@pytest.mark.parametrize("diverged_at", [None, 3])
+async def test_a_source_that_lost_what_was_mirrored_stops_the_partition(world: World, diverged_at: int | None) -> None:
+    """After an unclean election its log ends below the position; what comes then is not silently left out.
+
+    A source that does not say where the two part is mirrored from its start: twice is better than not at all.
+    """
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    await world.once()
+    log = world.a.made["t"].logs[0]
+    del log.batches[3:]
+    log.diverged_at = diverged_at
+    for _ in range(2):
+        async with world.running() as mirror:
+            await until(partial(bool, mirror.tally.stops))
+            assert "lost records that were mirrored" in stopped(mirror)
+    world.a.put("t", 0, [b"other"])
+    again = numbers(0, 3) if diverged_at is None else []
+    async with world.running(on_truncated="continue") as mirror:
+        await until(lambda: world.b.values("t") == [*numbers(0, 5), *again, b"other"])
+    assert not mirror.tally.clean
+
+
+async def test_a_topic_that_is_gone_at_the_destination_is_mirrored_from_its_start(world: World) -> None:
+    """What was mirrored went with it."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    await world.once()
+    del world.b.made["t"]
+    await world.once()
+    assert world.b.values("t") == numbers(0, 3)
+
+
+# ---------------------------------------------------------------- clusters that are away
+
+
+async def test_a_source_that_is_away_stops_no_other(world: World) -> None:
+    """At the start and later; it is mirrored once it is back."""
+    c = FakeCluster("c")
+    c.make("of-c")
+    c.put("of-c", 0, numbers(0, 3))
+    c.away = True
+    world.a.make("of-a")
+    async with world.running(c, world.a):
+        world.a.put("of-a", 0, numbers(0, 3))
+        await until(lambda: world.b.values("of-a") == numbers(0, 3))
+        c.come_back()
+        await until(lambda: world.b.values("of-c") == numbers(0, 3))
+        c.away = True
+        world.a.put("of-a", 0, numbers(3, 6))
+        await until(lambda: world.b.values("of-a") == numbers(0, 6))
+        await until(lambda: any("waits: cluster c" in line for line in world.said))
+        c.away = False
+        c.put("of-c", 0, numbers(3, 6))
+        await until(lambda: world.b.values("of-c") == numbers(0, 6))
+    assert c.open == 0
+
+
+async def test_a_mirror_that_ends_by_itself_does_not_wait_for_a_source(world: World) -> None:
+    """It says who is away."""
+    world.a.away = True
+    with pytest.raises(TryAgain, match="cluster a"):
+        await world.once()
+
+
+# ---------------------------------------------------------------- one at a time
+
+
+async def test_a_second_process_of_a_mirror_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it takes over; then the first ends, and says why. After an end in order nobody waits."""
+    world.a.make("t")
+    monkeypatch.setattr("fairlead.mirror.holding._is_dead", lambda holder: False)
+    first = world.mirror()
+    running = asyncio.create_task(first.run())
+    await until(lambda: "t" in world.b.made)
+    with pytest.raises(NotAllowed, match="is run by process"):
+        await world.once()
+    async with world.running(takeover=True):
+        with pytest.raises(Fenced, match="taken over"):
+            await running
+        world.a.put("t", 0, [b"1"])
+        await until(lambda: world.b.values("t") == [b"1"])
+    await world.once()
+
+
+async def test_who_is_started_again_after_a_kill_need_not_wait(world: World) -> None:
+    """The process that held the mirror is no more on this machine."""
+    world.a.make("t")
+    async with world.killed():
+        await until(lambda: "t" in world.b.made)
+    await world.once()
+
+
+async def test_a_group_with_members_is_somebody_elses(world: World) -> None:
+    """A MirrorMaker that still runs in it would be disturbed, and everything would come twice."""
+    world.a.make("t")
+    world.a.members.add("g")
+    with pytest.raises(NotAllowed, match="has members"):
+        await world.once()
+
+
+async def test_the_group_at_the_source_shows_how_far_the_mirror_is(world: World) -> None:
+    """So the lag that every tool shows is the mirror's."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    await world.once()
+    assert world.a.groups["g"][Place("t", 0)][0] == 3
+    world.a.groups.clear()
+    await world.once(group=None)
+    assert world.a.groups == {}
+
+
+async def test_books_of_another_program_stop_the_mirror(world: World) -> None:
+    """It does not write over them."""
+    world.a.make("t")
+    world.b.make("fairlead-mirror.m.internal", 16)
+    world.b.put("fairlead-mirror.m.internal", 0, [b"x"])
+    with pytest.raises(BadRequest, match="another version or program"):
+        await world.once()
+
+
+# ---------------------------------------------------------------- loops
+
+
+async def test_a_ring_of_three_brings_all_to_all_and_comes_to_rest(world: World) -> None:
+    """With equal names: what was first written at a cluster does not come back to it."""
+    c = FakeCluster("c")
+    ring = [world.a, world.b, c]
+    for cluster in ring:
+        cluster.make("t")
+    pairs = list(zip(ring, [*ring[1:], ring[0]], strict=True))
+    for _ in range(4):
+        for source, destination in pairs:
+            source.put("t", 0, [f"{source.id} {uuid.uuid4()}".encode()])
+            await world.once(source, to=destination, name=f"from-{source.id}")
+    for _ in range(3):
+        for source, destination in pairs:
+            await world.once(source, to=destination, name=f"from-{source.id}")
+    everything = {value for cluster in ring for value in cluster.values("t")}
+    assert len(everything) == 12
+    for cluster in ring:
+        assert sorted(map(bytes, filter(None, cluster.values("t")))) == sorted(map(bytes, filter(None, everything)))
+
+
+async def test_a_ring_with_prefixes_makes_no_topics_without_end(world: World) -> None:
+    """The topics that a record came through are known by the clusters, not by their names."""
+    c = FakeCluster("c")
+    ring = [world.a, world.b, c]
+    world.a.make("t")
+    for _ in range(5):
+        for source, destination in zip(ring, [*ring[1:], ring[0]], strict=True):
+            await world.once(source, to=destination, name=f"from-{source.id}", prefix=f"{source.id}_")
+    kept = [{topic for topic in cluster.made if not topic.endswith(".internal")} for cluster in ring]
+    assert kept == [{"t"}, {"a_t"}, {"b_a_t"}]
+
+
+# ---------------------------------------------------------------- people
+
+
+async def test_a_dry_run_changes_nothing_and_says_what_would_be(world: World) -> None:
+    """Topics, from where, how much, and what stands in the way."""
+    world.a.make("t", 2)
+    world.a.put("t", 1, numbers(0, 7))
+    world.a.make("__consumer_offsets")
+    await world.once(dry_run=True, prefix="p_")
+    assert world.b.made == {}
+    assert world.a.groups == {}
+    text = "\n".join(world.said)
+    assert "t → p_t (2 partitions, to be made)" in text
+    assert "topic t, partition 1: from 0 (new), 7 to mirror" in text
+    assert "__consumer_offsets" not in text
+
+
+async def test_streams_without_partitions_are_said(world: World) -> None:
+    """The seed: some will be idle."""
+    world.a.make("t")
+    await world.once(streams=5)
+    assert any("1 of 5 streams" in line for line in world.said)
+
+
+async def test_positions_that_an_end_cuts_off_are_written_at_the_end(world: World) -> None:
+    """However the end meets the second's writing: a run after it mirrors nothing again."""
+    world.a.make("t")
+    for number in range(15):
+        world.a.put("t", 0, numbers(number, number + 1))
+        async with world.running():
+            await until(lambda number=number: len(world.b.values("t")) > number)  # type: ignore[misc]
+    assert world.b.values("t") == numbers(0, 15)

@@ -1,0 +1,65 @@
+"""What the seed's options mean, and what is refused before anything is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.mirror.options import GoesOn, checked, parse_from
+from fairlead.model.errors import InvalidValue
+from tests.mirror.world import options
+
+
+def test_the_defaults_are_those_of_the_original() -> None:
+    """One producer, one stream, neither partitions nor the order of keyless records kept, no prefix, 10,000 records."""
+    chosen = options()
+    assert chosen.producers == 1
+    assert chosen.streams == 1
+    assert chosen.preserve_partitions is False
+    assert chosen.preserve_order is False
+    assert chosen.prefix == ""
+    assert chosen.queue_records == 10_000
+
+
+def test_a_loss_stops_its_partition_unless_the_command_line_says_otherwise() -> None:
+    """Each kind of loss by itself."""
+    assert options().goes_on == GoesOn(gap=False, truncated=False, recreated=False)
+    assert options(on_gap="continue").goes_on == GoesOn(gap=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"whitelist": "a", "blacklist": "b"}, "exactly one"),
+        ({"whitelist": None}, "exactly one"),
+        ({"whitelist": "["}, "--whitelist '\\['"),
+        ({"consumer_configs": []}, "--consumer.config"),
+        ({"producer_config": None}, "--producer.config"),
+        ({"streams": 0}, "--num.streams"),
+        ({"producers": 0}, "--num.producers"),
+        ({"queue_records": -1}, "--queue.size"),
+        ({"prefix": "a/b"}, "--prefix"),
+        ({"name": "a b"}, "--name"),
+        ({"begin": "yesterday"}, "--from"),
+        ({"begin": "1960-01-01"}, "1970"),
+        ({"on_gap": "maybe"}, "--on.gap"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(given: dict[str, object], said: str) -> None:
+    """As an error that ends the command with 1."""
+    with pytest.raises(InvalidValue, match=said):
+        options(**given)
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    """As everything that Kafka keeps."""
+    assert parse_from("1970-01-01T00:00:01").timestamp_ms == 1_000
+    assert parse_from("1970-01-01T01:00:01+01:00").timestamp_ms == 1_000
+
+
+def test_several_sources_are_given_by_several_files() -> None:
+    """In their order."""
+    files = [Path("1"), Path("2")]
+    least = {"producer_config": Path("p"), "whitelist": "a", "blacklist": None}
+    assert checked(consumer_configs=files, **least).consumer_configs == tuple(files)  # type: ignore[arg-type]

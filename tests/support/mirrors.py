@@ -1,0 +1,96 @@
+"""`fairlead mirror` as a process of its own, with its property files, and records for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.waiting import WAIT_SECONDS, wait_until
+
+Pairs = Iterable[tuple[bytes | None, bytes | None]]
+
+
+def properties(file: Path, bootstrap: str, **more: str) -> Path:
+    """A property file, with `_` for `.` in names."""
+    values = {"bootstrap.servers": bootstrap, **{name.replace("_", "."): value for name, value in more.items()}}
+    file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    return file
+
+
+class MirrorProcess:
+    """A mirror that runs; what it writes lies in `folder`."""
+
+    def __init__(self, folder: Path, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        self.out = folder / "mirror.out"
+        self.log = folder / "mirror.log"
+        with self.out.open("w") as out, self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fairlead.cli.main", "mirror", *arguments],
+                stdout=out,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+            )
+
+    def said(self) -> str:
+        """All that it has said."""
+        return self.log.read_text() + self.out.read_text()
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended by itself."""
+        return self.process.wait(WAIT_SECONDS)
+
+    def stop(self) -> int:
+        """End it in order; its exit code."""
+        self.process.terminate()
+        return self.wait()
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self.process.kill()
+        self.wait()
+
+
+@contextmanager
+def mirroring(folder: Path, *arguments: str) -> Iterator[MirrorProcess]:
+    """A mirror that has begun, until the block ends."""
+    mirror = MirrorProcess(folder, arguments)
+    try:
+        wait_until(
+            lambda: "partitions match" in mirror.said() or mirror.process.poll() is not None, "the mirror begins"
+        )
+        yield mirror
+    finally:
+        mirror.process.kill()
+        mirror.wait()
+
+
+def make_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> str:
+    """A topic with these settings (`_` for `.`)."""
+    wanted = NewTopic(
+        name,
+        num_partitions=partitions,
+        replication_factor=1,
+        config={key.replace("_", "."): value for key, value in configs.items()},
+    )
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([wanted])[name].result(WAIT_SECONDS)
+    return name
+
+
+def produce(bootstrap: str, topic: str, pairs: Pairs, partition: int | None = None, **settings: Any) -> None:
+    """Write records and wait until all are acknowledged; `settings` with `_` for `.`."""
+    chosen = {name.replace("_", "."): value for name, value in settings.items()}
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **chosen})
+    where: dict[str, Any] = {} if partition is None else {"partition": partition}
+    for key, value in pairs:
+        producer.produce(topic, value, key, **where)
+        producer.poll(0)
+    assert producer.flush(WAIT_SECONDS) == 0
