@@ -130,6 +130,24 @@ async def test_a_topic_that_is_left_out_from_now_on_stays_as_it_is(tmp_path: Pat
         assert sf.links.list(SHIPS)[0]["duplicates"] == 0
 
 
+async def test_a_topic_that_is_renamed_into_a_link_brings_its_past(tmp_path: Path) -> None:
+    """Though no other record of it comes; the same where the replica had it by a name before that, up to where that
+    was left out."""
+    async with fleet(tmp_path, "sf", "ny") as (sf, ny):
+        stream = sf.cluster.stream(SHIPS)
+        for name in ("silent", "fed"):
+            await sf.write(SHIPS, name, b"1")
+        await link(sf, ny, topics="fed.*")
+        await until(lambda: up_to_date(sf) and ny.ends(SHIPS) == {"fed": 1})
+        await stream.rename_topic("fed", "out")
+        await sf.write(SHIPS, "out", b"2")
+        await until(lambda: up_to_date(sf))
+        await stream.rename_topic("out", "fed2")
+        await stream.rename_topic("silent", "fed3")
+        await until(lambda: ny.ends(SHIPS) == {"fed2": 2, "fed3": 1})
+        await alike(sf, ny)
+
+
 async def test_widened_filter_brings_a_silent_topic(tmp_path: Path) -> None:
     """The link had passed its last record long ago, and no other will come."""
     async with fleet(tmp_path, "sf", "ny") as (sf, ny):

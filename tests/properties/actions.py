@@ -12,6 +12,7 @@ from tests.properties.groups import Groups
 from tests.properties.healing import check_all, check_what_changed, heal
 from tests.properties.links import Links
 from tests.properties.model import Site
+from tests.properties.names import Names
 from tests.properties.owners import Owners, topics_of
 from tests.properties.shape import (
     SHARED,
@@ -59,6 +60,8 @@ class Kind(NamedTuple):
     """Kinds of rows that a bad disk harms."""
     claims: bool = False
     """Tails are claimed, many rows are applied at once, and many of them harmed."""
+    decides: bool = False
+    """Several sites use one name, and in the end people decide which topics have it."""
 
 
 class Play:
@@ -79,6 +82,10 @@ class Play:
             self.links.piece_rows, self.links.harm = PIECES, 0.3
         self.takeovers = Takeovers(self.world, self.links, self.owners)
         self.groups = Groups(self.world)
+        self.names = Names(self.world, self.links)
+        if kind.decides:
+            self.world.on_undecided = self.names.decide
+            self.world.model.decides = True
         self.world.on_checked = self.groups.check
         self.world.on_healing = self.groups.end
         self.world.on_healed = self.groups.agree
@@ -102,7 +109,9 @@ class Play:
         return self.world
 
     def begin(self) -> None:
-        """Two sites have a topic each."""
+        """Two sites have a topic each; where names are contested, all have one of the same name."""
+        if self.kind.decides:
+            self.names.begin(self.choose)
         for site in self.choose.sample(sorted(self.world.sites), 2):
             self.owners.create(self.world.sites[site], self.world.names(site)[0], self.choose)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tests.properties import invariants
 from tests.properties.links import Links
 from tests.properties.model import Site
+from tests.properties.naming import who_waits_for_a_name_waits_for_another_topic
 from tests.properties.recovered import a_log_says_the_same_again
 from tests.properties.shape import Link
 from tests.properties.sites import World
@@ -15,6 +16,8 @@ from fairlead.streamlog.frames.codec import decode_frame
 
 STEPS_MAX = 12
 """Of side copies: a crash may come between two of them."""
+DECISIONS_MAX = 12
+"""What gets a name may take that of another topic at the next site."""
 ROUNDS_MAX = 24
 """A row goes over one link a round, and eight sites lie in a line; then tombstones and repairs follow."""
 
@@ -29,6 +32,9 @@ def check_what_changed(world: World, links: Links) -> None:
             invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, slices, passing)
             invariants.a_position_is_not_ahead(world.model, link, wire_id)
             invariants.a_conflict_has_a_cause(world.model, link, wire_id)
+            invariants.nothing_waits_that_gets_a_name_by_itself(world.model, link, wire_id)
+            destination = world.sites[link.target]
+            who_waits_for_a_name_waits_for_another_topic(destination, destination.log.announced.state)
 
 
 def check_all(world: World, links: Links) -> None:
@@ -53,6 +59,7 @@ def _check_sites(world: World, sites: Iterable[Site]) -> None:
         invariants.what_was_acknowledged_is_held(world.model, site)
         invariants.a_topic_comes_by_its_links(world.model, world.shape, site)
         invariants.a_name_is_for_one_incarnation(site)
+        who_waits_for_a_name_waits_for_another_topic(site, site.log.announced.state)
         site.changed = False
 
 
@@ -72,10 +79,20 @@ def heal(world: World, links: Links) -> None:
     for site in world.sites.values():
         world.copy_kept(site.name)
     _flow_until_nothing_moves(world, links)
+    _let_people_decide(world, links)
     check_all(world, links)
     invariants.all_sites_agree(world.model, world.shape, links.wire_ids)
     world.on_healed()
     _idle(world, links)
+
+
+def _let_people_decide(world: World, links: Links) -> None:
+    """What waits for a name gets one, until nothing does."""
+    for _ in range(DECISIONS_MAX):
+        if not world.on_undecided():
+            return
+        _flow_until_nothing_moves(world, links)
+    raise AssertionError("people decide and decide")
 
 
 def _let_topics_in(links: Links) -> None:

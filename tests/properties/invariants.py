@@ -7,16 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from tests.properties.model import Model, Place, Seen, Site
+from tests.properties.naming import names_are_the_owners
 from tests.properties.shape import IDS, Link, Shape, lets_by
 from tests.streamlog.world import rows_of, values_at
 
 from fairlead.cluster.topic_filter import LinkTopics
+from fairlead.model.names import is_topic_name
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import PartitionState, Topic
+from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import NAME_HELD, NO_NAME_HERE, Behind, PartitionState, Topic
 
 
 def places_of(site: Site) -> Iterable[tuple[Topic, Place, PartitionState]]:
@@ -67,7 +71,8 @@ def a_topic_comes_by_its_links(model: Model, shape: Shape, site: Site) -> None:
     """1: from its owner, over links that may bring it."""
     for topic in site.log.announced.state.topics():
         owners = {name for name in shape.sites if IDS[name] in model.owners_of(topic.incarnation)}
-        reached = {name for owner in owners for name in shape.reached_from(owner, name=topic.name, ever=True)}
+        brought = partial(model.given.may_have_brought, incarnation=topic.incarnation)
+        reached = {name for owner in owners for name in shape.reached_from(owner, lets_by=brought)}
         assert site.name in reached, f"{site.name}: {topic.name} of {owners} may not come here"
 
 
@@ -153,27 +158,39 @@ def nothing_below_a_position_is_missing(
     recorded between them."""
     source, destination = model.sites[link.source], model.sites[link.target]
     state = destination.log.announced.state
-    out = {each for name, found in model.names.items() if not lets_by(passing, name) for each in found}
     positions = {slice_: at.commit for (_, slice_), at in state.positions(wire_id).items() if slice_ in slices}
     if not positions:
         return
     noted = {(key[1], key[2]) for key in state.notes(wire_id)}
     for seen in source.shown.seen:
-        if seen.commit >= positions.get(seen.slice, 0) or seen.place in noted or seen.place[0] in out:
+        if seen.commit >= positions.get(seen.slice, 0) or seen.place in noted:
             continue
         if not _goes_over(model, link, seen):
+            continue
+        names = source.shown.names_from(seen.place[0], positions[seen.slice])
+        if not all(lets_by(passing, name) for name in names):
             continue
         if any(_is_superseded(model, site, seen) for site in (source, destination)) or _is_pending(destination, seen):
             continue
         if state.tombstone(seen.place[0]) is not None or _is_here(destination, seen):
             continue
-        if state.by_incarnation(seen.place[0]) is None and model.has_contested_name(seen.place[0]):
-            continue  # it has made room for another
+        if _has_made_room(model, state, seen):
+            continue
         if link.peer == "partner" and state.by_incarnation(seen.place[0]) is None and seen.place[0] in model.deleted:
             continue  # a partner's deletion of what never came leaves no tombstone
         assert _will_be_gone(source, seen, positions[seen.slice]), (
             f"{link}: the position skipped offset {seen.last_offset} of {seen.place}"
         )
+
+
+def _has_made_room(model: Model, state: ShardState, seen: Seen) -> bool:
+    """The topic has yielded its name there. Where people decide who has it in the end, only one does that has no
+    records any more, since its present owner had none of them."""
+    incarnation = seen.place[0]
+    if state.by_incarnation(incarnation) is not None or not model.has_contested_name(incarnation):
+        return False
+    last = model.epoch_of(incarnation)
+    return not model.decides or not model.is_on_path(seen.place, last, seen.epoch, seen.last_offset)
 
 
 def _goes_over(model: Model, link: Link, seen: Seen) -> bool:
@@ -229,20 +246,42 @@ def a_name_is_for_one_incarnation(site: Site) -> None:
     """8: and an incarnation has one name, in each stream."""
     state = site.log.announced.state
     for topic in state.topics():
+        assert is_topic_name(topic.name), f"{site.name}: no topic can be called {topic.name}"
         assert state.number_of(topic.name) == topic.number, f"{site.name}: two topics have the name {topic.name}"
         assert state.number_of_incarnation(topic.incarnation) == topic.number, f"{site.name}: {topic.name} twice"
         assert state.tombstone(topic.incarnation) is None, f"{site.name}: {topic.name} is deleted and lives"
 
 
+def nothing_waits_that_gets_a_name_by_itself(model: Model, link: Link, wire_id: bytes) -> None:
+    """8: at a site that gives names by itself a topic waits only as long as no record of it has come."""
+    source, destination = model.sites[link.source], model.sites[link.target]
+    state = destination.log.announced.state
+    if link.target not in model.given.aliasing:
+        return
+    positions = {slice_: at.commit for (_, slice_), at in state.positions(wire_id).items()}
+    waiting = {key[1] for key, note in state.notes(wire_id).items() if (note.behind.reason or "").startswith(NAME_HELD)}
+    came = [seen for seen in source.shown.seen if seen.place[0] in waiting and seen.commit < positions[seen.slice]]
+    came = [seen for seen in came if _goes_over(model, link, seen)]
+    assert not came, f"{link}: records came of what waits for a name: {came}"
+
+
 def a_conflict_has_a_cause(model: Model, link: Link, wire_id: bytes) -> None:
     """10: a name that two owners use, a site that was rolled back, or a partner that brings what is not its own."""
     for key, note in model.sites[link.target].log.announced.state.notes(wire_id).items():
-        if note.behind.conflict and not _has_a_cause(model, link, key[1], note.behind.topic):
+        if note.behind.conflict and not _has_a_cause(model, link, key[1], note.behind):
             raise AssertionError(f"{link}: {note.behind} without a cause")
 
 
-def _has_a_cause(model: Model, link: Link, incarnation: bytes, name: str) -> bool:
-    if model.contested(name) or incarnation in model.rolled_back:
+def _has_a_cause(model: Model, link: Link, incarnation: bytes, behind: Behind) -> bool:
+    if model.contested(behind.topic) or incarnation in model.rolled_back:
+        return True
+    reason = behind.reason or ""
+    if reason.startswith(NO_NAME_HERE):
+        return True
+    holder = model.sites[link.target].log.announced.state.by_name(behind.topic)
+    both = [incarnation, *([] if holder is None else [holder.incarnation])]
+    is_prefixed = any(model.given.shape.prefixes_of(link))
+    if reason.startswith(NAME_HELD) and (is_prefixed or any(map(model.given.renamed_or_prefixed, both))):
         return True
     if link.peer == "partner" and model.owners_of(incarnation) != {IDS[link.source]}:
         return True
@@ -258,17 +297,19 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
         for topic in owner.log.announced.state.topics():
             is_the_last = topic.owner == owner.stream_id and topic.epoch == model.epoch_of(topic.incarnation)
             if is_the_last and not _is_for_people(model, topic):
-                for name in shape.reached_from(owner.name, moved=topic.epoch > 0, name=topic.name) - {owner.name}:
-                    a_replica_stands_where_its_owner_does(model, owner, topic, model.sites[name])
+                brings = model.brings(topic.incarnation)
+                for name in shape.reached_from(owner.name, moved=topic.epoch > 0, lets_by=brings) - {owner.name}:
+                    a_replica_stands_where_its_owner_does(model, shape, owner, topic, model.sites[name])
     for link, wire_id in wire_ids.items():
         for each in (note.behind for note in model.sites[link.target].log.announced.state.notes(wire_id).values()):
             is_known = model.sites[link.source].log.announced.state.by_incarnation(each.incarnation) is not None
             owner_site = next((name for name in shape.sites if IDS[name] == model.owner_of(each.incarnation)), "")
-            has_all = owner_site and link.source in shape.reached_from(owner_site, moved=True, name=each.topic)
-            has_all = has_all and lets_by(shape.filter_of(link), each.topic)
+            brings = model.brings(each.incarnation)
+            has_all = owner_site and link.source in shape.reached_from(owner_site, moved=True, lets_by=brings)
+            has_all = has_all and brings(link)
             is_known = is_known and bool(has_all)
             if not model.contested(each.topic) and each.incarnation not in model.rolled_back and is_known:
-                assert _has_a_cause(model, link, each.incarnation, each.topic), f"{link}: still {each}"
+                assert _has_a_cause(model, link, each.incarnation, each), f"{link}: still {each}"
                 assert each.conflict or each.incarnation in model.deleted, f"{link}: still {each}"
     for link in wire_ids:
         a_source_knows_the_owner(model, link)
@@ -279,7 +320,8 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
             if topic.incarnation in model.deleted and not _is_for_people(model, topic) and not model.torn:
                 writer = next(each for each in shape.sites if IDS[each] == model.owner_of(topic.incarnation))
                 moved = len(model.owners_of(topic.incarnation)) > 1
-                assert site.name not in shape.reached_from(writer, moved=moved, name=topic.name), (
+                brings = model.brings(topic.incarnation)
+                assert site.name not in shape.reached_from(writer, moved=moved, lets_by=brings), (
                     f"{site.name}: {topic.name} was deleted and lives"
                 )
 
@@ -299,18 +341,27 @@ def _had_lost(model: Model, site: Site, place: Place, tail: PartitionState) -> b
     return epoch is not None and epoch.owner == site.stream_id and gone >= tail.end
 
 
+def _has_no_record(site: Site, topic: Topic) -> bool:
+    state = site.log.announced.state
+    return all(state.partition(topic.number, each).end == 0 for each in range(topic.partitions))
+
+
 def _is_for_people(model: Model, topic: Topic) -> bool:
     return model.contested(topic.name) or topic.incarnation in model.rolled_back
 
 
-def a_replica_stands_where_its_owner_does(model: Model, owner: Site, topic: Topic, replica: Site) -> None:
+def a_replica_stands_where_its_owner_does(model: Model, shape: Shape, owner: Site, topic: Topic, replica: Site) -> None:
     """The same partitions, ends and epochs; and no record that the owner has deleted."""
     state = replica.log.announced.state
     copy = state.by_incarnation(topic.incarnation)
     notes = [note.behind for note in state.all_notes().values() if note.behind.incarnation == topic.incarnation]
     if topic.incarnation in model.tails and any(note.conflict for note in notes):
         return  # the holder of a tail that lacks its last epoch in some partition knows no beginning of it there
+    if copy is None and model.decided and _has_no_record(owner, topic):
+        return  # it has made room for another one there, and comes with its first record
     assert copy is not None, f"{replica.name}: topic {topic.name} of {owner.name} never came"
+    if not any(shape.prefixes.values()):
+        names_are_the_owners(model.given, replica, copy, topic.home)
     assert (copy.epoch, copy.owner) == (topic.epoch, topic.owner), f"{replica.name}: {copy}, {owner.name}: {topic}"
     # An owner of before may have added some unseen, and its successor hear of them only if a link comes from there.
     are_more = copy.partitions > topic.partitions and len(model.owners_of(topic.incarnation)) > 1

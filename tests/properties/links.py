@@ -277,6 +277,9 @@ class Links:
     def _filter(self, link: Link) -> LinkTopics:
         return self._world.shape.filter_of(link)
 
+    def _prefix(self, link: Link) -> str:
+        return self._world.shape.prefixes_of(link)[-1]
+
     def _grant(self, link: Link, starts: dict[int, int], until: int | None) -> Grant:
         self._grants += 1
         source, line = self._sites[link.source], self._lines[link]
@@ -293,6 +296,7 @@ class Links:
             slices=starts,
             epochs=source.log.announced.epochs,
             end=source.log.announced.end,
+            topic_prefix=self._prefix(link),
             until=until,
             created=line.created,
             filtered=bool(self._filter(link)),
@@ -416,12 +420,14 @@ class Links:
             sent = decode_frame(each)
             back = [row for row in sent.rows if IDS[link.target] in {row.origin, row.via}]
             assert sent.repair is not None or not back, f"{link}: rows go back"
-            told = [topic.name for topic in sent.topics.values()]
-            out = [name for name in told if not self._world.shape.may_have_brought(link, name)]
+            brought, told = self._world.model.given.may_have_brought, sent.topics.values()
+            out = [each.name for each in told if not brought(link, each.incarnation, each.name)]
             assert not out, f"{link}: {out} are left out"
         if damage or (self.harm and not self.calm and self._world.random.random() < self.harm):
             data = [*data[:-1], self._damaged(data[-1])]
         admission = ANYBODY if link.peer == "own" else Admission(frozenset({IDS[link.source]}))
+        aliases = link.target in self._world.shape.aliasing
+        admission = replace(admission, aliases=aliases, prefix=hello.topic_prefix)
         rows = self.piece_rows[0] if len(self.piece_rows) == 1 else self._world.random.choice(self.piece_rows)
         work = apply(destination, hello, data, rows, admission)
         if self.copies_meanwhile and tails(destination.log.announced.state) and self._world.random.random() < 0.5:
@@ -484,6 +490,7 @@ class Links:
                 partitions=(wanted,),
                 epochs=source.log.announced.epochs,
                 end=source.log.announced.end,
+                topic_prefix=self._prefix(link),
                 created=line.created,
             )
             found = ReadFrames()

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from tests.properties.shape import IDS, Shape
+from tests.properties.naming import NamesGiven
+from tests.properties.shape import IDS, Link, Shape
 from tests.streamlog.world import FakeClock
 
 from fairlead.protocol.batch import records_of
@@ -74,8 +75,16 @@ class Shown:
     """Gaps that links brought: offsets from and to, and the stream that they came from."""
     deleted_to: dict[Place, int] = field(default_factory=dict)
     """The offset below which the topic's owner has deleted all records, as far as rows say."""
+    named: dict[bytes, list[tuple[int, str]]] = field(default_factory=dict)
+    """By incarnation, the commits at which it got its names, and those."""
     moved: dict[bytes, set[int]] = field(default_factory=dict)
     """Slices of a link whose position has moved, or of which a note has gone, since that was looked at."""
+
+    def names_from(self, incarnation: bytes, commit: int) -> list[str]:
+        """The name that a topic had at a commit, and those that it has had since."""
+        named = self.named.get(incarnation, [])
+        before = [name for at, name in named if at < commit]
+        return [*before[-1:], *(name for at, name in named if at >= commit)]
 
 
 @dataclass
@@ -162,6 +171,11 @@ class Model:
         """Incarnations whose deletion the owner has announced."""
         self.rolled_back: set[bytes] = set()
         """Incarnations whose owner was rolled back and had shown more of them: there may be two histories now."""
+        self.given = NamesGiven(shape)
+        self.decides = False
+        """People will: until then no topic is passed over because of its name."""
+        self.decided = False
+        """People have ended all conflicts of names."""
         self.names: dict[str, dict[bytes, bytes]] = {}
         """By name, the incarnations that ever had it, and their first owners."""
         self.tails: dict[bytes, bytes] = {}
@@ -240,6 +254,10 @@ class Model:
         topic = payloads.decode_topic(row.batch)
         before = site.shown.topics.get(row.topic)
         site.shown.topics[row.topic] = topic
+        named = site.shown.named.setdefault(topic.incarnation, [])
+        if not named or named[-1][1] != topic.name:
+            named.append((row.commit, topic.name))
+        self.given.see(site, row, before, topic, self.tails.get(topic.incarnation))
         self.names.setdefault(topic.name, {}).setdefault(topic.incarnation, topic.owner)
         if row.via is not None and before is not None and topic.epoch > before.epoch:
             via = next(name for name in self.sites if IDS[name] == row.via)
@@ -436,13 +454,19 @@ class Model:
             for (number, first), end in zip(path, ends, strict=True)
         )
 
+    def brings(self, incarnation: bytes) -> Callable[[Link], bool]:
+        """Whether a link lets a topic by, by the name that it has at the source now."""
+        return lambda link: self.given.brings_now(link, incarnation)
+
     def has_contested_name(self, incarnation: bytes) -> bool:
         """Any of the names that it ever had."""
         return any(incarnation in found and self.contested(name) for name, found in self.names.items())
 
     def contested(self, name: str) -> bool:
         """Two owners have used the name, or one that was rolled back, or the topic has another owner and the one before
-        has given its name to the next: who holds it is for people to say."""
+        has given its name to the next: who holds it is for people to say, until they have."""
+        if self.decided:
+            return False
         incarnations = self.names.get(name, {})
         moved = len(incarnations) > 1 and any(
             each in self.tails or len(self.owners_of(each)) > 1 for each in incarnations

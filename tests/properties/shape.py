@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count, islice, pairwise
@@ -58,10 +59,18 @@ class Shape:
     links: tuple[Link, ...]
     filters: dict[Link, list[LinkTopics]] = field(default_factory=dict, compare=False)
     """What each link was told to bring, the last one now; a link that is missing brings all."""
+    prefixes: dict[Link, list[str]] = field(default_factory=dict, compare=False)
+    """What each link was told to put before the names of topics that come, the last one now; else nothing."""
+    aliasing: set[str] = field(default_factory=set, compare=False)
+    """Sites at which a topic whose name is taken gets one of its own."""
 
     def filter_of(self, link: Link) -> LinkTopics:
         """What it brings now."""
         return self.filters.get(link, [EVERYTHING])[-1]
+
+    def prefixes_of(self, link: Link) -> list[str]:
+        """All that it ever put before names, the last one now."""
+        return self.prefixes.get(replace(link, side=False), [""])
 
     def may_have_brought(self, link: Link, name: str) -> bool:
         """Whether the link ever brought a topic of that name."""
@@ -77,24 +86,23 @@ class Shape:
         """Whether a link between the two has the other end for one of its own."""
         return any({link.source, link.target} == {site, other} and link.peer == "own" for link in self.links)
 
-    def reached_from(self, owner: str, *, moved: bool = False, name: str = "", ever: bool = False) -> set[str]:
+    def reached_from(
+        self, owner: str, *, moved: bool = False, lets_by: Callable[[Link], bool] = lambda link: True
+    ) -> set[str]:
         """Sites to which the topics of `owner` come, once all is healed. `moved`: those that another one has made: over
         a link with forward own they come only with the new owner's first row, and over a partner's not at all if they
-        came by another way before. `name`: over links that do not leave it out; or, with `ever`, did not once."""
+        came by another way before. `lets_by`: over these links, which do not leave the topic out."""
         found = {owner}
         waiting = [owner]
         while waiting:
             at = waiting.pop()
             for link in self.links:
                 passes = not moved or (link.forward == "all" and link.peer == "own")
-                passes = passes and self._lets_by(link, name, ever)
-                if link.source == at and link.target not in found and passes and self._passes(link, owner):
+                passes = passes and link.source == at and self._passes(link, owner)
+                if passes and link.target not in found and lets_by(link):
                     found.add(link.target)
                     waiting.append(link.target)
         return found
-
-    def _lets_by(self, link: Link, name: str, ever: bool) -> bool:
-        return not name or (self.may_have_brought(link, name) if ever else lets_by(self.filter_of(link), name))
 
     def _passes(self, link: Link, owner: str) -> bool:
         return link.source == owner or (link.forward == "all" and link.peer == "own")

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from tests.properties.model import FaultyStorage, Model, Site
 from tests.properties.readers import copy_kept
-from tests.properties.shape import DIVERGED, IDS, SHARED, SLICES_USED, Shape, names_of
+from tests.properties.shape import IDS, SHARED, SLICES_USED, Shape, names_of
 from tests.streamlog.world import START_MS, FakeClock, SeededRandomness, installed, rows_of
 from tests.support.batches import produce
 from tests.support.stepped import Stalled, SteppedLoop
@@ -72,6 +72,8 @@ class World:
         self.on_checked: Callable[[Site], None] = lambda site: None
         """Told of each site of which all is checked."""
         self.on_healing: Callable[[], None] = lambda: None
+        self.on_undecided: Callable[[], bool] = lambda: False
+        """People may end conflicts now; whether they did so of any."""
         self.on_healed: Callable[[], None] = lambda: None
         self._opened = 0
         self._values = 0
@@ -98,7 +100,7 @@ class World:
     @property
     def slices(self) -> list[int]:
         """Those in which topics lie."""
-        return sorted({*SLICES_USED, *(slice_of(name) for name in self.model.names if DIVERGED in name)})
+        return sorted({*SLICES_USED, *map(slice_of, self.model.names)})
 
     def new_values(self, count: int) -> list[bytes]:
         """Of records; none is ever used twice."""

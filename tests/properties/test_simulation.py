@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.properties.actions import FILTERED, GROUPS, MOVES, TAILS, Kind, Play
 from tests.properties.mutations import MUTATIONS
+from tests.properties.named_worlds import NAMES
 from tests.properties.shape import DIAMOND
 from tests.properties.sites import RUNS, World
 from tests.properties.switching import switched_off
@@ -80,9 +81,20 @@ def test_no_record_is_silently_missing_where_links_leave_topics_out(part: int) -
     """And nothing at all is told of a topic that a link leaves out."""
     off = os.environ.get("FAIRLEAD_TEST_MUTATION")
     with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS):
+        for seed in seeds_of(part, RUNS // PARTS * 2 // 3):
             with told(seed):
                 Play(seed, kind=FILTERED).run()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_where_topics_share_names(part: int) -> None:
+    """Every topic has one name at each site, what waits for a name loses nothing, and when people have decided, all
+    sites agree on all topics."""
+    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
+    with switched_off(MUTATIONS[off]) if off else nullcontext():
+        for seed in seeds_of(part, RUNS // PARTS // 6):
+            with told(seed):
+                Play(seed, kind=NAMES).run()
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -159,11 +171,13 @@ def test_a_rule_that_is_not_in_the_code_any_more_cannot_be_switched_off() -> Non
 
 PROGRAM = """
 from tests.properties.actions import MOVES, TAILS, Play
+from tests.properties.named_worlds import NAMES
 from tests.properties.test_simulation import play_on_disk
 for seed in range(4):
     print(Play(seed).run().digest())
     print(Play(seed, kind=MOVES).run().digest())
     print(Play(seed, kind=TAILS).run().digest())
+    print(Play(seed, kind=NAMES).run().digest())
 for seed in range(100, 103):
     print(play_on_disk(seed).digest())
 """
@@ -176,5 +190,5 @@ def test_a_seed_is_the_same_run_each_time() -> None:
         variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         printed = subprocess.check_output([sys.executable, "-c", PROGRAM], env=variables, text=True)
         found.append(printed.split())
-    assert len(set(found[0])) == 15
+    assert len(set(found[0])) == 19
     assert found[0] == found[1]

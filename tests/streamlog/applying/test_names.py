@@ -22,10 +22,13 @@ from tests.streamlog.world import (
 )
 
 from fairlead.model.errors import AlreadyExists, InvalidName, InvalidValue, NotOwner
-from fairlead.model.names import SLICES
+from fairlead.model.names import SLICES, slice_of
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import apply_frame
+from fairlead.streamlog.requests.diverged import read, tails
+from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import delete_topic, rename_topic, set_partitions, take_as
+from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import NO_NAME_HERE, GrantRun, Topic
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -52,6 +55,11 @@ class Masters:
         for _ in range(rounds):
             for source, replica in permutations(self.logs, 2):
                 self._carry(self.logs[source], self.logs[replica], source[:8] + replica[:8])
+
+    def send(self, source: bytes, *replicas: bytes) -> None:
+        """What one of them has goes over its links to these."""
+        for replica in replicas:
+            self._carry(self.logs[source], self.logs[replica], source[:8] + replica[:8])
 
     def _carry(self, source: ShardLog, replica: ShardLog, link: bytes) -> None:
         self._run += 1
@@ -193,6 +201,79 @@ def test_aliases_that_are_allowed_later_bring_what_was_dropped_before() -> None:
     produced(masters.logs[B], masters.topics[B].number, b"2")
     masters.exchange()
     assert masters.named(A) == {"ships": [A], f"ships.at.{B.hex()}": [B, b"2"]}
+
+
+def test_aliases_that_are_allowed_later_bring_every_partition() -> None:
+    """Also one of which no further record comes."""
+    masters = Masters(A, B)
+    produced(masters.logs[A], made(masters.logs[A]).number, b"a")
+    topic = made(masters.logs[B], partitions=2)
+    for partition in range(2):
+        produced(masters.logs[B], topic.number, b"b", partition=partition)
+    masters.exchange()
+    masters.admission = replace(ANYBODY, aliases=True)
+    produced(masters.logs[B], topic.number, b"more")
+    masters.exchange()
+    copy = masters.logs[A].announced.state.by_incarnation(topic.incarnation)
+    assert copy is not None
+    assert list(values_at(masters.logs[A], copy.number, 1).values()) == [b"b"]
+
+
+def test_a_topic_that_waited_is_not_sent_on_as_ones_own() -> None:
+    """With `-forward own` nothing of it goes on, as nothing of other copies does: it would be empty there for ever."""
+    masters = Masters(A, B)
+    masters.write_all()
+    masters.exchange()
+    committed(masters.logs[A], lambda draft: take_as(draft, "ships", "ships-of-b"))
+    masters.exchange()
+    sent = [frame(masters.logs[A], C, slice, 0, own_of=A) for slice in range(SLICES)]
+    assert {topic.name for each in sent for topic in each.topics.values()} == {"ships"}
+
+
+def test_a_topic_whose_records_were_cut_off_yields_to_nobody() -> None:
+    """It is empty here, and its owner has no record either; but what was acknowledged waits to be copied."""
+    masters = Masters(A, B, C)
+    topic = made(masters.logs[B])
+    masters.send(B, C)
+    produced(masters.logs[B], topic.number, b"kept")
+    committed(masters.logs[C], partial(take_over, topic="ships", owner_at="/mapr/c/s", writer_epoch_id=bytes(16)))
+    masters.send(C, B)
+    cut = masters.logs[B].announced.state.by_incarnation(topic.incarnation)
+    assert cut is not None
+    assert values_at(masters.logs[B], cut.number) == {}
+    produced(masters.logs[A], made(masters.logs[A]).number, b"another")
+    masters.send(A, B)
+    assert masters.logs[B].announced.state.by_name("ships") == cut
+    (tail,) = tails(masters.logs[B].announced.state)
+    assert [row.base_offset for row in read(masters.logs[B].announced, tail, 0)] == [0]
+
+
+def test_a_topic_of_which_a_record_was_refused_yields_to_nobody() -> None:
+    """Nothing else says that a record of it is to be brought: its note would go with it."""
+    masters = Masters(A, B, C)
+    topic = made(masters.logs[C])
+    produced(masters.logs[C], topic.number, b"refused")
+    sent = frame(masters.logs[C], B, slice_of("ships"), 0, link=C[:8] + B[:8])
+    harmed = [row._replace(crc=row.crc ^ 1) if row.kind == Kind.BATCH else row for row in sent.rows]
+    committed(masters.logs[B], partial(apply_frame, frame=replace(sent, rows=harmed), admission=ANYBODY))
+    made(masters.logs[A])
+    masters.send(A, B)
+    masters.send(C, B)
+    assert masters.named(B) == {"ships": [b"refused"]}
+
+
+def test_a_name_that_a_later_owner_gives_is_told_though_the_first_one_gave_it_too() -> None:
+    """It knows the topic by another name, behind a prefix, as others do."""
+    masters = Masters(A, B, C, admission=replace(ANYBODY, prefix="p."))
+    produced(masters.logs[A], made(masters.logs[A]).number, b"1")
+    masters.send(A, B, C)
+    committed(masters.logs[B], partial(take_over, topic="p.ships", owner_at="/mapr/b/s", writer_epoch_id=bytes(16)))
+    masters.admission = ANYBODY
+    masters.send(B, C)
+    assert masters.named(C) == {"p.ships": [b"1"]}
+    committed(masters.logs[B], lambda draft: rename_topic(draft, "p.ships", "ships"))
+    masters.send(B, C)
+    assert masters.named(C) == {"ships": [b"1"]}
 
 
 def test_a_name_of_another_shard_is_not_taken() -> None:

@@ -17,7 +17,7 @@ from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.diverged import parent_of
-from fairlead.streamlog.requests.topics import put_topic
+from fairlead.streamlog.requests.topics import put_topic, renames_of
 from fairlead.streamlog.rows import NO_COMMIT
 from fairlead.streamlog.state.effects import topic_of
 from fairlead.streamlog.values import RowKey, Topic
@@ -144,10 +144,15 @@ def renamed(draft: Draft, known: Topic, payload: TopicPayload, admission: Admiss
     """The same with the name of the row, if its owner has given it another one since. It keeps the one that it has here
     where the new one is taken, or would lie in another shard."""
     topic = changed(known, payload)
-    if payload.home == known.home or payload.name == known.name:
+    if not has_other_name(known, payload) or payload.name == known.name:
         return topic
     is_free = draft.state.by_name(payload.name) is None and admission.falls_here(payload.name)
     return topic._replace(name=payload.name) if is_free and is_topic_name(payload.name) else topic
+
+
+def has_other_name(known: Topic, payload: TopicPayload) -> bool:
+    """Whether the topic's owner has given it another name than is known; it may be one that it had before."""
+    return (payload.home, renames_of(payload)) != (known.home, renames_of(known))
 
 
 def _of_another_holder(known: Topic, row: TopicPayload) -> Claim:

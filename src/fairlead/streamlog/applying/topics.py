@@ -28,6 +28,7 @@ from fairlead.streamlog.applying.claims import (
     claim_of,
     cut_to_owner,
     delete_as_told,
+    has_other_name,
     origin_of_change,
     partings,
     renamed,
@@ -36,9 +37,10 @@ from fairlead.streamlog.applying.claims import (
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.ownership.histories import beginning_of
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.requests.cuts import undelete
-from fairlead.streamlog.requests.topics import bury, put_topic, release_waiting
+from fairlead.streamlog.requests.topics import bury, put_topic, release_waiting, renames_of
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of, topic_of
 from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, NO_NAME_HERE, RowKey, Topic
@@ -59,6 +61,8 @@ class TopicRows:
         self._admission = admission
         self.outdated: set[int] = set()
         """Numbers of the topics of which rows of an owner of before came: the source may not know the present one."""
+        self._noted: frozenset[bytes] | None = None
+        """Incarnations with a note on any link, when it was first asked."""
 
     def topic(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC row, which speaks of `named`."""
@@ -150,7 +154,16 @@ class TopicRows:
         put_topic(self._draft, topic, origin, self._frame.source, row.commit)
         if topic.name != known.name:
             release_waiting(self._draft, known.name)
+        if has_other_name(known, payload):
+            self._bring_what_was_left_out(topic)
         return topic
+
+    def _bring_what_was_left_out(self, topic: Topic) -> None:
+        """The link may have left the topic out by the name that it had: its rows were passed over, and no other may
+        come."""
+        unnoted = [each for each in range(topic.partitions) if self._notes.of(topic.incarnation, each) is None]
+        ends = {each: self._draft.state.partition(topic.number, each).end for each in unnoted}
+        self._bring(payload_of(topic), ends)
 
     def _release(self, topic: Topic, row: Row) -> None:
         """Cut what the topic's owner never had, and have brought what is missing; also of what was set aside on this
@@ -198,6 +211,8 @@ class TopicRows:
         topic = topic_of(self._draft.state.next_number(payload.name), payload)
         put_topic(self._draft, topic, self._origin(row), self._frame.source, row.commit)
         self._bring(payload, dict.fromkeys(refused, 0))
+        if renames_of(payload):
+            self._bring_what_was_left_out(topic)
         self._delete_as_told(topic, row)
         return topic
 
@@ -229,11 +244,11 @@ class TopicRows:
         if not self._admission.falls_here(create.name):
             return
         if holder is None or self._may_yield(holder):
-            self._create(create, row, holder)
-            for partition in range(create.partitions):
-                note = self._notes.of(create.incarnation, partition)
-                if note is not None:
-                    self._notes.clear(note.behind)
+            topic = self._create(create, row, holder)
+            note = self._notes.of(create.incarnation, row.partition)
+            if note is not None:
+                self._notes.clear(note.behind)  # the row itself tells whether any is missing before it
+            self._end_waiting(topic, create)
 
     def _alias(self, create: TopicPayload) -> str:
         """A name of its own for a topic whose name another one holds: it says which cluster owns the topic."""
@@ -243,9 +258,24 @@ class TopicRows:
 
     def _may_yield(self, topic: Topic) -> bool:
         """Whether the topic never held a record; to a partner's topics only its own yield."""
-        return self._admission.speaks_for(topic.owner) and all(
-            self._draft.state.partition(topic.number, p).end == 0 for p in range(topic.partitions)
+        return (
+            self._admission.speaks_for(topic.owner)
+            and not any(self._held_records(topic, partition) for partition in range(topic.partitions))
+            and not self._is_behind(topic)
         )
+
+    def _held_records(self, topic: Topic, partition: int) -> bool:
+        """It may be empty all the same: what it held was cut off, and its tail would go with it before it is copied; or
+        what its owner had is still to come."""
+        state, begins = self._draft.state, beginning_of(topic.since, partition)[0]
+        return bool(state.partition(topic.number, partition).end or state.cuts_of(topic.number, partition) or begins)
+
+    def _is_behind(self, topic: Topic) -> bool:
+        """A record of it came that was refused: the note that says so would go with the topic."""
+        if self._noted is None:
+            self._noted = frozenset(incarnation for _, incarnation, _ in self._draft.state.every_note())
+        noted = (self._notes.of(topic.incarnation, partition) for partition in range(topic.partitions))
+        return topic.incarnation in self._noted or any(note is not None for note in noted)
 
     def topic_deleted(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC_DELETED row, which speaks of `named`."""

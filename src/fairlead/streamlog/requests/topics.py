@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotAllowed, NotOwner, UnknownTopic
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import check_topic_name
-from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload
+from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.rows import NO_COMMIT, Kind
 from fairlead.streamlog.state.effects import Note, NoteKey, payload_of, topic_of
 from fairlead.streamlog.values import DELETED_HERE, Topic
 from fairlead.streamlog.writing.draft import Draft
+
+RENAMES: Final = "renames"
+"""Field of the TOPIC row of a topic that its owners gave another name: how often. Few topics have it, so it is kept
+with the fields that only some programs know."""
 
 ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str | None]]
 """A topic's own settings → all that it is to have; those whose value is None are unset."""
@@ -121,9 +125,16 @@ def rename_topic(draft: Draft, name: str, to: str) -> Topic:
     check_topic_name(to)
     if draft.state.by_name(to) is not None:
         raise AlreadyExists(f"topic {to} exists")
-    renamed = _change(draft, topic._replace(name=to, home=to))
+    ext = {**topic.ext, RENAMES: renames_of(topic) + 1}
+    renamed = _change(draft, topic._replace(name=to, home=to, ext=ext))
     release_waiting(draft, name)
     return renamed
+
+
+def renames_of(topic: Topic | TopicPayload) -> int:
+    """How often its owners gave a topic another name."""
+    count = topic.ext.get(RENAMES)
+    return count if isinstance(count, int) else 0
 
 
 def take_as(draft: Draft, name: str, to: str) -> Topic:
@@ -182,7 +193,8 @@ def _make_waiting(draft: Draft, name: str, waiting: list[tuple[NoteKey, Note]]) 
     topic = draft.state.by_incarnation(incarnation)
     if topic is None:
         topic = topic_of(draft.state.next_number(name), create)._replace(name=name)
-        put_topic(draft, topic, create.owner, None)
+        # Nobody knows any more who brought the row; it is not ours, so that `-forward own` does not send it on.
+        put_topic(draft, topic, create.owner, None if create.owner == draft.stream_id else create.owner)
     for (of_link, of_incarnation, partition), note in waiting:
         if of_incarnation == incarnation:
             again = BehindPayload(of_link, name, incarnation, partition, 0, "gap", note.behind.noted_at)
