@@ -78,7 +78,7 @@ OF_NAMES = [
 REPLACED = {each.name for each in OF_NAMES}
 NAMES = Kind(
     named_shape,
-    60,
+    90,
     [*(each for each in MOVES.actions if each.name not in REPLACED), *OF_NAMES],
     {
         **{name: weight for name, weight in MOVES.weights.items() if name not in REPLACED},

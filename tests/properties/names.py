@@ -111,7 +111,12 @@ class Names:
             for create in self._waiting(site):
                 found = True
                 owner = self._owner_of(create)
-                if owner is not None and create.incarnation not in self._renamed and choose.random() < 0.5:
+                if (
+                    owner is not None
+                    and not create.ext
+                    and create.incarnation not in self._renamed
+                    and choose.random() < 0.5
+                ):
                     self._renamed.add(create.incarnation)  # once: a link may leave it out by that name
                     self._world.run(owner[0], partial(rename_topic, name=owner[1].name, to=self._new_name()))
                 elif create in self._waiting(site):

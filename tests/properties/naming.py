@@ -59,7 +59,7 @@ class NamesGiven:
             self.homes.setdefault(topic.incarnation, set()).add(topic.home)
             assert not is_renamed or topic.home == topic.name
         elif row.via is not None and (is_renamed or before is None):
-            self._was_told(site, row, topic)
+            self._was_told(site, row, topic, is_renamed=is_renamed)
         ever = self.ever.setdefault((site.name, topic.incarnation), [])
         if topic.name in ever:
             ever.remove(topic.name)
@@ -76,7 +76,8 @@ class NamesGiven:
         """Sites may call it by several names."""
         return len({name for (_, each), names in self.ever.items() if each == incarnation for name in names}) > 1
 
-    def _was_told(self, site: ShowsNames, row: Row, topic: TopicPayload) -> None:
+    def _was_told(self, site: ShowsNames, row: Row, topic: TopicPayload, *, is_renamed: bool) -> None:
+        """A takeover asks a neighbour for what it has, by its names; no link says what is to stand before them."""
         assert topic.home in self.homes.get(topic.incarnation, ()), (
             f"{site.name}: no owner of {topic.name} has called it {topic.home}"
         )
@@ -88,7 +89,8 @@ class NamesGiven:
         given = {prefixed(prefix, name) for prefix in prefixes for name in told}
         own, alias, _ = topic.name.partition(ALIAS)
         is_cut = len(topic.name) == TOPIC_NAME_LENGTH_MAX
-        assert is_cut or given & {topic.name, *([own] if alias else ())}, (
+        is_pulled = is_renamed and topic.name in told
+        assert is_cut or is_pulled or given & {topic.name, *([own] if alias else ())}, (
             f"{site.name}: {topic.name} came from {source}, where it was called {told}; prefixes {prefixes}"
         )
 

@@ -24,11 +24,13 @@ from tests.streamlog.world import (
 from fairlead.model.errors import AlreadyExists, InvalidName, InvalidValue, NotOwner
 from fairlead.model.names import SLICES, slice_of
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
+from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.requests.diverged import read, tails
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import delete_topic, rename_topic, set_partitions, take_as
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import NO_NAME_HERE, GrantRun, Topic
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -138,6 +140,23 @@ def test_a_name_that_is_given_up_goes_to_the_topic_that_waited_for_it() -> None:
     committed(masters.logs[B], lambda draft: rename_topic(draft, "ships", "ports"))
     masters.exchange()
     assert [masters.named(id) for id in (A, B)] == [{"ships": [A], "ports": [B]}] * 2
+
+
+def test_a_name_that_is_given_up_by_an_answer_goes_to_the_topic_that_waited() -> None:
+    """A site that only sends hears of another owner, and of its name for the topic, in the answers that it gets."""
+    masters = Masters(A, B, C)
+    topic = made(masters.logs[A])
+    produced(masters.logs[A], topic.number, b"1")
+    masters.send(A, B)
+    produced(masters.logs[C], made(masters.logs[C]).number, b"2")
+    masters.send(C, A)
+    committed(masters.logs[B], partial(take_over, topic="ships", owner_at="/mapr/b/s", writer_epoch_id=bytes(16)))
+    committed(masters.logs[B], lambda draft: rename_topic(draft, "ships", "ports"))
+    renamed = masters.logs[B].announced.state.by_name("ports")
+    assert renamed is not None
+    committed(masters.logs[A], partial(hear, source=B, topics=[payload_of(renamed)], admission=ANYBODY))
+    masters.send(C, A)
+    assert masters.named(A) == {"ports": [b"1"], "ships": [b"2"]}
 
 
 def test_a_renamed_topic_keeps_its_name_where_the_new_one_is_taken() -> None:

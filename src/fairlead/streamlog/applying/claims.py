@@ -17,7 +17,7 @@ from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.diverged import parent_of
-from fairlead.streamlog.requests.topics import put_topic, renames_of
+from fairlead.streamlog.requests.topics import put_topic, release_waiting, renames_of
 from fairlead.streamlog.rows import NO_COMMIT
 from fairlead.streamlog.state.effects import topic_of
 from fairlead.streamlog.values import RowKey, Topic
@@ -124,6 +124,8 @@ def hear(draft: Draft, source: bytes, topics: Iterable[TopicPayload], admission:
             undelete(draft, taken)
             delete_as_told(draft, taken, payload.owner, source)
             tell_of_more(draft, taken)
+            if taken.name != known.name:
+                release_waiting(draft, known.name)
             heard += 1
     return heard
 
