@@ -172,6 +172,8 @@ class Model:
         self.rolled_back: set[bytes] = set()
         """Incarnations whose owner was rolled back and had shown more of them: there may be two histories now."""
         self.given = NamesGiven(shape)
+        self.slices: set[int] = set()
+        """Of all topics of which there are rows."""
         self.decides = False
         """People will: until then no topic is passed over because of its name."""
         self.decided = False
@@ -190,6 +192,8 @@ class Model:
     def see(self, site: Site, row: Row) -> None:
         """A row that a site announced."""
         shown = site.shown
+        if row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
+            self.slices.add(slice_of_number(row.topic))
         if row.kind == Kind.TOPIC:
             self._topic(site, row)
         elif row.kind == Kind.TRUNCATE and row.topic in shown.topics:

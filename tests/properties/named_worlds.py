@@ -20,7 +20,7 @@ def any_filter(random: Random, sites: str) -> TopicFilter:
 def named_shape(random: Random) -> Shape:
     """Three or four sites in a line or a ring; in some worlds their links leave topics out."""
     shape = close_shape(random)
-    some = random.choice([0, 0, 0.4])
+    some = random.choice([0, 0.5])
     for link in shape.links:
         if random.random() < some:
             shape.filters[link] = [LinkTopics(any_filter(random, shape.sites))]
@@ -40,6 +40,10 @@ def create(play: Play) -> None:
 
 def hand_over(play: Play) -> None:
     play.names.hand_over(play.site(), play.choose)
+
+
+def take_too_early(play: Play) -> None:
+    play.names.take_too_early(play.site(), play.choose)
 
 
 def rename(play: Play) -> None:
@@ -68,6 +72,7 @@ OF_NAMES = [
     Action("create", 10, create),
     Action("send", 6, send),
     Action("hand over", 2, hand_over),
+    Action("take too early", 3, take_too_early),
     Action("rename", 6, rename),
     Action("take as", 4, take_as),
     Action("alias", 1, alias),
@@ -85,6 +90,9 @@ NAMES = Kind(
         **dict.fromkeys(("take from another", "ask and take"), 2),
         **dict.fromkeys(("grow", "limit", "pass time", "age", "expire topics", "delete records"), 0.7),
         **dict.fromkeys(("fault", "reopen", "take over", "wake", "cut", "try elsewhere", "sweep"), 1),
+        "copy": 0.5,
+        "stand": 2,
+        "announce": 5,
         "delete": 5,
         "exchange": 24,
         "merge": 3,

@@ -15,7 +15,7 @@ from tests.properties.sites import World
 
 from fairlead.model.names import TOPIC_NAME_LENGTH_MAX
 from fairlead.streamlog.payloads import TopicPayload
-from fairlead.streamlog.requests.ownership import hand_over
+from fairlead.streamlog.requests.ownership import hand_over, take_over
 from fairlead.streamlog.requests.topics import create_topic, rename_topic, take_as
 from fairlead.streamlog.values import DELETED_HERE, Topic
 
@@ -75,6 +75,15 @@ class Names:
 
     def _holds(self, site: str, topic: Topic) -> bool:
         return self._world.sites[site].log.announced.state.by_incarnation(topic.incarnation) is not None
+
+    def take_too_early(self, site: Site, choose: Random) -> None:
+        """A site takes a topic over of which nothing has come yet: all that its owner has written is cut off."""
+        state = site.log.announced.state
+        topics = [each for each in topics_of(site, owned=False) if not state.partition(each.number, 0).end]
+        if topics:
+            topic, at = choose.choice(topics), site.log.epoch.id
+            self._world.note("take too early", site.name, topic.name)
+            self._world.run(site, partial(take_over, topic=topic.number, owner_at=site.path, writer_epoch_id=at))
 
     def rename(self, site: Site, choose: Random) -> None:
         """An owner gives a topic another name."""

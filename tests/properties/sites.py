@@ -22,7 +22,6 @@ from tests.support.batches import produce
 from tests.support.stepped import Stalled, SteppedLoop
 
 from fairlead.model.errors import Damaged, FairleadError, Fenced
-from fairlead.model.names import slice_of
 from fairlead.model.settings import Settings
 from fairlead.protocol.batch import build_batch
 from fairlead.storage.interface import Storage
@@ -100,7 +99,7 @@ class World:
     @property
     def slices(self) -> list[int]:
         """Those in which topics lie."""
-        return sorted({*SLICES_USED, *map(slice_of, self.model.names)})
+        return sorted({*SLICES_USED, *self.model.slices})
 
     def new_values(self, count: int) -> list[bytes]:
         """Of records; none is ever used twice."""

@@ -37,7 +37,6 @@ from fairlead.streamlog.applying.claims import (
 from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
-from fairlead.streamlog.ownership.histories import beginning_of
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.requests.cuts import undelete
 from fairlead.streamlog.requests.topics import bury, put_topic, release_waiting, renames_of
@@ -265,10 +264,9 @@ class TopicRows:
         )
 
     def _held_records(self, topic: Topic, partition: int) -> bool:
-        """It may be empty all the same: what it held was cut off, and its tail would go with it before it is copied; or
-        what its owner had is still to come."""
-        state, begins = self._draft.state, beginning_of(topic.since, partition)[0]
-        return bool(state.partition(topic.number, partition).end or state.cuts_of(topic.number, partition) or begins)
+        """It may be empty all the same: what it held was cut off, and its tail would go with it before it is copied."""
+        state = self._draft.state
+        return bool(state.partition(topic.number, partition).end or state.cuts_of(topic.number, partition))
 
     def _is_behind(self, topic: Topic) -> bool:
         """A record of it came that was refused: the note that says so would go with the topic."""
