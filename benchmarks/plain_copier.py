@@ -33,7 +33,8 @@ class _Direct(Handover[LinkFrame]):
         self._sink.offer(item)
 
 
-async def _worker(server: str, secret_file: str, name: str) -> None:
+async def carry(server: str, secret_file: str, name: str) -> None:
+    """Carry the links of a server, under that name, until it is cancelled."""
     sink = SinkTask(server, name, secret_file=secret_file)
     reader = ReaderTask(server, name, ReaderSettings(), _Direct(sink), secret_file=secret_file)
     await asyncio.gather(sink.run(), reader.run())
@@ -46,7 +47,7 @@ def _end(processes: Sequence[SpawnProcess]) -> None:
 
 def _run(server: str, secret_file: str, name: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    asyncio.run(_worker(server, secret_file, name))
+    asyncio.run(carry(server, secret_file, name))
 
 
 def main() -> None:

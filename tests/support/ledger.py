@@ -52,6 +52,13 @@ class Ledger:
         self._stopping.set()
         self._thread.join()
 
+    def give_up(self) -> None:
+        """Send no more; its server is gone, and what was not acknowledged is not waited for. It counts as failed."""
+        self._stopping.set()
+        while self._thread.is_alive():
+            self._producer.purge()
+            self._thread.join(0.1)
+
     def wait_for(self, count: int, deadline_seconds: float = WAIT_SECONDS) -> None:
         """Return once that many records are acknowledged."""
         deadline = time.monotonic() + deadline_seconds

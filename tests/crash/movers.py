@@ -1,0 +1,198 @@
+"""Members of consumer groups that lose their site and go to another one, of three kinds of client.
+
+Each notes every record that it is given, with its place, and how many of them it had when it last committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError as AiokafkaError
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from py4j.protocol import Py4JJavaError
+
+from tests.interop.clients.java_vm import JavaVM
+
+SESSION_MS = 6_000
+"""Its group is empty so long after its site was lost."""
+_PATIENCE_SECONDS = 5
+"""For a commit: its site may be gone."""
+OPTIONS = {
+    "session.timeout.ms": SESSION_MS,
+    "heartbeat.interval.ms": 200,
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+}
+
+
+class Given(NamedTuple):
+    """A record, as a consumer is given it."""
+
+    partition: int
+    offset: int
+    value: bytes
+
+
+class Mover(ABC):
+    """The only member of its group, in a thread; it commits after each poll that gave it something."""
+
+    def __init__(self, kafka: str, topic: str, group: str) -> None:
+        self.kafka, self.topic, self.group = kafka, topic, group
+        self.read: list[Given] = []
+        self.committed = 0
+        """So many of them it had read when it last committed."""
+        self._stopping = threading.Event()
+        self._lost = False
+        self._failed: list[BaseException] = []
+        self._thread = threading.Thread(target=self._guarded)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Commit all, leave and end. Raises what ended the member before."""
+        self._stopping.set()
+        self._thread.join()
+        if self._failed:
+            raise self._failed[0]
+
+    def give_up(self) -> None:
+        """End; its site is gone, so it can neither commit nor leave, and may say so."""
+        self._lost = True
+        self._stopping.set()
+        self._thread.join()
+
+    def next_offsets(self, count: int) -> dict[int, int]:
+        """By partition, the offset after the first so many that it read."""
+        return {each.partition: each.offset + 1 for each in self.read[:count]}
+
+    def _guarded(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:  # shown to the test by stop()
+            self._failed.append(error)
+
+    @abstractmethod
+    def run(self) -> None: ...
+
+
+class ConfluentMover(Mover):
+    """librdkafka."""
+
+    def __init__(self, kafka: str, topic: str, group: str) -> None:
+        self._asked: deque[int] = deque()
+        super().__init__(kafka, topic, group)
+
+    def run(self) -> None:
+        options = {**OPTIONS, "fetch.wait.max.ms": 100, "reconnect.backoff.max.ms": 500, "log_level": 2}
+        told = {"bootstrap.servers": self.kafka, "group.id": self.group, "on_commit": self._answered}
+        consumer = Consumer({**told, **options})
+        consumer.subscribe([self.topic])
+        while not self._stopping.is_set():
+            found = [each for each in consumer.consume(500, timeout=0.05) if each.error() is None]
+            for message in found:
+                partition, offset = message.partition(), message.offset()
+                assert partition is not None
+                assert offset is not None
+                self.read.append(Given(partition, offset, message.value() or b""))
+            if found:
+                self._asked.append(len(self.read))
+                consumer.commit()  # without waiting, which would be for ever once its site is gone
+        if not self._lost and self.committed < len(self.read):
+            consumer.commit(asynchronous=False)
+            self.committed = len(self.read)
+        consumer.close()
+
+    def _answered(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
+        count = self._asked.popleft() if self._asked else len(self.read)
+        if error is None:
+            self.committed = count
+
+
+class AiokafkaMover(Mover):
+    """aiokafka."""
+
+    def run(self) -> None:
+        asyncio.run(self._consume())
+
+    async def _consume(self) -> None:
+        options = {name.replace(".", "_"): value for name, value in OPTIONS.items()}
+        consumer = AIOKafkaConsumer(
+            self.topic, bootstrap_servers=self.kafka, group_id=self.group, fetch_max_wait_ms=100, **options
+        )
+        await consumer.start()
+        try:
+            while not self._stopping.is_set():
+                found = await consumer.getmany(timeout_ms=50)
+                for records in found.values():
+                    self.read += [Given(each.partition, each.offset, each.value or b"") for each in records]
+                if found:
+                    await self._commit(consumer)
+            if not self._lost:
+                await self._commit(consumer)
+        finally:
+            with suppress(TimeoutError, AiokafkaError):
+                await asyncio.wait_for(consumer.stop(), _PATIENCE_SECONDS)
+
+    async def _commit(self, consumer: AIOKafkaConsumer) -> None:
+        if not consumer.assignment():
+            return
+        count = len(self.read)
+        committing = asyncio.ensure_future(consumer.commit())
+        while not committing.done() and not self._lost:
+            await asyncio.wait([committing], timeout=0.05)
+        if not committing.done():
+            committing.cancel()
+            return
+        with suppress(AiokafkaError):
+            committing.result()
+            self.committed = count
+
+
+class JavaMover(Mover):
+    """Kafka's own client."""
+
+    def __init__(self, java: JavaVM, kafka: str, topic: str, group: str) -> None:
+        self._java = java
+        super().__init__(kafka, topic, group)
+
+    def run(self) -> None:
+        text = "org.apache.kafka.common.serialization.StringDeserializer"
+        options = {
+            **{name: str(value).lower() for name, value in OPTIONS.items()},
+            "bootstrap.servers": self.kafka,
+            "group.id": self.group,
+            "fetch.max.wait.ms": "100",
+            "reconnect.backoff.max.ms": "500",
+            "key.deserializer": text,
+            "value.deserializer": text,
+        }
+        millis: Callable[[int], Any] = self._java.of("java.time.Duration").ofMillis
+        consumer = self._java.of("org.apache.kafka.clients.consumer.KafkaConsumer")(self._java.map(options))
+        consumer.subscribe(self._java.list(self.topic))
+        while not self._stopping.is_set():
+            records = consumer.poll(millis(50)).iterator()
+            before = len(self.read)
+            while records.hasNext():
+                each = records.next()
+                self.read.append(Given(each.partition(), each.offset(), each.value().encode()))
+            if len(self.read) > before:
+                self._commit(consumer, millis)
+        if self._lost:
+            consumer.close(millis(0))
+        else:
+            self._commit(consumer, millis)
+            consumer.close()
+
+    def _commit(self, consumer: Any, millis: Callable[[int], Any]) -> None:
+        count = len(self.read)
+        try:
+            consumer.commitSync(millis(_PATIENCE_SECONDS * 1000))
+        except Py4JJavaError:
+            return  # its site is gone, or it has to join again
+        self.committed = count
