@@ -1,0 +1,227 @@
+"""Batches whose records a function of the user changes or leaves out: decoded to Arrow, handed to it, encoded again.
+
+The function gets and gives record batches of Arrow with the columns of `COLUMNS`. What it gives must have `value`; if
+`key`, `timestamp` or `headers` are missing, records have no key, the time of the newest record, and no headers. It may
+keep `offset`, which says of which record each one was made. `topic` and `partition` say where records come from; where
+they go is not the function's choice. It may not give more records than there were offsets.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fairlead.mirror.bytes import encoding
+from fairlead.mirror.bytes.outgoing import Refused
+from fairlead.mirror.bytes.source import SourceBatch
+from fairlead.model.errors import CorruptBatch, InvalidValue
+from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, MAGIC, BatchHeader, with_crc
+from fairlead.protocol.records import compress
+from fairlead.records.decode import BatchesInBuffer, decode
+
+COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""Those of the records source, without `origin`."""
+BODY_BYTES_MAX: Final = 900_000
+"""Of records in a batch that is made here, before they are compressed."""
+_MICROSECONDS: Final = 1_000
+
+Handler = Callable[[pa.RecordBatch], pa.RecordBatch]
+Longs = NDArray[np.int64]
+
+
+class Changed(NamedTuple):
+    """What the user's function has made of batches."""
+
+    batches: list[SourceBatch]
+    """In order of the source's offsets."""
+    refused: Refused | None
+    """What it failed at, or what cannot be sent; nothing behind it was looked at."""
+
+
+def handler_named(name: str) -> Handler:
+    """The function `module:function`.
+
+    Raises:
+        InvalidValue: there is none; the message says what is wrong.
+    """
+    module, _, function = name.partition(":")
+    if not function or not all(part.isidentifier() for part in module.split(".")):
+        raise InvalidValue(f"message.handler {name}: write module:function, a Python function of record batches")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except ImportError as error:
+        raise InvalidValue(f"message.handler {name}: {error}") from error
+    except AttributeError:
+        raise InvalidValue(f"message.handler {name}: module {module} has no {function}") from None
+    if not callable(found):
+        raise InvalidValue(f"message.handler {name}: {function} is no function")
+    handler: Handler = found
+    return handler
+
+
+def handled(batches: Sequence[SourceBatch], handler: Handler, topic: str, partition: int) -> Changed:
+    """The batches of a partition after `handler`; the codec is that of the first one, and offsets are the source's."""
+    made: list[SourceBatch] = []
+    last = batches[-1].header.last_offset if batches else -1
+    first = max(batches[0].low, batches[0].header.base_offset) if batches else 0
+    try:
+        for decoded in _decoded(batches, topic, partition):
+            if decoded.num_rows:
+                first, until = decoded["offset"][0].as_py(), decoded["offset"][-1].as_py()
+                made += _encoded(_asked(handler, decoded), first, until, batches[0].header)
+    except (CorruptBatch, InvalidValue) as error:
+        return Changed(made, Refused(first, last, f"offset {first}: {error}"))
+    return Changed(made, None)
+
+
+def _decoded(batches: Sequence[SourceBatch], topic: str, partition: int) -> Iterator[pa.RecordBatch]:
+    """Raises: CorruptBatch."""
+    sizes = np.array([len(batch.data) for batch in batches], np.int64)
+    ends = np.cumsum(sizes)
+    zeros = np.zeros(len(batches), np.int32)
+    stored = BatchesInBuffer(
+        np.frombuffer(b"".join([batch.data for batch in batches]), np.uint8),
+        ends - sizes,
+        ends,
+        np.array([batch.header.base_offset for batch in batches], np.int64),
+        np.full(len(batches), partition, np.int32),
+        zeros,
+        pa.array([topic]),
+        zeros,
+        pa.array([""]),
+        np.array([batch.low for batch in batches], np.int64),
+        np.full(len(batches), 2**63 - 1, np.int64),
+    )
+    return decode(stored, COLUMNS, check_crc=False)
+
+
+def _asked(handler: Handler, given: pa.RecordBatch) -> pa.RecordBatch:
+    """What the function gives; whatever it raises is its user's to read.
+
+    Raises:
+        InvalidValue: it failed, or gave something else.
+    """
+    try:
+        found = handler(given)
+    except Exception as error:
+        raise InvalidValue(f"the message handler failed: {type(error).__name__}: {error}".splitlines()[0]) from error
+    if not isinstance(found, pa.RecordBatch):
+        raise InvalidValue(f"the message handler gave a {type(found).__name__}; it must give a pyarrow.RecordBatch")
+    for name in ("topic", "partition"):
+        if name in found.schema.names and not set(found[name].unique().to_pylist()) <= {given[name][0].as_py(), None}:
+            raise InvalidValue(f"the message handler changed the column {name}; where records go is not its choice")
+    return found
+
+
+def _encoded(found: pa.RecordBatch, first: int, until: int, like: BatchHeader) -> Iterator[SourceBatch]:
+    """Raises: InvalidValue."""
+    if not found.num_rows:
+        return
+    columns = _Columns(found)
+    offset = _offsets(found, first, until)
+    time = _times(found, like)
+    room = columns.bytes + encoding.RECORD_OVERHEAD_MAX * found.num_rows
+    out = np.empty(room + encoding.HEADER_OVERHEAD_MAX * columns.headers, np.uint8)
+    address = pa.py_buffer(out).address
+    at = 0
+    while at < found.num_rows:
+        begin = at
+        at, end = encoding.encode(*(begin, found.num_rows, address, BODY_BYTES_MAX), time, offset, *columns.arguments)
+        last = int(offset[at]) - 1 if at < found.num_rows else until
+        yield _batch(out.data[: end - address], offset[begin], last, time[begin:at], like.codec)
+
+
+def _batch(body: memoryview, first: Any, last: int, times: Longs, codec: int) -> SourceBatch:
+    packed = compress(codec, body)
+    length = HEADER_BYTES - LENGTH_END + len(packed)
+    delta, span = last - int(first), (int(times[0]), int(times.max()))
+    header = BatchHeader(int(first), length, -1, MAGIC, 0, codec, delta, *span, -1, -1, -1, len(times))
+    header, whole = with_crc(header, packed)
+    return SourceBatch(header, memoryview(whole), int(first))
+
+
+def _offsets(found: pa.RecordBatch, first: int, until: int) -> Longs:
+    """The source's offset of each record: as they are given, or spread over those that there were.
+
+    Raises:
+        InvalidValue: there are more records than offsets.
+    """
+    count = found.num_rows
+    if "offset" in found.schema.names and not found["offset"].null_count:
+        given = _cast(found, "offset", pa.int64()).to_numpy(zero_copy_only=False)
+        if given[0] >= first and given[-1] <= until and bool((np.diff(given) > 0).all()):
+            rising: Longs = np.ascontiguousarray(given)
+            return rising
+    if count > until - first + 1:
+        raise InvalidValue(
+            f"the message handler gave {count:,} records for {until - first + 1:,} offsets; it may not give more"
+        )
+    return first + np.arange(count, dtype=np.int64)
+
+
+def _times(found: pa.RecordBatch, like: BatchHeader) -> Longs:
+    """Milliseconds of each record. Raises: InvalidValue."""
+    if "timestamp" not in found.schema.names:
+        return np.full(found.num_rows, like.max_timestamp, np.int64)
+    column = _cast(found, "timestamp", pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    milliseconds = column.fill_null(0).to_numpy(zero_copy_only=False) // _MICROSECONDS
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    return np.ascontiguousarray(np.where(there, milliseconds, like.max_timestamp))
+
+
+class _Columns:
+    """The columns as the loop reads them; what it is told the addresses of lives as long as this."""
+
+    def __init__(self, found: pa.RecordBatch) -> None:
+        """Raises: InvalidValue: a column is missing or of another type."""
+        count = found.num_rows
+        if "value" not in found.schema.names:
+            raise InvalidValue("the message handler gave no column value")
+        nothing = pa.nulls(count, pa.binary())
+        key = _cast(found, "key", pa.binary()) if "key" in found.schema.names else nothing
+        value = _cast(found, "value", pa.binary())
+        ends, names, texts = np.zeros(count + 1, np.int32), nothing[:0], nothing[:0]
+        if "headers" in found.schema.names:
+            ends, names, texts = _headers(found)
+        self._kept = [key, value, names, texts]
+        self.headers = len(names)
+        self.bytes = sum(column.nbytes for column in self._kept)
+        self.arguments = (
+            *(*_binary(key), *_binary(value)),
+            *(ends, *_binary(names), *_binary(texts)),
+        )
+
+
+def _headers(found: pa.RecordBatch) -> tuple[NDArray[np.int32], pa.Array, pa.Array]:
+    """Where each record's headers end, their names and their values. Raises: InvalidValue."""
+    pair = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+    lists = _cast(found, "headers", pa.list_(pair))
+    lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.zeros(found.num_rows + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    pairs = lists.flatten()
+    return ends, pairs.field("key").fill_null(b""), pairs.field("value")
+
+
+def _cast(found: pa.RecordBatch, name: str, kind: pa.DataType) -> Any:
+    try:
+        return found[name].cast(kind)
+    except pa.ArrowException as error:
+        raise InvalidValue(
+            f"the message handler gave a column {name} of type {found[name].type}, not {kind}"
+        ) from error
+
+
+def _binary(column: Any) -> tuple[int, NDArray[np.int32], NDArray[np.bool_]]:
+    """Address of the data, offsets, and whether each is not null."""
+    _, ends, data = column.buffers()
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    if not len(column):
+        return 0, np.zeros(1, np.int32), there
+    places = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
+    return data.address if data is not None else 0, places, there
