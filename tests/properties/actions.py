@@ -62,6 +62,8 @@ class Kind(NamedTuple):
     """Tails are claimed, many rows are applied at once, and many of them harmed."""
     decides: bool = False
     """Several sites use one name, and in the end people decide which topics have it."""
+    commit_bytes: int = 200
+    """About so many bytes of requests make a commit."""
 
 
 class Play:
@@ -72,7 +74,7 @@ class Play:
     ) -> None:
         self.choose = Random(seed)
         self.kind = kind = kind or ANYTHING
-        self.world: World = World(seed, shape or kind.shape(self.choose), make_storage)
+        self.world: World = World(seed, shape or kind.shape(self.choose), make_storage, kind.commit_bytes)
         self.links: Links = Links(self.world)
         self.links.harmed = kind.harmed
         self.owners = Owners(self.world)

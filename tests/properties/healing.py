@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.properties import invariants
+from tests.properties import bounds, invariants
 from tests.properties.links import Links
 from tests.properties.model import Site
 from tests.properties.naming import who_waits_for_a_name_waits_for_another_topic
@@ -30,6 +30,7 @@ def check_what_changed(world: World, links: Links) -> None:
         if slices and links.knows_history(link):
             passing = world.shape.filter_of(link)
             invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, slices, passing)
+            bounds.a_deletion_below_a_position_is_known(world.model, world.shape, link, wire_id, slices)
             invariants.a_position_is_not_ahead(world.model, link, wire_id)
             invariants.a_conflict_has_a_cause(world.model, link, wire_id)
             invariants.nothing_waits_that_gets_a_name_by_itself(world.model, link, wire_id)
@@ -48,6 +49,7 @@ def check_all(world: World, links: Links) -> None:
         if links.knows_history(link):
             passing = world.shape.filter_of(link)
             invariants.nothing_below_a_position_is_missing(world.model, link, wire_id, world.slices, passing)
+            bounds.a_deletion_below_a_position_is_known(world.model, world.shape, link, wire_id, world.slices)
             invariants.a_position_is_not_ahead(world.model, link, wire_id)
             invariants.a_conflict_has_a_cause(world.model, link, wire_id)
 
@@ -82,6 +84,7 @@ def heal(world: World, links: Links) -> None:
     _let_people_decide(world, links)
     check_all(world, links)
     invariants.all_sites_agree(world.model, world.shape, links.wire_ids)
+    bounds.conflicts_have_ended(world.model, world.shape, links.wire_ids)
     world.on_healed()
     _idle(world, links)
 

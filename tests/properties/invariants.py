@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from tests.properties.bounds import a_partition_is_what_can_be
 from tests.properties.model import Model, Place, Seen, Site
 from tests.properties.naming import names_are_the_owners
 from tests.properties.shape import IDS, Link, Shape, lets_by
@@ -37,6 +38,7 @@ def live_rows_are_a_path_of_the_tree(model: Model, site: Site) -> None:
     sees where its history and the next owner's part."""
     for topic, place, state in places_of(site):
         found = values_at(site.log, topic.number, place[1])
+        a_partition_is_what_can_be(site, topic, state, found)
         is_torn = place[0] in model.rolled_back and topic.epoch > 0
         assert not found or is_torn or model.is_history(place, state.epoch, found), (
             f"{site.name}: other records in {topic}: {found}"

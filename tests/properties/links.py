@@ -35,12 +35,15 @@ from fairlead.streamlog.requests.diverged import tails
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import GrantRun, epoch_before
-from fairlead.wire.apply import Applied
+from fairlead.wire.apply import Applied, Refused
 from fairlead.wire.control import Grant, RepairGrant, RepairPartition
 from fairlead.wire.link_protocol import StreamPlace
 
 PIECE_ROWS = 2
 """Frames of more rows are applied in several pieces, and these in several commits."""
+MANY_ROWS = 20
+TURNS = 12
+"""Of the loop; about so many takes a frame."""
 FRAME_BYTES = (400, 4_000_000)
 REFER_BYTES = (300, 256 * 1024)
 POSITION_BYTES = (0, 64_000_000)
@@ -403,6 +406,37 @@ class Links:
 
     def _apply(self, link: Link, frames: Sequence[LinkFrame], *, damage: bool = False) -> None:
         """The sink reads what is referred to, as it sends; if that is gone the frames are dropped."""
+        destination, work = self._sites[link.target], self._arriving(link, frames, damage=damage)
+        if work is None:
+            return
+        if self.copies_meanwhile and tails(destination.log.announced.state) and self._world.random.random() < 0.5:
+            work = _with_copies(destination, work)
+        self._check_answers(link, frames, self._world.lived(destination, work))
+
+    def meet(self, links: Sequence[Link]) -> None:
+        """All that is new goes over these links, which have one destination, at the same moment."""
+        arriving: list[tuple[Link, list[LinkFrame], Coroutine[Any, Any, list[Refused | Applied]]]] = []
+        before, self.piece_rows = self.piece_rows, (MANY_ROWS,)
+        for link in links:
+            self.lose(link)
+            self.send(link, self._world.slices, 0, None, new_run=True)
+            frames = [each.frame for each in self._lines[link].frames]
+            self.lose(link)
+            work = self._arriving(link, frames, damage=False) if frames else None
+            if work is not None:
+                arriving.append((link, frames, work))
+        self.piece_rows = before
+        if arriving:
+            destination = self._sites[links[0].target]
+            answers = self._world.lived(destination, _together([work for _, _, work in arriving]))
+            if isinstance(answers, list):
+                for (link, frames, _), answer in zip(arriving, answers, strict=True):
+                    self._check_answers(link, frames, answer)
+
+    def _arriving(
+        self, link: Link, frames: Sequence[LinkFrame], *, damage: bool
+    ) -> Coroutine[Any, Any, list[Refused | Applied]] | None:
+        """What the destination does with frames that come on one connection; None if they are dropped."""
         source, destination = self._sites[link.source], self._sites[link.target]
         hello = parse_address(frames[-1].address).hello
         try:
@@ -415,7 +449,7 @@ class Links:
             self._world.note("dropped", str(link), repr(error))
             if source.storage.faults.dead:
                 self._world.reopen(source.name, power_fails=False)
-            return
+            return None
         for each in data:
             sent = decode_frame(each)
             back = [row for row in sent.rows if IDS[link.target] in {row.origin, row.via}]
@@ -429,14 +463,14 @@ class Links:
         aliases = link.target in self._world.shape.aliasing
         admission = replace(admission, aliases=aliases, prefix=hello.topic_prefix)
         rows = self.piece_rows[0] if len(self.piece_rows) == 1 else self._world.random.choice(self.piece_rows)
-        work = apply(destination, hello, data, rows, admission)
-        if self.copies_meanwhile and tails(destination.log.announced.state) and self._world.random.random() < 0.5:
-            work = _with_copies(destination, work)
-        answers = self._world.lived(destination, work)
+        return apply(destination, hello, data, rows, admission)
+
+    def _check_answers(self, link: Link, frames: Sequence[LinkFrame], answers: object) -> None:
         if isinstance(answers, list):
+            wire_id = parse_address(frames[-1].address).hello.link
             for answer in answers:
                 if isinstance(answer, Applied):
-                    self._check_answer(hello.link, destination, answer)
+                    self._check_answer(wire_id, self._sites[link.target], answer)
 
     def _bytes_of(self, source: Site, frame: LinkFrame) -> bytes:
         pieces = self._world.loop.run(pieces_of(frame, lambda root: source.storage))
@@ -524,16 +558,28 @@ class Links:
         self.hear(link)
 
     def _bring_all(self, link: Link) -> None:
+        self.bring(link)
+        self.repair(link)
+
+    def bring(self, link: Link, *, damage: bool = False) -> None:
+        """All that is new goes over. With `damage` each frame comes by itself, and a row of each is harmed."""
         self.lose(link)
         slices = self._world.slices if self._lines[link].until is None else range(SLICES)
         self.send(link, slices, 0, None, new_run=True)
+        for _ in range(len(self._lines[link].frames) if damage else 0):
+            self.deliver(link, 0, 1, keep=False, damage=True)
         self.deliver(link, 0, len(self._lines[link].frames), keep=False, damage=False)
-        self.repair(link)
+
+
+async def _together(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    return await asyncio.gather(*works)
 
 
 async def _with_copies(site: Site, work: Coroutine[Any, Any, T]) -> T:
-    """The same, while tails are copied."""
+    """The same, while tails are copied, which begins a little later."""
     applying = asyncio.ensure_future(work)
+    for _ in range(site.log.announced.end % TURNS):
+        await asyncio.sleep(0)
     await asyncio.gather(applying, copy_kept(site))
     return await applying
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
+from tests.properties.log_shown import LogShown
 from tests.properties.naming import NamesGiven
 from tests.properties.shape import IDS, Link, Shape
 from tests.streamlog.world import FakeClock
@@ -77,6 +78,7 @@ class Shown:
     """The offset below which the topic's owner has deleted all records, as far as rows say."""
     named: dict[bytes, list[tuple[int, str]]] = field(default_factory=dict)
     """By incarnation, the commits at which it got its names, and those."""
+    log: LogShown = field(default_factory=LogShown)
     moved: dict[bytes, set[int]] = field(default_factory=dict)
     """Slices of a link whose position has moved, or of which a note has gone, since that was looked at."""
 
@@ -124,8 +126,8 @@ class Epoch:
     first: int
     before: History
     """Epochs and their first offsets below `first`."""
-    change: int
-    """The class of the change that began it."""
+    writer: bytes
+    """Id of the writer epoch of the log in which it was begun."""
     records: dict[int, bytes] = field(default_factory=dict)
     branches: list[dict[int, bytes]] = field(default_factory=list)
     """The records that it had when its owner was rolled back, each time: others may hold them."""
@@ -143,12 +145,10 @@ class Epoch:
         )
 
 
-def class_of_change(owner: bytes, by: bytes, writer_epoch_id: bytes) -> int:
-    """What the epoch of a change of owner leaves, divided by 2,048, as the format says; `by` is the stream that wrote
-    it. Two changes of one class may have one epoch, which people settle."""
-    kind = "takeover" if owner == by else "transfer"
-    digest = sha256(f"{owner.hex()}\0{kind}\0{writer_epoch_id.hex()}".encode()).digest()
-    return int.from_bytes(digest[:2], "big") % 2048
+def class_of(writer_epoch_id: bytes) -> int:
+    """What the epochs that a writer begins leave, divided by 2,048, as the format says. Two writers of one class may
+    begin one epoch, which people settle."""
+    return int.from_bytes(sha256(writer_epoch_id).digest()[:2], "big") % 2048
 
 
 class Model:
@@ -194,6 +194,7 @@ class Model:
         shown = site.shown
         if row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
             self.slices.add(slice_of_number(row.topic))
+        shown.log.see(site.name, row, shown.topics.get(row.topic), self._gaps_before(site, row))
         if row.kind == Kind.TOPIC:
             self._topic(site, row)
         elif row.kind == Kind.TRUNCATE and row.topic in shown.topics:
@@ -210,6 +211,13 @@ class Model:
             note = payloads.decode_behind(row.batch)
             if note.reason is None:
                 shown.moved.setdefault(note.link, set()).update(range(16))
+
+    def _gaps_before(self, site: Site, row: Row) -> list[tuple[int, int]]:
+        """Gaps of a row's partition that links have brought before, and that have not expired since."""
+        topic = site.shown.topics.get(row.topic)
+        place = (b"" if topic is None else topic.incarnation, row.partition)
+        gone = site.shown.gone.get(place, 0)
+        return [(first, end) for first, end, _ in site.shown.gaps.get(place, ()) if end > gone]
 
     def _cut(self, shown: Shown, row: Row) -> None:
         """A log was cut: every holder of that tail keeps it in the same topic."""
@@ -273,9 +281,8 @@ class Model:
         elif row.via is None:
             if topic.epoch >= self.epoch_of(topic.incarnation):
                 self.deleted.discard(topic.incarnation)
-            change = class_of_change(topic.owner, site.stream_id, site.log.epoch.id)
             for partition in range(topic.partitions):
-                self._announce_epoch((topic.incarnation, partition), topic, change)
+                self._announce_epoch((topic.incarnation, partition), topic, site.log.epoch.id)
                 if before is not None and topic.owner != site.stream_id and topic.epoch > before.epoch:
                     self._all_is_handed_over((topic.incarnation, partition), before.epoch, topic.epoch)
 
@@ -297,14 +304,15 @@ class Model:
             known = self.trees.setdefault((topic.incarnation, partition), {})
             known.update({number: tree[number] for number, _ in path if number in tree})
 
-    def _announce_epoch(self, place: Place, topic: TopicPayload, change: int) -> None:
+    def _announce_epoch(self, place: Place, topic: TopicPayload, writer: bytes) -> None:
         tree = self.trees.setdefault(place, {})
         first, before = topic.since[place[1]] if place[1] < len(topic.since) else (0, ())
         known = tree.get(topic.epoch)
         if known is None:
-            tree[topic.epoch] = Epoch(topic.epoch, topic.owner, first, before, change)
+            tree[topic.epoch] = Epoch(topic.epoch, topic.owner, first, before, writer)
         elif (known.owner, known.first) != (topic.owner, first):
-            assert known.change == change, f"two changes of owner have epoch {topic.epoch} of {place}"
+            differ = known.writer != writer and class_of(known.writer) == class_of(writer)
+            assert differ, f"two changes of owner have epoch {topic.epoch} of {place}"
             self.rolled_back.add(place[0])  # once in 2,048 times
 
     def _topic_deleted(self, site: Site, row: Row) -> None:

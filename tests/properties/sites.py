@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -59,8 +60,15 @@ _THREADS = ThreadPoolExecutor(1)
 class World:
     """All sites and the model. Every public method is one action; the caller chooses, by a seed or by Hypothesis."""
 
-    def __init__(self, seed: int, shape: Shape, make_storage: MakeStorage = lambda site: MemoryStorage()) -> None:
+    def __init__(
+        self,
+        seed: int,
+        shape: Shape,
+        make_storage: MakeStorage = lambda site: MemoryStorage(),
+        commit_bytes: int = SETTINGS.commit_bytes_max,
+    ) -> None:
         self.random = Random(seed)
+        self._settings = replace(SETTINGS, commit_bytes_max=commit_bytes)
         self.shape = shape
         self.loop = SteppedLoop()
         self.trace: list[str] = []
@@ -116,7 +124,7 @@ class World:
             stream_id=IDS[name],
             clock=clock,
             randomness=SeededRandomness(self._opened * 7919 + ord(name)),
-            settings=SETTINGS,
+            settings=self._settings,
         )
         log.upkeep.set_retention(TTL_MS)
         self.note("opened", name, log.epoch.number, log.announced.end)

@@ -21,6 +21,7 @@ from tests.properties.mutations import MUTATIONS
 from tests.properties.named_worlds import NAMES
 from tests.properties.shape import DIAMOND
 from tests.properties.sites import RUNS, World
+from tests.properties.stories import STORIES
 from tests.properties.switching import switched_off
 from tests.support.directory import FaultyDirectory
 from tests.support.disk import Disks
@@ -71,9 +72,18 @@ def test_no_record_is_lost_doubled_or_silently_missing(part: int) -> None:
 def test_no_record_is_silently_missing_where_topics_change_their_owners_often(part: int) -> None:
     off = os.environ.get("FAIRLEAD_TEST_MUTATION")
     with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS):
+        for seed in seeds_of(part, RUNS // 2 // PARTS):
             with told(seed):
                 Play(seed, kind=MOVES).run()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_where_a_new_owner_comes_in_the_middle_of_something(part: int) -> None:
+    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
+    with switched_off(MUTATIONS[off]) if off else nullcontext():
+        for seed in seeds_of(part, RUNS // 6 // PARTS):
+            with told(seed):
+                Play(seed, kind=STORIES).run()
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -301,6 +301,8 @@ def test_both_took_over() -> None:
     sent(b, a)
     sent(c, a)
     sent(winner, a)
+    for site in (loser, a):
+        repaired(winner, site)
     assert values_of(a) == values_of(b) == values_of(c)
     assert history_of(a) == history_of(b) == history_of(c)
     assert cuts_in(winner) == []

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from fairlead.model.errors import InvalidValue, NotFound, OwnerPending
-from fairlead.streamlog.ownership.epochs import ChangeOfOwner, next_epoch
+from fairlead.streamlog.ownership.epochs import next_epoch
 from fairlead.streamlog.ownership.histories import Beginning, beginning_of
 from fairlead.streamlog.ownership.standing import is_active
 from fairlead.streamlog.payloads import History
@@ -43,7 +43,7 @@ def hand_over(draft: Draft, topic: str | int, *, to: bytes, owner_at: str, write
     if to == draft.stream_id:
         raise InvalidValue(f"topic {found.name} is owned here already; name another cluster")
     since = tuple(_written(draft, found, partition) for partition in range(found.partitions))
-    return _change_owner(draft, found, to, owner_at, "transfer", writer_epoch_id, since)
+    return _change_owner(draft, found, to, owner_at, writer_epoch_id, since)
 
 
 def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id: bytes, above: int = 0) -> Topic:
@@ -59,7 +59,7 @@ def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id:
     found = named_or_numbered(draft, topic)
     states = (draft.state.partition(found.number, partition) for partition in range(found.partitions))
     since = tuple((state.end, state.history) for state in states)
-    changed = _change_owner(draft, found, draft.stream_id, owner_at, "takeover", writer_epoch_id, since, above)
+    changed = _change_owner(draft, found, draft.stream_id, owner_at, writer_epoch_id, since, above)
     undelete(draft, changed)
     return changed
 
@@ -103,13 +103,13 @@ def recover(
     stand = [Recovered(0, state.end, state.history) for state in states]
     since = tuple((to.end, to.history) for to in (partitions.get(each, own) for each, own in enumerate(stand)))
     newest = max(found.epoch, *(history[-1][0] for _, history in since if history), 0)
-    epoch = next_epoch(newest, draft.stream_id, "takeover", writer_epoch_id)
+    epoch = next_epoch(newest, writer_epoch_id)
     for each, at in cuts:
         keep = diverged_incarnation(found.incarnation, states[each].epoch, epoch)
         cut(draft, found.number, each, at, ROLLED_BACK, epoch, keep)
     if gives_up:
         return found
-    return _change_owner(draft, found, draft.stream_id, owner_at, "takeover", writer_epoch_id, since)
+    return _change_owner(draft, found, draft.stream_id, owner_at, writer_epoch_id, since)
 
 
 def check_may_write(draft: Draft, topic: Topic, partition: int, state: PartitionState) -> None:
@@ -138,7 +138,6 @@ def _change_owner(
     topic: Topic,
     owner: bytes,
     owner_at: str,
-    kind: ChangeOfOwner,
     writer_epoch_id: bytes,
     since: Since,
     above: int = 0,
@@ -149,7 +148,7 @@ def _change_owner(
     changed = topic._replace(
         owner=owner,
         owner_at=owner_at,
-        epoch=next_epoch(newest, owner, kind, writer_epoch_id),
+        epoch=next_epoch(newest, writer_epoch_id),
         version=topic.version + 1,
         since=since,
         deleted_to=deleted_to if any(deleted_to) else (),
