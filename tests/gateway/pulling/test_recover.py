@@ -18,7 +18,7 @@ from fairlead.cluster.jobs import JobRecord
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.model.errors import NotAgreed, NotAllowed, NotOwner, OwnerPending, Unreachable
 from fairlead.streamlog.requests.deletion import delete_records
-from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
+from fairlead.streamlog.requests.ownership import Recovered, hand_over, recover, take_over
 
 TAIL = "box.diverged.sf.0"
 """The topic that keeps what sf wrote to `box` after it was restored."""
@@ -203,6 +203,41 @@ async def test_a_topic_that_a_replica_took_over_meanwhile_is_its_own_then(tmp_pa
         with pytest.raises(NotOwner, match="/mapr/ny/ships"):
             await sf.write(SHIPS, "box", b"x")
         await sf.write(SHIPS, "even", b"2")
+
+
+async def moved(site: Site, name: str, **to: object) -> None:
+    """The site gives a topic away, or takes it over."""
+    shard, topic = site.cluster.stream(SHIPS).topic(name)
+    change = partial(hand_over, **to) if to else partial(take_over, owner_at=str(SOURCE))
+    await shard.submit(partial(change, topic=topic.number, writer_epoch_id=shard.epoch.id))
+
+
+async def test_a_topic_that_was_given_to_the_site_since_the_backup_is_its_own_again(tmp_path: Path, ny: Site) -> None:
+    """In the backup ny owns it. If it came with ny's next row alone, sf would write the epoch that it had already
+    written in, from its beginning on: two histories that nobody can tell apart."""
+    async with Site("sf", tmp_path) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        await sf.write(SHIPS, "box", b"0", b"1")
+        await moved(sf, "box", to=ny.cluster.stream(SHIPS).id, owner_at=str(REPLICA))
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        await moved(sf, "box")
+        for value in (b"2", b"3", b"4"):
+            await sf.write(SHIPS, "box", value)
+        await same(sf, ny)
+        epoch = sf.cluster.stream(SHIPS).topic("box")[1].epoch
+    async with Site("sf", old) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+        (row,) = await sf.recoveries.plan(SHIPS, force=False)
+        assert (row["topic"], row["from"]) == ("box", "topic was given to this stream")
+        job = await recovered(sf)
+        assert (job.state, job.changed, job.refused, job.brought) == ("done", 1, 0, 3)
+        assert held(sf, "box") == {at: b"%d" % at for at in range(5)}
+        assert sf.cluster.stream(SHIPS).topic("box")[1].epoch > epoch
+        await sf.write(SHIPS, "box", b"5")
+        await same(sf, ny)
+        assert held(ny, "box") == held(sf, "box") == {at: b"%d" % at for at in range(6)}
 
 
 async def test_a_recovery_that_was_killed_goes_on(tmp_path: Path, ny: Site) -> None:

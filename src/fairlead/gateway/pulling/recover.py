@@ -105,7 +105,7 @@ class Recoveries:
         for neighbour in self._neighbours(stream):
             try:
                 for each in await self._comparing.owned(stream, neighbour):
-                    if not _is_known(stream, each.incarnation):
+                    if not _is_ours_or_gone(stream, each.incarnation):
                         found.setdefault(each.incarnation, _entry(each.incarnation, each.partitions, each.name))
             except TryAgain as error:
                 if not force:
@@ -124,8 +124,8 @@ class Recoveries:
         while len(rows) < SHOWN_MAX and (some := list(islice(entries, PLANNED_AT_ONCE))):
             plans, unknown = await self._plans(stream, some, force=force)
             rows += [row for plan in plans for row in _shown(plan)]
-            new = ((name, each) for _, count, name in unknown for each in range(count))
-            rows += [_row(name, each, 0, 0, 0, "topic is not here") for name, each in new]
+            new = ((incarnation, name, each) for incarnation, count, name in unknown for each in range(count))
+            rows += [_row(name, each, 0, 0, 0, _why_new(stream, incarnation)) for incarnation, name, each in new]
         return rows[:SHOWN_MAX]
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
@@ -164,10 +164,13 @@ class Recoveries:
     async def _plans(
         self, stream: Stream, entries: Iterable[str], *, force: bool
     ) -> tuple[list[Plan], list[tuple[bytes, int, str]]]:
-        """What is to become of topics that are here, and those that are not."""
+        """What is to become of topics that are ours here, and those that are not here, or not ours here although they
+        are by now."""
         parsed = [_parsed(entry) for entry in entries]
         here = [each for each in parsed if (found := stream.by_incarnation(each[0])) and found[1].owner == stream.id]
-        unknown = [each for each in parsed if not _is_known(stream, each[0])]
+        others = [each for each in parsed if not _is_ours_or_gone(stream, each[0])]
+        later = await self._later(stream, [each[0] for each in others], force=force)
+        unknown = [each for each in others if stream.by_incarnation(each[0]) is None or each[0] in later]
         keys = [(incarnation, each) for incarnation, count, _ in here for each in range(count)]
         sources: dict[PartitionKey, list[Source]] = {}
         for neighbour in self._neighbours(stream):
@@ -175,6 +178,17 @@ class Recoveries:
                 sources.setdefault(key, []).append(Source(neighbour, common))
         plans = (_planned(stream, incarnation, sources) for incarnation, _, _ in here)
         return [plan for plan in plans if plan is not None], unknown
+
+    async def _later(self, stream: Stream, incarnations: Sequence[bytes], *, force: bool) -> set[bytes]:
+        """Those that neighbours have in a later epoch than they have here: they were given to us since the backup."""
+        found = {each: known for each in incarnations if (known := stream.by_incarnation(each)) is not None}
+        later: set[bytes] = set()
+        for neighbour in self._neighbours(stream) if found else ():
+            keys = [(each, 0) for each in found]
+            for (each, _), common in (await self._common(stream, neighbour, keys, force=force)).items():
+                if common.held.held and common.held.epoch > found[each][1].epoch:
+                    later.add(each)
+        return later
 
     async def _common(
         self, stream: Stream, neighbour: Neighbour, keys: Sequence[PartitionKey], *, force: bool
@@ -361,11 +375,17 @@ def _row(topic: str, partition: int, end: int, common: int, there: int, source: 
     }
 
 
-def _is_known(stream: Stream, incarnation: bytes) -> bool:
-    """It is here, or was and is deleted."""
-    return stream.by_incarnation(incarnation) is not None or any(
-        shard.state.tombstone(incarnation) is not None for shard in stream.shards
-    )
+def _is_ours_or_gone(stream: Stream, incarnation: bytes) -> bool:
+    """The topic is here and ours, or was here and is deleted."""
+    found = stream.by_incarnation(incarnation)
+    if found is not None:
+        return found[1].owner == stream.id
+    return any(shard.state.tombstone(incarnation) is not None for shard in stream.shards)
+
+
+def _why_new(stream: Stream, incarnation: bytes) -> str:
+    is_here = stream.by_incarnation(incarnation) is not None
+    return "topic was given to this stream" if is_here else "topic is not here"
 
 
 def _entry(incarnation: bytes, partitions: int, name: str) -> str:
