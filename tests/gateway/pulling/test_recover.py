@@ -12,13 +12,17 @@ from pathlib import Path
 import pytest
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
 from tests.streamlog.world import values_at
+from tests.support.batches import produce
 from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.model.errors import NotAgreed, NotAllowed, NotOwner, OwnerPending, Unreachable
+from fairlead.model.names import StreamPath
+from fairlead.protocol.batch import build_batch
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import Recovered, hand_over, recover, take_over
+from fairlead.streamlog.requests.topics import set_partitions
 
 TAIL = "box.diverged.sf.0"
 """The topic that keeps what sf wrote to `box` after it was restored."""
@@ -205,11 +209,18 @@ async def test_a_topic_that_a_replica_took_over_meanwhile_is_its_own_then(tmp_pa
         await sf.write(SHIPS, "even", b"2")
 
 
-async def moved(site: Site, name: str, **to: object) -> None:
-    """The site gives a topic away, or takes it over."""
+async def given_away(site: Site, name: str, to: Site, at: StreamPath) -> None:
+    """The site gives a topic to another one."""
     shard, topic = site.cluster.stream(SHIPS).topic(name)
-    change = partial(hand_over, **to) if to else partial(take_over, owner_at=str(SOURCE))
-    await shard.submit(partial(change, topic=topic.number, writer_epoch_id=shard.epoch.id))
+    stream = to.cluster.stream(SHIPS).id
+    give = partial(hand_over, to=stream, owner_at=str(at), writer_epoch_id=shard.epoch.id)
+    await shard.submit(lambda draft: give(draft, topic.number))
+
+
+async def taken_back(site: Site, name: str) -> None:
+    """The site takes a topic over."""
+    shard, topic = site.cluster.stream(SHIPS).topic(name)
+    await shard.submit(partial(take_over, topic=topic.number, owner_at=str(SOURCE), writer_epoch_id=shard.epoch.id))
 
 
 async def test_a_topic_that_was_given_to_the_site_since_the_backup_is_its_own_again(tmp_path: Path, ny: Site) -> None:
@@ -219,10 +230,10 @@ async def test_a_topic_that_was_given_to_the_site_since_the_backup_is_its_own_ag
         await sf.stream(SHIPS)
         await set_up(sf, ny)
         await sf.write(SHIPS, "box", b"0", b"1")
-        await moved(sf, "box", to=ny.cluster.stream(SHIPS).id, owner_at=str(REPLICA))
+        await given_away(sf, "box", ny, REPLICA)
         await same(sf, ny)
         old = await backup(tmp_path)
-        await moved(sf, "box")
+        await taken_back(sf, "box")
         for value in (b"2", b"3", b"4"):
             await sf.write(SHIPS, "box", value)
         await same(sf, ny)
@@ -238,6 +249,47 @@ async def test_a_topic_that_was_given_to_the_site_since_the_backup_is_its_own_ag
         await sf.write(SHIPS, "box", b"5")
         await same(sf, ny)
         assert held(ny, "box") == held(sf, "box") == {at: b"%d" % at for at in range(6)}
+
+
+@pytest.mark.parametrize("values", [(b"0", b"1"), ()])
+async def test_partitions_that_a_topic_has_got_since_the_backup_come_back(
+    tmp_path: Path, ny: Site, values: tuple[bytes, ...]
+) -> None:
+    """With what was written to them. Else the next partition would be that one once more, from offset 0 on in the same
+    epoch; and where they hold nothing, versions of the topic would be given once more."""
+    async with Site("sf", tmp_path) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        await sf.write(SHIPS, "box", b"a")
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        shard, topic = sf.cluster.stream(SHIPS).topic("box")
+        await shard.submit(partial(set_partitions, name="box", partitions=2))
+        for value in values:
+            batch = build_batch([(None, value)])
+            await shard.submit(partial(produce, number=topic.number, partition=1, batch=batch))
+        await sf.write(SHIPS, "box", b"b")
+        await until(lambda: partition_of(ny, 1) == partition_of(sf, 1) and ny.end(SHIPS, "box") == 2)
+    async with Site("sf", old) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+        plan = [row for row in await sf.recoveries.plan(SHIPS, force=False) if row["partition"] == 1]
+        assert [row["from"] for row in plan] == ["partition is not here"]
+        job = await recovered(sf)
+        assert (job.state, job.refused, job.brought) == ("done", 0, 1 + len(values))
+        assert partition_of(sf, 1) == dict(enumerate(values))
+        topic = sf.cluster.stream(SHIPS).topic("box")[1]
+        assert (topic.partitions, topic.epoch > 0) == (2, True)
+        await sf.write(SHIPS, "box", b"c")
+        await until(lambda: ny.end(SHIPS, "box") == 3)
+        assert partition_of(ny, 1) == partition_of(sf, 1)
+
+
+def partition_of(site: Site, partition: int) -> dict[int, bytes | None] | None:
+    """What can be fetched of a partition of `box`; None if it is not there."""
+    found = site.cluster.stream(SHIPS).find_topic("box")
+    if found is None or partition >= found[1].partitions:
+        return None
+    return values_at(found[0], found[1].number, partition)
 
 
 async def test_a_recovery_that_was_killed_goes_on(tmp_path: Path, ny: Site) -> None:

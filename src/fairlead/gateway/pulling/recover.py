@@ -25,10 +25,11 @@ from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.comparing import Common, Comparing
 from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
 from fairlead.gateway.pulling.taking import PartitionKey, Pulls
-from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, TryAgain
+from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, NotOwner, TryAgain, UnknownTopic
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
+from fairlead.streamlog.requests.topics import set_partitions
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
@@ -98,21 +99,21 @@ class Recoveries:
             Unreachable: a neighbour is away; with `force` it is done without.
         """
         stream = self._cluster.stream(path)
-        found: dict[bytes, str] = {}
-        for topic in stream.topics():
-            if topic.owner == stream.id:
-                found[topic.incarnation] = _entry(topic.incarnation, topic.partitions, topic.name)
+        found = {each.incarnation: (each.partitions, each.name) for each in stream.topics() if each.owner == stream.id}
         for neighbour in self._neighbours(stream):
             try:
                 for each in await self._comparing.owned(stream, neighbour):
-                    if not _is_ours_or_gone(stream, each.incarnation):
-                        found.setdefault(each.incarnation, _entry(each.incarnation, each.partitions, each.name))
+                    known, name = found.get(each.incarnation, (0, each.name))
+                    if known or not _is_ours_or_gone(stream, each.incarnation):
+                        found[each.incarnation] = max(known, each.partitions), name
             except TryAgain as error:
                 if not force:
                     raise type(error)(f"{neighbour.path}: {error}; -force recovers without it") from error
-        known = sorted(text for incarnation, text in found.items() if stream.by_incarnation(incarnation) is not None)
+        here = [each for each in found if stream.by_incarnation(each) is not None]
         # What is not here comes last: a name may have become free by then.
-        names = [*known, *sorted(set(found.values()).difference(known)), FINISH]
+        parts = (here, found.keys() - here)
+        names = [name for part in parts for name in sorted(_entry(each, *found[each]) for each in part)]
+        names.append(FINISH)
         return self._cluster.jobs.new(RECOVER, stream, {"force": str(force).lower()}, len(names)), names
 
     async def plan(self, path: str, *, force: bool) -> list[dict[str, object]]:
@@ -124,6 +125,9 @@ class Recoveries:
         while len(rows) < SHOWN_MAX and (some := list(islice(entries, PLANNED_AT_ONCE))):
             plans, unknown = await self._plans(stream, some, force=force)
             rows += [row for plan in plans for row in _shown(plan)]
+            for topic, count in _grown(stream, some):
+                new_ones = range(topic.partitions, count)
+                rows += [_row(topic.name, each, 0, 0, 0, "partition is not here") for each in new_ones]
             new = ((incarnation, name, each) for incarnation, count, name in unknown for each in range(count))
             rows += [_row(name, each, 0, 0, 0, _why_new(stream, incarnation)) for incarnation, name, each in new]
         return rows[:SHOWN_MAX]
@@ -132,7 +136,9 @@ class Recoveries:
         """Recover a batch. Raises: FairleadError."""
         stream = self._cluster.stream_of(job.stream, job.path)
         force = job.options["force"] == "true"
-        plans, unknown = await self._plans(stream, [each for each in topics if each != FINISH], force=force)
+        entries = [each for each in topics if each != FINISH]
+        grown = [topic for topic, count in _grown(stream, entries) if await self._grow(stream, topic, count)]
+        plans, unknown = await self._plans(stream, entries, force=force)
         refused = [Refusal(plan.topic.name, why) for plan in plans if (why := await self._cut(stream, plan))]
         failures, brought = await self._pull(stream, plans, unknown, force=force)
         refused += [Refusal(name, why) for name, why in failures.items()]
@@ -141,6 +147,8 @@ class Recoveries:
                 await self._delete_records(stream, plan)
         came = [(plan.topic.incarnation, plan.topic.name) for plan in plans if plan.given_up]
         came += [(incarnation, name) for incarnation, _, name in unknown]
+        changed = {plan.topic.incarnation for plan in plans if plan.better}
+        came += [(topic.incarnation, topic.name) for topic in grown if topic.incarnation not in changed]
         for incarnation, name in came:
             if name not in failures:
                 await self._begin_epoch(stream, incarnation)
@@ -199,6 +207,16 @@ class Recoveries:
             if force:
                 return {}
             raise
+
+    async def _grow(self, stream: Stream, topic: Topic, count: int) -> bool:
+        """Make the partitions that a topic of ours has got since the backup; false if it is not ours any more."""
+        found = stream.by_incarnation(topic.incarnation)
+        try:
+            if found is not None:
+                await found[0].submit(partial(set_partitions, name=topic.name, partitions=count))
+        except (NotOwner, UnknownTopic):
+            return False
+        return True
 
     async def _cut(self, stream: Stream, plan: Plan) -> str:
         """Make the longer history the topic's; why not, if it cannot be."""
@@ -373,6 +391,16 @@ def _row(topic: str, partition: int, end: int, common: int, there: int, source: 
         "brought": max(there - common, 0),
         "from": source,
     }
+
+
+def _grown(stream: Stream, entries: Iterable[str]) -> list[tuple[Topic, int]]:
+    """Topics of ours that have got partitions since the backup, and how many they have by now."""
+    found: list[tuple[Topic, int]] = []
+    for incarnation, count, _ in map(_parsed, entries):
+        known = stream.by_incarnation(incarnation)
+        if known is not None and known[1].owner == stream.id and known[1].partitions < count:
+            found.append((known[1], count))
+    return found
 
 
 def _is_ours_or_gone(stream: Stream, incarnation: bytes) -> bool:
