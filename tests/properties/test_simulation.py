@@ -19,6 +19,7 @@ import pytest
 from tests.properties.actions import FILTERED, GROUPS, MOVES, TAILS, Kind, Play
 from tests.properties.mutations import MUTATIONS
 from tests.properties.named_worlds import NAMES
+from tests.properties.returning import RETURNS
 from tests.properties.shape import DIAMOND
 from tests.properties.sites import RUNS, World
 from tests.properties.stories import STORIES
@@ -124,6 +125,16 @@ def test_no_record_is_silently_missing_where_what_was_cut_off_is_claimed_or_dele
         for seed in seeds_of(part, RUNS // 3 // PARTS):
             with told(seed):
                 Play(seed, kind=TAILS).run()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_where_sites_are_put_back_to_their_backups_and_recover(part: int) -> None:
+    """And what a neighbour has of a topic is back, while what was written since the backup is kept."""
+    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
+    with switched_off(MUTATIONS[off]) if off else nullcontext():
+        for seed in seeds_of(part, RUNS // 6 // PARTS):
+            with told(seed):
+                Play(seed, kind=RETURNS).run()
 
 
 @pytest.mark.parametrize("seed", FOUND)
