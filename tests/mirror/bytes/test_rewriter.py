@@ -13,6 +13,7 @@ from tests.support.mirrored import batch_of, header_of, sent, shown, some, sourc
 
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import How
+from fairlead.mirror.bytes.repartition import Repartitioner
 from fairlead.mirror.bytes.rewriter import Rewriter
 from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, read_header, records_of, with_crc
 from fairlead.protocol.records import CODECS, Record, compress, write_records
@@ -238,6 +239,18 @@ def test_a_batch_that_does_not_hold_together_is_refused_and_those_around_it_are_
     assert "offset 6" in refused.why
     assert [(one.first_offset, one.last_offset) for one in made.outgoing] == [(0, 5), (9, 14)]
     assert sent(made.outgoing) == shown(*batches[:2], *batches[3:])
+
+
+@pytest.mark.parametrize("offsets", [(0, 1, 1), (0, 2, 1), (1, 0, 2), (0, 1, 3), (-1, 0, 1)], ids=str)
+def test_offsets_in_a_batch_rise_and_end_with_it(offsets: tuple[int, ...]) -> None:
+    """Else it is not said which records a position covers."""
+    records = [Record(offset, 1_000, b"k", b"v") for offset in offsets]
+    batch = changed(spoiled(batch_of(some(3)), write_records(records, 0, 1_000)), attributes=0x08)
+    made = Rewriter(Limits()).take(sourced(batch))
+    assert made.outgoing == []
+    assert "offset does not rise" in made.refused[0].why
+    dealt = Repartitioner(2, Limits()).take(sourced(batch))
+    assert (dealt.outgoing, dealt.refused) == ({}, made.refused[0])
 
 
 @given(st.binary(max_size=120), st.sampled_from(range(5)), st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1))
