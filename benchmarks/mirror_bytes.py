@@ -78,10 +78,11 @@ def one_by_one(codec: int, record_bytes: int, batch_bytes: int) -> None:
 
 
 def together(codec: int, record_bytes: int, batch_bytes: int) -> None:
-    """Batches that are merged, or dealt out by key."""
+    """Batches that are merged, where that is worth it, and dealt out by key."""
     given = Given(codec, record_bytes, batch_bytes)
     merging, dealing = Rewriter(Limits()), Repartitioner(8, Limits())
-    given.show("filter, merge", lambda: merging.take(batches(given.data)))
+    how = merging.take(batches(given.data)).outgoing[0].how
+    given.show(f"filter, {how}", lambda: merging.take(batches(given.data)))
     given.show("filter, repartition to 8", lambda: dealing.take(batches(given.data)))
 
 

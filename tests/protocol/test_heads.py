@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.batches import changed
 
 from fairlead.model.errors import CorruptBatch
-from fairlead.protocol.batch import HEADER_BYTES, build_batch, read_header, with_crc
+from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, build_batch, read_header, with_crc
 from fairlead.protocol.heads import for_another_log, with_producer
 
 bodies = st.one_of(st.binary(max_size=300), st.integers(0, 2**17).map(bytes))
@@ -39,7 +39,8 @@ def test_a_batch_is_of_the_producer_that_sends_it(
 @given(bodies, headers)
 def test_a_batch_for_another_log_has_nothing_of_its_log(body: bytes, fields: dict[str, int]) -> None:
     """Neither offset, epoch, producer, transaction nor delete horizon."""
-    header, whole = with_crc(read_header(changed(build_batch([(b"k", b"v")]), **fields)), body)
+    length = HEADER_BYTES - LENGTH_END + len(body)
+    header, whole = with_crc(read_header(changed(build_batch([(b"k", b"v")]), length=length, **fields)), body)
     new = header._replace(
         base_offset=0,
         leader_epoch=-1,
@@ -48,7 +49,7 @@ def test_a_batch_for_another_log_has_nothing_of_its_log(body: bytes, fields: dic
         producer_epoch=-1,
         base_sequence=-1,
     )
-    assert for_another_log(whole, len(body)) + body == with_crc(new, body)[1]
+    assert for_another_log(header, whole) + body == with_crc(new, body)[1]
 
 
 def test_damage_stays_visible() -> None:

@@ -24,12 +24,12 @@ from fairlead.protocol.batch import (
     CRC_FROM,
     DELETE_HORIZON,
     HEADER_BYTES,
-    LENGTH_END,
     NO_EPOCH,
     NO_PRODUCER,
     NO_SEQUENCE,
     PRODUCER_AT,
     TRANSACTIONAL,
+    BatchHeader,
 )
 from fairlead.protocol.loops import compiled
 
@@ -38,30 +38,28 @@ _POLYNOMIAL = 0x82F63B78
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _PRODUCER = struct.Struct(">qhi")
-_BASE_OFFSET = struct.Struct(">q")
-_LEADER_EPOCH = struct.Struct(">i")
+_START = struct.Struct(">qii")
 
 
-def for_another_log(head: bytes | memoryview, body_bytes: int) -> bytes:
-    """The head (61 bytes) of a batch with `body_bytes` of records that is copied into another log, as it is produced.
+def for_another_log(header: BatchHeader, head: bytes | memoryview) -> bytes:
+    """The head (61 bytes) of a batch that is copied into another log, as it is produced; `head` is its old one.
 
     Without offset, epoch and producer, in no transaction, and without a delete horizon: Kafka would take the one of
     the log that it was cleaned in for its own, and remove tombstones too early.
     """
     new = bytearray(head[:HEADER_BYTES])
-    _BASE_OFFSET.pack_into(new, 0, 0)
-    _LEADER_EPOCH.pack_into(new, LENGTH_END, NO_EPOCH)
-    (attributes,) = _ATTRIBUTES.unpack_from(head, ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(new, ATTRIBUTES_AT, attributes & ~(TRANSACTIONAL | DELETE_HORIZON))
+    _START.pack_into(new, 0, 0, header.length, NO_EPOCH)
+    _ATTRIBUTES.pack_into(new, ATTRIBUTES_AT, header.attributes & ~(TRANSACTIONAL | DELETE_HORIZON))
     _PRODUCER.pack_into(new, PRODUCER_AT, NO_PRODUCER, -1, NO_SEQUENCE)
-    _refit(head, new, body_bytes)
+    _refit(head, new, header.size_bytes - HEADER_BYTES)
     return bytes(new)
 
 
 def _refit(old: bytes | memoryview, new: bytearray, body_bytes: int) -> None:
     """Set the CRC of `new`, the head of a batch that had the head `old` before the same `body_bytes` of records."""
     change = crc32c.crc32c(old[CRC_FROM:HEADER_BYTES]) ^ crc32c.crc32c(new[CRC_FROM:HEADER_BYTES])
-    _CRC.pack_into(new, CRC_AT, _CRC.unpack_from(old, CRC_AT)[0] ^ _moved(change, body_bytes))
+    if change:
+        _CRC.pack_into(new, CRC_AT, _CRC.unpack_from(old, CRC_AT)[0] ^ _moved(change, body_bytes))
 
 
 def with_producer(

@@ -8,6 +8,7 @@ to give one back, and nobody can give one back too early.
 from __future__ import annotations
 
 import sys
+import threading
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,18 +26,20 @@ class Buffers:
         self._kept: list[Buffer] = []
         self._bytes_max = bytes_max
         self._kept_bytes = 0
+        self._lock = threading.Lock()
 
     def take(self, size: int) -> Buffer:
         """A buffer of at least `size` bytes, with anything in it."""
-        for index in range(len(self._kept)):
-            if len(self._kept[index]) >= size and _references(self._kept, index) <= _ALONE:
-                self._kept.append(self._kept.pop(index))
-                return self._kept[-1]
-        buffer = np.empty(-(-size // _UNIT) * _UNIT, np.uint8)
-        if self._kept_bytes + len(buffer) <= self._bytes_max:
-            self._kept.append(buffer)
-            self._kept_bytes += len(buffer)
-        return buffer
+        with self._lock:
+            for index in range(len(self._kept)):
+                if len(self._kept[index]) >= size and _references(self._kept, index) <= _ALONE:
+                    self._kept.append(self._kept.pop(index))
+                    return self._kept[-1]
+            buffer = np.empty(-(-size // _UNIT) * _UNIT, np.uint8)
+            if self._kept_bytes + len(buffer) <= self._bytes_max:
+                self._kept.append(buffer)
+                self._kept_bytes += len(buffer)
+            return buffer
 
 
 def _references(buffers: list[Buffer], index: int) -> int:

@@ -81,10 +81,12 @@ class Rewritten(NamedTuple):
 
 def as_it_is(batch: SourceBatch) -> Outgoing:
     """The batch with its records untouched: no offset, epoch, producer, transaction or delete horizon in its head."""
-    header, body = batch.header, batch.body
-    head = for_another_log(batch.data, len(body))
+    header, data, _ = batch
+    head = for_another_log(header, data)
     last = header.last_offset
-    return Outgoing(head, body, header.record_count, header.base_offset, last, header.max_timestamp, How.RAW)
+    return Outgoing(
+        head, data[HEADER_BYTES:], header.record_count, header.base_offset, last, header.max_timestamp, How.RAW
+    )
 
 
 def of_body(
