@@ -37,7 +37,7 @@ class FrameOutcome:
     """Numbers here of the topics of which such records came, or another row of such an owner: the source may not have
     heard of the present one; see `claims.hear`."""
     behind: int = 0
-    """Rows refused for their partition, which is noted behind."""
+    """Rows refused for their partition, which is noted behind, and partitions that are noted so without one."""
     conflicts: int = 0
     """Rows of topics that are set aside."""
     cursors: int = 0

@@ -25,7 +25,7 @@ class LinkNotes:
         self._admission = admission
         self._count: int | None = None
         self.behind = 0
-        """Rows refused for their partition."""
+        """Rows refused for their partition, and partitions noted to be missing something."""
         self.conflicts = 0
         """Rows of topics that are set aside."""
 
@@ -50,6 +50,7 @@ class LinkNotes:
         note = self.of(topic.incarnation, partition)
         if note is not None and (note.behind.end, note.behind.reason, note.create) == (end, OWNERSHIP, None):
             return
+        self.behind += 1  # or the source would not ask soon what is behind
         behind = Behind(topic.name, topic.incarnation, partition, end, OWNERSHIP, self._draft.now_ms)
         self._put(behind, None, None)
 
