@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def stream(site: Site) -> Stream:
     return site.cluster.stream(SHIPS)
 
 
-async def has(site: Site, topics: dict[str, Sequence[bytes]]) -> None:
+async def has(site: Site, topics: Mapping[str, Sequence[bytes]]) -> None:
     """Wait until a site holds these records and no other."""
     wanted = {name: list(values) for name, values in topics.items()}
     await until(lambda: {name: list(each.values.values()) for (name, _), each in held(site).items()} == wanted)

@@ -212,6 +212,17 @@ def test_a_dry_run_shows_what_would_come_and_changes_nothing(
     assert back["missing"] == [f"upstream {there} of {here}", f"replica {here} of {there}"]
     rows = both.ok(f"{autosetup('dry')} {given} --dry-run -excludetopics sa.* -json").json["data"]
     assert [(row["topics"], row["conflicts"]) for row in rows] == [(0, []), (1, [])]
+    more = "-useexistingreplica true -from now -prefix"
+    (row,) = both.ok(f"{autosetup('dry')} {more} x. --dry-run -json").json["data"]
+    assert (row["bytes"], row["bytesLeftOut"], row["seconds"], row["named"]) == (0, 100, 0.0, ["x.same"])
+    assert row["conflicts"] == []
+    both.ok("stream topic create -path /dry -topic e")
+    both.ok(f"stream topic create -path {there} -topic othe")
+    (row,) = both.ok(f"{autosetup('dry')} {more} oth --dry-run -json").json["data"]
+    assert (row["named"], row["conflicts"]) == (["othe", "othsame"], ["e"])
+    both.ok("stream topic delete -path /dry -topic e --yes")
+    both.ok(f"stream topic delete -path {there} -topic othe --yes")
+    both.refused(f"{autosetup('dry')} -from now -directcopy false", "give one of them")
     assert "conflicts       same\n" in both.ok(f"{autosetup('dry')} {given} --dry-run").out
     assert links(both, here) == links(both, there) == []
     both.ok("stream replica remove -path /rated -replica /mapr/newyork/rated --yes")

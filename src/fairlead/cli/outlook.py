@@ -8,9 +8,12 @@ from typing import Any
 from fairlead.cli.calls import call
 from fairlead.cli.set_up import Pair, is_there, upstream_of
 from fairlead.client.catalog import BY_PATH
+from fairlead.client.set_up import is_from_now
 from fairlead.model.errors import UnknownStream
-from fairlead.model.names import StreamPath
+from fairlead.model.names import StreamPath, is_topic_name, prefixed
 
+NAMES_MAX = 100
+"""Names of topics that are shown."""
 _TOPICS = BY_PATH["/rest/stream/topic/list"]
 _STREAMS = BY_PATH["/rest/stream/list"]
 _LINKS = BY_PATH["/rest/stream/replica/list"]
@@ -44,17 +47,21 @@ def _way(pair: Pair, topics: Mapping[str, Mapping[str, Any]], there: Mapping[str
     known = {row["incarnation"] for row in (there or {}).values()}
     new = {name: row for name, row in topics.items() if row["incarnation"] not in known}
     size = sum(row["logicalsize"] for row in topics.values())
+    brought = 0 if is_from_now(pair.given) else size
+    names = {name: prefixed(pair.given["prefix"] or "", name) for name in new}
     rate = _measured(pair)
     return {
         "source": str(pair.source),
         "replica": str(pair.replica),
         "topics": len(topics),
-        "bytes": size,
+        "bytes": brought,
+        "bytesLeftOut": size - brought,
         "alike": len(topics) - len(new),
-        "conflicts": sorted(name for name in new if f"{pair.given['prefix'] or ''}{name}" in (there or {})),
+        "named": sorted(names.values())[:NAMES_MAX],
+        "conflicts": sorted(name for name, as_ in names.items() if as_ in (there or {}) or not is_topic_name(as_)),
         "missing": _missing(pair, there is not None),
         "bytesPerSecond": rate,
-        "seconds": round(size / rate, 1) if rate else None,
+        "seconds": round(brought / rate, 1) if rate else None,
     }
 
 

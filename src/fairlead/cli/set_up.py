@@ -17,6 +17,7 @@ from fairlead.cli.two_clusters import CREATE, DELETE, INFO, Steps, global_path, 
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command, Given
+from fairlead.client.set_up import is_from_now
 from fairlead.model.errors import AlreadyExists, FairleadError, NotFound, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.process.interrupts import Interrupted
@@ -71,6 +72,7 @@ class Pair:
 def pair_of(command: Command, params: Mapping[str, Any], cluster: str | None) -> Pair:
     """The pair that a call of `autosetup` names."""
     given = command.parse(params)
+    is_from_now(given)  # before anything is made
     source = global_path(given["path"], cluster)
     return Pair(source, global_path(given["replica"], source.cluster), given)
 

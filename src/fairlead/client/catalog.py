@@ -81,6 +81,9 @@ _LINK = (
     ),
 )
 """Options of a link, which may be given when it is made and changed while it runs."""
+_FROM = Param(
+    "from", "text", "beginning: all that is there comes; now: only what is written later (ours)", default="beginning"
+)
 _LINK_PEER = (
     Param("peer", "text", "own: the replica is one of your own; partner: another company's (ours)", default="own"),
     Param(
@@ -362,6 +365,7 @@ _REPLICA_COMMANDS = (
             _SOURCE,
             _REPLICA,
             Param("paused", "boolean", "do not start yet", default="false"),
+            _FROM,
             *_LINK_PEER,
             *_LINK,
             *_NOT_BUILT_LINK,
@@ -384,6 +388,7 @@ _REPLICA_COMMANDS = (
             ),
             Param("useexistingreplica", "boolean", "the replica may be there already", default="false"),
             Param("paused", "boolean", "do not start yet (ours)", default="false"),
+            _FROM,
             *_LINK,
             *_NOT_BUILT_LINK,
         ),

@@ -12,6 +12,7 @@ from fairlead.model.errors import InvalidValue
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
 from fairlead.model.names import StreamPath, check_prefix, parse_stream_path
 from fairlead.model.strict_json import AsText, Id, JsonForm
+from fairlead.streamlog.numbers import counter_of_number, slice_of_number
 
 COMPRESSIONS = ("off", "lz4", "lzf", "zlib")
 TIMESTAMP_TYPES = ("createtime", "logappendtime")
@@ -110,6 +111,16 @@ class FilterNext:
 
 
 @dataclass(frozen=True, slots=True)
+class Begin:
+    """Where a replica begins in a shard of its source, which does not send it what was there before."""
+
+    commit: int
+    """Batches of earlier commits are not sent."""
+    counters: tuple[int, ...]
+    """By slice, the counter in the number of the next topic: those with a lower one were there."""
+
+
+@dataclass(frozen=True, slots=True)
 class LinkRecord:
     """One source stream of this cluster to one replica stream, with its options."""
 
@@ -156,6 +167,8 @@ class LinkRecord:
     has recorded nothing unless it has what that side copy brought."""
     prefix: str = ""
     """Stands at the replica before the names of topics that the link brings first."""
+    begin: tuple[Begin, ...] = ()
+    """By shard of the source, where the replica begins (`-from now`); empty: it gets all records that there are."""
 
     def __post_init__(self) -> None:
         check_expression("-topics", self.topics)
@@ -193,6 +206,16 @@ class LinkRecord:
         """By shard of the source, the commit from which on nothing is sent yet; empty: none."""
         following = self.filter_next or self.side_copy
         return self.once or (() if following is None else following.until)
+
+    def begins_at(self, shard: int) -> int:
+        """The commit of a shard of the source from which on the replica gets records."""
+        return self.begin[shard].commit if shard < len(self.begin) else 0
+
+    def leaves_past_of(self, shard: int, number: int) -> bool:
+        """Whether a topic of a shard of the source was there before the replica began."""
+        if shard >= len(self.begin):
+            return False
+        return counter_of_number(number) < self.begin[shard].counters[slice_of_number(number)]
 
     @property
     def standing(self) -> bool:

@@ -36,6 +36,8 @@ from fairlead.streamlog.ranges import (
 from fairlead.streamlog.rows import KEPT_KINDS, Kind, kind_name
 
 PAYLOAD_VERSION = 3
+FROM_NOW = "from-now"
+"""Reason in `start` rows: the replica begins later, and does not get what was before."""
 BEGINS_HERE = "link"
 """Reason of a START row: the partition's first record has that offset, and nothing below it is missing."""
 DELETED_RECORDS = "deleted-records"
@@ -64,7 +66,8 @@ class StartPayload:
     dropped by a merge."""
 
     reason: Name
-    """Why the records are gone: `ttl`, `deleted-records`, `link` (begins here), or the reason in the received row."""
+    """Why the records are gone: `ttl`, `deleted-records`, `link` (begins here), `from-now` (the replica does not
+    get them), or the reason in the received row."""
     log_end: Offset
     """Where the partition's log ended when the row was made; at least S and `deleted_to`."""
     history: History

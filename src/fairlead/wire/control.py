@@ -121,6 +121,8 @@ class Grant:
     """With `until`: at the end an empty frame, so that the destination records that all was read."""
     topic_prefix: str = ""
     """Stands before the names of topics that the link brings first."""
+    begin: int = 0
+    """Of batches of commits below this one only goes where they end (`-from now`)."""
 
     @property
     def starts(self) -> dict[int, int]:
@@ -157,6 +159,7 @@ class RepairGrant:
     created: int | None = None
     cursors: str = "all"
     topic_prefix: str = ""
+    begin: int = 0
 
 
 @dataclass(frozen=True, slots=True)

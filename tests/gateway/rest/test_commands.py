@@ -534,6 +534,33 @@ async def test_autosetup_makes_a_pair_of_masters(desk: Desk) -> None:
     ]
 
 
+async def test_a_replica_may_begin_now(desk: Desk) -> None:
+    """Both ways in a pair of masters. It cannot be changed, nor be copied first."""
+    await desk.post("stream/create", path="/a")
+    for path in ("/b", "/c", "/d"):
+        given = {"path": "/a", "replica": path, "from": "beginning" if path == "/b" else "now"}
+        verb, more = ("add", {}) if path == "/d" else ("autosetup", {"multimaster": path == "/c"})
+        if verb == "add":
+            await desk.post("stream/create", path="/d")
+        rows = await desk.post(f"stream/replica/{verb}", **given, **more)
+        assert [("what is there is left out" in row["next"]) for row in rows] == [path == "/c"] * len(rows)
+    shown = [*await desk.get("stream/replica/list", path="/a"), *await desk.get("stream/replica/list", path="/c")]
+    assert [(row["stream"], row["from"], row["propagateExistingData"]) for row in shown] == [
+        ("/b", "beginning", True),
+        ("/c", "now", False),
+        ("/d", "now", False),
+        ("/a", "now", False),
+    ]
+    for refused, why in (
+        ({"from": "then"}, "-from 'then': use one of beginning, now"),
+        ({"from": "now", "directcopy": False}, "give one of them"),
+    ):
+        with pytest.raises(errors.InvalidValue, match=why):
+            await desk.post("stream/replica/autosetup", path="/a", replica="/e", **refused)
+    with pytest.raises(errors.InvalidValue, match="-from: unknown"):
+        await desk.post("stream/replica/edit", **{"path": "/a", "replica": "/b", "from": "now"})
+
+
 async def test_a_replica_that_is_there_is_set_up_and_kept(desk: Desk) -> None:
     """Also one that names its upstream already, which becomes a master. When a step fails, all is as it was."""
     for path in ("/a", "/b"):

@@ -35,7 +35,7 @@ from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.numbers import mask_of, slices_of_mask
-from fairlead.streamlog.payloads import BEGINS_HERE, StartPayload
+from fairlead.streamlog.payloads import BEGINS_HERE, FROM_NOW, History, StartPayload
 from fairlead.streamlog.requests.produce import produce
 from fairlead.streamlog.requests.topics import (
     create_topic,
@@ -522,6 +522,48 @@ def test_a_partition_that_began_there_has_no_gap_whenever_it_was_made() -> None:
     assert copy is not None
     assert b.announced.state.partition(copy.number, 0)[:2] == (10, 10)
     assert b.announced.state.gaps() == []
+
+
+def test_a_past_that_is_left_out_is_told_step_by_step_and_is_no_gap_where_nothing_is_held() -> None:
+    """The partition begins at the last of them, with the epochs of all; what was said before goes unsaid."""
+    b = told_of_a_past((5, 0, ((0, 0),)), (8, 5, ((0, 0), (3, 5))), (5, 0, ((0, 0),)))
+    copy = b.announced.state.by_name("ships")
+    assert copy is not None
+    assert b.announced.state.partition(copy.number, 0)[:4] == (8, 8, 3, ((0, 0), (3, 5)))
+    assert b.announced.state.gaps() == []
+
+
+def test_a_past_that_is_left_out_is_a_gap_behind_what_is_held() -> None:
+    """And where what is told does not touch what is here, the partition is behind: the source tells it anew."""
+    b = told_of_a_past((8, 0, ((0, 0),)), held=2)
+    (gap,) = b.announced.state.gaps()
+    assert (gap.start, gap.end, gap.reason) == (2, 8, FROM_NOW)
+    b = told_of_a_past((8, 5, ((0, 0),)), held=2)
+    (note,) = b.announced.state.behind(LINK)
+    assert (note.end, note.reason) == (2, "gap")
+
+
+def told_of_a_past(*steps: tuple[int, int, History], held: int = 0) -> ShardLog:
+    """A replica that holds some records, and is told by its source up to where a past goes that it does not get, from
+    where on, and of which epochs."""
+    a, b = fresh(A), fresh(B)
+    topic = made(a)
+    produced(a, topic.number, *[b"v"] * max(held, 1))
+    if held:
+        applied(b, frame(a, B, slice_of("ships"), 0))
+    sent = frame(a, B, slice_of("ships"), 0)
+    made_of, batch = sent.rows
+    starts = [
+        batch._replace(
+            kind=Kind.START,
+            base_offset=end,
+            commit=batch.commit + place,
+            batch=payloads.encode(StartPayload(FROM_NOW, end, history, begin)),
+        )
+        for place, (end, begin, history) in enumerate(steps)
+    ]
+    applied(b, replace(sent, rows=(made_of, *starts), to_commit=sent.to_commit + len(starts)))
+    return b
 
 
 def started_at_ten(created: int | None, reason: str = "ttl"):  # type: ignore[no-untyped-def]

@@ -136,11 +136,15 @@ class LinkCommands:
         link, ailing = self._links.get(record.id), self.replicator.ailment()
         if ailing is not None:
             return f"nothing is copied yet: {ailing.error}"
+        if record.begin:
+            return f"what is there is left out, and what comes later follows{self._start_of_spark()}"
         records = 0 if link is None else backlog(link, stream).records
         copied = f"what is there ({records:,} records) is copied" if records else "there is nothing to copy yet"
+        return f"{copied}, and what comes later follows{self._start_of_spark()}"
+
+    def _start_of_spark(self) -> str:
         carrying = self.replicator.now().state == "carrying"
-        spark = "" if carrying else "; the replicator starts Spark first, which takes some seconds"
-        return f"{copied}, and what comes later follows{spark}"
+        return "" if carrying else "; the replicator starts Spark first, which takes some seconds"
 
     def _check_other(self, stream: Stream, target: StreamPath) -> None:
         if self._cluster.stream(target.path) is stream:

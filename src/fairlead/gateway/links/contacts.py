@@ -24,6 +24,7 @@ from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.grants.source_logs import SourceLogs
 from fairlead.gateway.links.passing import sent_ones
+from fairlead.gateway.links.running.backlog import backlog
 from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.positions import SliceKey
 from fairlead.gateway.links.running.running_link import RunningLink, source_of, urls_of
@@ -81,6 +82,7 @@ class Contacts:
             return
         await self._check_history(link, stream, answer)
         self._check_positions(link, known, answer)
+        await self._check_begin(link, stream)
         self._learn(link, stream, answer)
         await self._hear(link, stream, answer)
         if link.copy_is_done:
@@ -124,6 +126,14 @@ class Contacts:
     def _source_path(self, record: LinkRecord) -> StreamPath:
         return self._cluster.global_path(record.source_path)
 
+    async def _check_begin(self, link: RunningLink, stream: Stream) -> None:
+        """A log that was restored from a copy of before the link was made ends below where the replica begins: what it
+        writes now, under the same numbers of commits, is no past."""
+        begin = link.record.begin
+        at = [replace(each, commit=min(each.commit, end)) for each, end in zip(begin, stream.ends, strict=False)]
+        if tuple(at) != begin:
+            await self._cluster.links.edit(link.record.id, begin=tuple(at))
+
     def _check_positions(self, link: RunningLink, known: Mapping[SliceKey, int], answer: LinkAnswer) -> None:
         """A destination that was restored from a copy has less than it had answered before it was asked (`known`): what
         it says now counts, or it would be sent only what is new, and refuse that or never hear of the rest."""
@@ -147,7 +157,7 @@ class Contacts:
         self._logs.note_passed(link)
         if not link.copy_ends:
             link.copy_ends = stream.ends
-            link.copy_bytes = sum(self._granting.pending_bytes(link, stream).values())
+            link.copy_bytes = backlog(link, stream).size_bytes
 
     async def _hear(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         """Take what the destination says of topics that have another owner by now. A partner's word for it counts only

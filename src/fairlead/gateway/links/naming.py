@@ -10,10 +10,11 @@ from typing import Any
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
-from fairlead.cluster.values import LinkRecord
+from fairlead.cluster.values import Begin, LinkRecord
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import UnknownCluster
 from fairlead.model.names import StreamPath
+from fairlead.streamlog.writing.shard import Shard
 
 
 class Naming:
@@ -48,9 +49,11 @@ class Naming:
         *,
         paused: bool = False,
         once: tuple[int, ...] | None = None,
+        from_now: bool = False,
         **options: Any,
     ) -> LinkRecord:
-        """The record of a link that is to be made, beginning now; `options` are further fields of it.
+        """The record of a link that is to be made, beginning now; `options` are further fields of it. `from_now`: what
+        is there already does not go over it.
 
         Raises:
             InvalidValue: an option cannot be.
@@ -68,5 +71,10 @@ class Naming:
             created_at=self._clock.wall_ms(),
             once=once,
             created=stream.ends,
+            begin=tuple(map(_now, stream.shards)) if from_now else (),
             **options,
         )
+
+
+def _now(shard: Shard) -> Begin:
+    return Begin(shard.announced.end, tuple(shard.state.next_counter))

@@ -22,7 +22,7 @@ from fairlead.gateway.links.cures import cure
 from fairlead.gateway.links.errors import shown_code
 from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES
 from fairlead.gateway.links.replicator_life import Ailment, ReplicatorNow
-from fairlead.gateway.links.running.backlog import Backlog, backlog
+from fairlead.gateway.links.running.backlog import Backlog, backlog, has_begun
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.names import StreamPath
@@ -123,7 +123,7 @@ def _original(link: RunningLink, stream: Stream, left: Backlog, state: str, inde
         "networkencryption": False,
         "synchronous": False,
         "networkcompression": "off",
-        "propagateExistingData": True,
+        "propagateExistingData": not link.record.begin,
         "isUptodate": _is_up_to_date(link, stream, left),
         "minPendingTS": left.oldest_ms,
         "maxPendingTS": left.newest_ms,
@@ -138,13 +138,14 @@ def _original(link: RunningLink, stream: Stream, left: Backlog, state: str, inde
 def _is_up_to_date(link: RunningLink, stream: Stream, left: Backlog) -> bool:
     if link.answer is None or link.record.filter_next is not None:
         return False
-    return left.records == 0 and _behind_total(link, stream) == link.not_sent
+    return left.records == 0 and _behind_total(link, stream) == link.not_sent and has_begun(link, stream)
 
 
 def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
     answer, deleted = link.answer, link.deleted_there(stream)
     return {
         "replicaUrls": list(link.record.replica_urls),
+        "from": "now" if link.record.begin else "beginning",
         "forward": link.record.forward,
         "acceptWrites": link.record.accept_writes,
         "topics": link.record.topics or "",

@@ -95,7 +95,7 @@ class Transfers:
         answer = await self._ask(stream, link, [topic.incarnation for topic in here])
         going: list[Topic] = []
         for topic, held in zip(here, answer.topics, strict=True):
-            why = self._obstacle(stream, topic, held, answer, options)
+            why = self._obstacle(stream, link, topic, held, answer, options)
             if why:
                 refused.append(Refusal(topic.name, why))
             else:
@@ -125,7 +125,13 @@ class Transfers:
         return BatchOutcome(changed, refused)
 
     def _obstacle(
-        self, stream: Stream, topic: Topic, held: HeldTopic, answer: TransferAnswer, options: TransferOptions
+        self,
+        stream: Stream,
+        link: LinkRecord,
+        topic: Topic,
+        held: HeldTopic,
+        answer: TransferAnswer,
+        options: TransferOptions,
     ) -> str:
         """Why a topic stays; empty if it goes."""
         if answer.way_back and not options.oneway:
@@ -135,16 +141,20 @@ class Transfers:
         hint = "(-force hands over all the same)"
         if answer.refuses:
             return f"nobody could write it there: {answer.refuses} {hint}"
-        return self._unready(stream, topic, held, hint)
+        return self._unready(stream, link, topic, held, hint)
 
-    def _unready(self, stream: Stream, topic: Topic, held: HeldTopic, hint: str) -> str:
+    def _unready(self, stream: Stream, link: LinkRecord, topic: Topic, held: HeldTopic, hint: str) -> str:
         if held.conflict:
             return f"it is set aside there: {held.conflict} {hint}"
         if not held.held:
             return f"the replica does not have it yet {hint}"
         state, most = stream.shard_for(topic.name).state, self._cluster.settings.transfer_lag_max
         lag = sum(state.partition(topic.number, each).end for each in range(topic.partitions)) - held.ends
-        return f"the replica lacks {lag:,} of its records, {most:,} are allowed {hint}" if lag > most else ""
+        if lag > most:
+            return f"the replica lacks {lag:,} of its records, {most:,} are allowed {hint}"
+        if _lacks_past(stream, link, topic):
+            return f"the replica does not have its records of before it began (-from now) {hint}"
+        return ""
 
     async def standing(self, stream: Stream, topic: Topic) -> str:
         """Whether the neighbour that owns a topic has heard of that: `confirmed`, or `not confirmed` with what keeps it
@@ -199,6 +209,15 @@ class Transfers:
                 + (f"go hop by hop, first to a neighbour: {near}" if near else "it has no replica")
             )
         return found[0]
+
+
+def _lacks_past(stream: Stream, link: LinkRecord, topic: Topic) -> bool:
+    """Whether there may be records here of which the replica has only heard where they end."""
+    shard = stream.shard_for(topic.name)
+    if not link.leaves_past_of(stream.shards.index(shard), topic.number):
+        return False
+    states = [shard.state.partition(topic.number, each) for each in range(topic.partitions)]
+    return any(state.start < state.end for state in states)
 
 
 def _hand_over(stream: Stream, topic: Topic, draft: Draft, *, to: bytes, owner_at: str) -> Topic:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.client.command import Given
+from fairlead.client.set_up import is_from_now
 from fairlead.gateway.links.autosetup import SetUp
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
@@ -25,20 +26,22 @@ FIELDS = {
 async def add(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), given["replica"]
     urls = context.urls(given, replica)
-    await context.links.add_replica(path, replica, bool(given["paused"]), urls, **_options(given))
+    options = {**_options(given), "from_now": is_from_now(given)}
+    await context.links.add_replica(path, replica, bool(given["paused"]), urls, **options)
     return []
 
 
 async def autosetup(context: RestContext, given: Given) -> Rows:
     path, replica = context.local(given["path"]), given["replica"]
     urls = context.urls(given, replica)
+    options = {**_options(given), "from_now": is_from_now(given)}
     # Without a direct copy the links wait for the one that the caller makes.
     how = SetUp(
         multimaster=bool(given["multimaster"]),
         existing=bool(given["useexistingreplica"]),
         paused=bool(given["paused"]) or given["directcopy"] is False,
     )
-    return [await context.links.autosetup(path, replica, urls, how, **_options(given))]
+    return [await context.links.autosetup(path, replica, urls, how, **options)]
 
 
 async def edit(context: RestContext, given: Given) -> Rows:

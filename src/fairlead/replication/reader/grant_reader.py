@@ -265,4 +265,5 @@ class Misses:
 
 def route_of(grant: Grant) -> Route:
     """Which rows go over the link of this grant."""
-    return Route(grant.destination.stream, grant.source.stream if grant.forward == "own" else None, grant.cursors)
+    own_of = grant.source.stream if grant.forward == "own" else None
+    return Route(grant.destination.stream, own_of, grant.cursors, grant.begin)

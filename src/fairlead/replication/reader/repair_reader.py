@@ -89,6 +89,7 @@ class RepairReader:
             frame_bytes=self._limits.frame_bytes,
             dead=DeadRows(located.cuts),
             cursors=self.grant.cursors,
+            begin=self.grant.begin,
         )
         async for found in in_thread(parts, bytes_in_frame):
             for columns in found:

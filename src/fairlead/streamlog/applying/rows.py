@@ -35,7 +35,7 @@ from fairlead.streamlog.ownership.histories import (
     parting,
     start_of_next_epoch,
 )
-from fairlead.streamlog.payloads import BEGINS_HERE, StartPayload
+from fairlead.streamlog.payloads import BEGINS_HERE, FROM_NOW, StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
 from fairlead.streamlog.requests.claimed import is_claimed, note_claimed
 from fairlead.streamlog.requests.deletion import put_deletion
@@ -43,6 +43,9 @@ from fairlead.streamlog.rows import HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind, 
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
 from fairlead.streamlog.writing.draft import Draft
+
+_NO_LOSS = frozenset({BEGINS_HERE, FROM_NOW})
+"""Reasons of START rows that are no gap where nothing was held."""
 
 
 class FrameRows:
@@ -246,7 +249,10 @@ class FrameRows:
             self._delete_records(topic, row, state, payload)
         elif payload.gap_from is not None and payload.gap_from > state.end:
             self.notes.note_behind(named, row.partition, state.end, "gap")
-        elif not state.end and (payload.reason == BEGINS_HERE or not self._after_link_began(row)):
+        elif not state.end and (payload.reason in _NO_LOSS or not self._after_link_began(row)):
+            self._put_start(topic, row, payload, state, None)
+        elif payload.reason == FROM_NOW and state.start == state.end:
+            # Nothing is held here: the source says step by step where the past ends that it leaves out.
             self._put_start(topic, row, payload, state, None)
         elif state.epoch_before(state.end) != _epoch_before(payload, state.end):
             self.notes.set_aside(topic, f"another epoch history before offset {state.end} of partition {row.partition}")

@@ -26,6 +26,7 @@ from fairlead.streamlog.numbers import masks_alike, slices_of_mask, slices_of_nu
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import NOTHING_DEAD, DeadRows
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, has_control, load, open_object, together
+from fairlead.streamlog.reading.past import without_past
 from fairlead.streamlog.reading.told_groups import ALL, told
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind
 from fairlead.streamlog.values import LogObject
@@ -53,6 +54,8 @@ class Route:
     topics that were its own."""
     cursors: str = ALL
     """Of which consumer groups cursors go: all, none, or those that a regular expression matches."""
+    begin: int = 0
+    """Of batches of commits below this one goes only where they end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,9 @@ def read_routes(
     for route in routes:
         if route in by_route:
             continue
-        rows = route.cursors.encode() + b"\0".join(sendable(group.rows.columns, route).tobytes() for group in groups)
+        begin = route.begin if route.begin > lowest else 0
+        rows = f"{begin} {route.cursors}\0".encode()
+        rows += b"\0".join(sendable(group.rows.columns, route).tobytes() for group in groups)
         if rows not in by_rows:
             reader = _SliceReader(storage, from_commits, framed, route, frame_bytes, refer_bytes, None)
             parts = [part for group in groups for part in reader.read(group)]
@@ -212,9 +217,10 @@ def read_partition(
     frame_bytes: int = FRAME_BYTES,
     dead: DeadRows = NOTHING_DEAD,
     cursors: str = ALL,
+    begin: int = 0,
 ) -> Iterator[Columns]:
     """Rows of one partition about offsets from `from_offset` on, and the rows of its topic, for a repair; none that is
-    `dead`.
+    `dead`. `begin` as for a `Route`.
 
     Its START rows are all among them: one may have deleted records that the replica holds, and was refused there. So
     are its cursors, and rows that only others know.
@@ -231,7 +237,7 @@ def read_partition(
         cursor = mine & (columns.kind == Kind.CURSOR)
         wanted = (batch | start | topic | kept | cursor) & sendable(columns)
         places = told(storage, found, np.flatnonzero(wanted), cursors)
-        yield from _parts(storage, _in_order(found.take(places)), frame_bytes)
+        yield from _parts(storage, _in_order(without_past(storage, found.take(places), begin)), frame_bytes)
 
 
 def read_kept(
@@ -288,6 +294,11 @@ class _SliceReader:
             places = told(self._storage, group.rows, places, self._route.cursors)
         if not len(places):
             return
+        begin = 0 if self._route is None else self._route.begin
+        if begin > int(columns.commit.min()):
+            rows = without_past(self._storage, group.rows.take(places), begin)
+            group, slices = group._replace(rows=rows), slices_of_numbers(rows.columns.topic)
+            places = np.arange(len(rows.columns))
         yield from self._send(group, slices, places)
 
     def _send(self, group: _Group, slices: NDArray[np.uint32], places: NDArray[np.intp]) -> Iterator[SlicePart]:

@@ -16,7 +16,6 @@ from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
 from fairlead.gateway.links.passing import passing_partitions
-from fairlead.gateway.links.running.positions import SliceKey
 from fairlead.gateway.links.running.running_link import RunningLink, place_of, source_of, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.model.errors import Damaged, UnknownStream
@@ -92,14 +91,6 @@ class Granting:
                 given |= self._give_repair(link, stream, shard_number, partitions[:REPAIRED_AT_ONCE], alone=alone)
         return given
 
-    def pending_bytes(self, link: RunningLink, stream: Stream) -> dict[SliceKey, int]:
-        """By slice, the bytes of batches that the destination has not."""
-        return {
-            (number, each): left.bytes
-            for number, shard in enumerate(stream.shards)
-            for each, left in shard.announced.pending(link.positions.effective_of(number)).items()
-        }
-
     def should_spread(self, link: RunningLink, stream: Stream) -> bool:
         """A big backlog of this link is read by fewer tasks than there are."""
         for number, shard in enumerate(stream.shards):
@@ -158,6 +149,7 @@ class Granting:
             record_end=bool(link.record.until) and link.record.once is None,
             topic_prefix=link.record.prefix,
             read_from=read_from,
+            begin=link.record.begins_at(shard),
         )
         key = (stream.id, shard)
         held = Held(grant.grant, link.record.id, grant.link, grant.run, key, frozenset(slices), reader)
@@ -188,6 +180,7 @@ class Granting:
             created=_created(link, shard),
             cursors=link.record.told_groups,
             topic_prefix=link.record.prefix,
+            begin=link.record.begins_at(shard),
         )
         key = (stream.id, shard)
         slices = frozenset(slice_of_number(each.number) for each in partitions) if alone else frozenset()

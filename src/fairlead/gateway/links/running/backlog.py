@@ -19,12 +19,18 @@ class Backlog:
     slices: int
 
 
+def _sent_from(link: RunningLink, shard: int) -> dict[int, int]:
+    """By slice, the commit from which on batches are still to be sent."""
+    begin = link.record.begins_at(shard)
+    return {each: max(at, begin) for each, at in link.positions.effective_of(shard).items()}
+
+
 def backlog(link: RunningLink, stream: Stream) -> Backlog:
     """What is pending, by the log's own counts."""
     parts = [
         part
         for number, shard in enumerate(stream.shards)
-        for part in shard.announced.pending(link.positions.effective_of(number)).values()
+        for part in shard.announced.pending(_sent_from(link, number)).values()
     ]
     full = [part for part in parts if part.records]
     return Backlog(
@@ -33,4 +39,13 @@ def backlog(link: RunningLink, stream: Stream) -> Backlog:
         oldest_ms=min((part.oldest_ms or 0 for part in full), default=0),
         newest_ms=max((part.newest_ms or 0 for part in full), default=0),
         slices=len(full),
+    )
+
+
+def has_begun(link: RunningLink, stream: Stream) -> bool:
+    """The destination has heard where the past ends that it does not get; of a link that brings all, always."""
+    return all(
+        at >= min(link.record.begins_at(number), shard.announced.news_end)
+        for number, shard in enumerate(stream.shards)
+        for at in link.positions.effective_of(number).values()
     )
