@@ -232,6 +232,10 @@ def refilter(play: Play) -> None:
     play.links.refilter(replace(play.link(), side=False), any_filter(play.choose, play.world.shape.sites))
 
 
+def begin_now(play: Play) -> None:
+    play.links.remake(play.link(), from_now=True)
+
+
 # Groups
 
 
@@ -417,6 +421,11 @@ FILTERED = Kind(
     {"create": 3, "produce": 30, "hand over": 0, "take a topic": 0, "fault": 2, "cut": 2, "heal": 3, "flow": 6},
 )
 """Links leave topics out, and other ones in time."""
+FROM_NOW = (
+    MOVES._replace(actions=[*MOVES.actions, Action("begin now", 5, begin_now)]),
+    FILTERED._replace(actions=[*FILTERED.actions, Action("begin now", 5, begin_now)]),
+)
+"""Links are made again, and do not bring what was there; nor do side copies, by which topics come into them."""
 GROUPS = Kind(
     close_shape,
     70,

@@ -36,6 +36,8 @@ class Line:
     rescan: int = 0
     created: int = 0
     """Commit of the source that was the next one when the link was made."""
+    begin: int = 0
+    """Batches of commits below it are not sent."""
     run: int = 1
     cut: bool = False
     frames: list[InFlight] = field(default_factory=list)

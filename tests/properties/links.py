@@ -120,6 +120,8 @@ class Links:
             if both_ways and site.name in {link.source, link.target}:
                 line.frames.clear()
                 line.run += 1
+            if both_ways and link.source == site.name:
+                line.begin = min(line.begin, site.log.announced.end)
 
     def lose_connection(self, link: Link) -> None:
         """Of a reader; what it knew goes with it."""
@@ -147,8 +149,9 @@ class Links:
         if not link.side and self._side(link) in self._lines:
             self.rescan(self._side(link))
 
-    def remake(self, link: Link) -> None:
-        """Somebody removes the link and makes it again; frames of the old one may still be on their way."""
+    def remake(self, link: Link, *, from_now: bool = False) -> None:
+        """Somebody removes the link and makes it again; frames of the old one may still be on their way. `from_now`:
+        what is there already does not go over it any more."""
         link = replace(link, side=False)
         self._world.note("remade", str(link))
         destination, line, old = self._sites[link.target], self._lines[link], self.wire_id(link)
@@ -158,7 +161,11 @@ class Links:
                 break
         self._give_up(link)
         line.life += 1
-        line.created = self._sites[link.source].log.announced.end
+        source = self._sites[link.source]
+        line.created = source.log.announced.end
+        line.begin = line.created if from_now else 0
+        if from_now:
+            self._world.model.leave_out(source)
 
     def refilter(self, link: Link, to: TopicFilter) -> None:
         """Somebody lets a link leave other topics out; if one may come that did not, a side copy begins."""
@@ -170,7 +177,8 @@ class Links:
             self._now_brings(link, LinkTopics(to))
             return
         self._sides += 1
-        self._lines[side] = Line(life=self._sides, created=self._sites[link.source].log.announced.end)
+        created, begin = self._sites[link.source].log.announced.end, self._lines[link].begin
+        self._lines[side] = Line(life=self._sides, created=created, begin=begin)
         self._world.shape.filters.setdefault(side, []).append(LinkTopics(to, before))
 
     def _side(self, link: Link) -> Link:
@@ -304,6 +312,7 @@ class Links:
             created=line.created,
             filtered=bool(self._filter(link)),
             record_end=line.until is not None and until == line.until,
+            begin=line.begin,
         )
 
     def _take(self, link: Link, found: ReadFrames) -> None:
@@ -454,6 +463,9 @@ class Links:
             sent = decode_frame(each)
             back = [row for row in sent.rows if IDS[link.target] in {row.origin, row.via}]
             assert sent.repair is not None or not back, f"{link}: rows go back"
+            begin = self._lines[link].begin if hello.link == self.wire_id(link) else 0
+            past = [row for row in sent.rows if row.kind == Kind.BATCH and row.commit < begin]
+            assert not past, f"{link}: {past} were there before the link began"
             brought, told = self._world.model.given.may_have_brought, sent.topics.values()
             out = [each.name for each in told if not brought(link, each.incarnation, each.name)]
             assert not out, f"{link}: {out} are left out"
@@ -526,6 +538,7 @@ class Links:
                 end=source.log.announced.end,
                 topic_prefix=self._prefix(link),
                 created=line.created,
+                begin=line.begin,
             )
             found = ReadFrames()
             self._read(link, lambda talk, g=grant, f=found: talk.repair(g, source.storage, self._limits(), f))  # type: ignore[misc]

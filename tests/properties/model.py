@@ -187,6 +187,17 @@ class Model:
         self.torn: set[str] = set()
         """Sites that were rolled back and had shown more."""
 
+        self.left_out: dict[Place, int] = {}
+        """How far the past goes that some link was told not to bring."""
+
+    def leave_out(self, source: Site) -> None:
+        """A link from that site begins now."""
+        state = source.log.announced.state
+        for topic in state.topics():
+            for partition in range(topic.partitions):
+                place, end = (topic.incarnation, partition), state.partition(topic.number, partition).end
+                self.left_out[place] = max(self.left_out.get(place, 0), end)
+
     # Taking rows in
 
     def see(self, site: Site, row: Row) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.properties.actions import FILTERED
+from tests.properties.actions import FILTERED, FROM_NOW
 from tests.properties.switching import Mutation
 
 _ROWS = "streamlog.applying.rows:FrameRows."
@@ -163,6 +163,33 @@ OF_LINKS = [
         "if each not in self._passes and self._passes == {}",
         11,
         FILTERED,
+    ),
+    Mutation(
+        "begin",
+        "a link that begins now does not bring what was there",
+        "streamlog.reading.slices:_SliceReader.read",
+        "if begin > int(columns.commit.min()):",
+        "if False:",
+        8,
+        FROM_NOW[0],
+    ),
+    Mutation(
+        "begin-repair",
+        "nor do its repairs",
+        "streamlog.reading.slices:read_partition",
+        "without_past(storage, found.take(places), begin)",
+        "found.take(places)",
+        20,
+        FROM_NOW[0],
+    ),
+    Mutation(
+        "begin-epochs",
+        "where the past ends is told of each epoch, before the row that ends it",
+        "streamlog.reading.past:_ends",
+        "last_of_groups(batches.topic, batches.partition, batches.epoch)",
+        "last_of_groups(batches.topic, batches.partition)",
+        50,
+        FROM_NOW[0],
     ),
     Mutation(
         "record-end",

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.properties.actions import FILTERED, GROUPS, MOVES, TAILS, Kind, Play
+from tests.properties.actions import FILTERED, FROM_NOW, GROUPS, MOVES, TAILS, Kind, Play
 from tests.properties.mutations import MUTATIONS
 from tests.properties.named_worlds import NAMES
 from tests.properties.returning import RETURNS
@@ -106,6 +106,16 @@ def test_no_record_is_silently_missing_where_topics_share_names(part: int) -> No
         for seed in seeds_of(part, RUNS // PARTS // 6):
             with told(seed):
                 Play(seed, kind=NAMES).run()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_where_links_begin_now(part: int) -> None:
+    """What was there before may be missing, and that is told."""
+    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
+    with switched_off(MUTATIONS[off]) if off else nullcontext():
+        for seed in seeds_of(part, RUNS // PARTS // 2):
+            with told(seed):
+                Play(seed, kind=FROM_NOW[seed % 2]).run()
 
 
 @pytest.mark.parametrize("part", range(PARTS))

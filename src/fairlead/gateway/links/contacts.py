@@ -82,7 +82,6 @@ class Contacts:
             return
         await self._check_history(link, stream, answer)
         self._check_positions(link, known, answer)
-        await self._check_begin(link, stream)
         self._learn(link, stream, answer)
         await self._hear(link, stream, answer)
         if link.copy_is_done:
@@ -125,14 +124,6 @@ class Contacts:
 
     def _source_path(self, record: LinkRecord) -> StreamPath:
         return self._cluster.global_path(record.source_path)
-
-    async def _check_begin(self, link: RunningLink, stream: Stream) -> None:
-        """A log that was restored from a copy of before the link was made ends below where the replica begins: what it
-        writes now, under the same numbers of commits, is no past."""
-        begin = link.record.begin
-        at = [replace(each, commit=min(each.commit, end)) for each, end in zip(begin, stream.ends, strict=False)]
-        if tuple(at) != begin:
-            await self._cluster.links.edit(link.record.id, begin=tuple(at))
 
     def _check_positions(self, link: RunningLink, known: Mapping[SliceKey, int], answer: LinkAnswer) -> None:
         """A destination that was restored from a copy has less than it had answered before it was asked (`known`): what

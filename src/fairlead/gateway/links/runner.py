@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 
+import structlog
+
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.values import LinkRecord
+from fairlead.cluster.values import Begin, LinkRecord
 from fairlead.gateway.links.contact_loop import ContactLoop
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.grants.source_logs import SourceLogs
 from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.running_link import RunningLink, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks
+from fairlead.model.errors import FairleadError
 
 _UNFELT = {"replica_stream", "peer", "ownership", "accept_writes"}
 _FELT = tuple(each.name for each in fields(LinkRecord) if each.name not in _UNFELT)
 """What readers and sinks are told of a link, with each grant; of the others, who wants to know asks the record."""
+
+
+log = structlog.get_logger()
 
 
 class LinkRunner:
@@ -44,17 +50,40 @@ class LinkRunner:
         self._new_loop = new_loop
         self._loops: dict[bytes, ContactLoop] = {}
         self._watchers: set[Callable[[], None]] = set()
+        self._editing: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def start(self) -> None:
         """Run the links there are, and follow changes of their records."""
         self._cluster.links.listen(self._sync)
         self._sync()
+        for record in self._cluster.links.all():
+            self._check_begin(record)
+
+    def _check_begin(self, record: LinkRecord) -> None:
+        """A log that was restored from a copy of before the link was made ended, when this server started, below where
+        the replica begins: what it writes since, under the same numbers of commits, is no past."""
+        stream = self._cluster.stream_by_id(record.source)
+        if stream is None or not record.begin:
+            return
+        opened = [shard.announced.epochs[-1].first for shard in stream.shards]
+        begin = [replace(each, commit=min(each.commit, at)) for each, at in zip(record.begin, opened, strict=False)]
+        if tuple(begin) != record.begin:
+            log.warning("the log ends before a replica was to begin; it begins there", replica=str(record.replica_path))
+            editing = asyncio.ensure_future(self._begin_at(record, tuple(begin)))
+            self._editing.add(editing)
+            editing.add_done_callback(self._editing.discard)
+
+    async def _begin_at(self, record: LinkRecord, begin: tuple[Begin, ...]) -> None:
+        try:
+            await self._cluster.links.edit(record.id, begin=begin)
+        except FairleadError as error:
+            log.warning("where a replica begins cannot be noted", replica=str(record.replica_path), error=str(error))
 
     async def close(self) -> None:
         """End all links."""
         self._closed = True
-        await asyncio.gather(*(loop.close() for loop in self._loops.values()))
+        await asyncio.gather(*self._editing, *(loop.close() for loop in self._loops.values()))
 
     @property
     def active(self) -> int:
