@@ -13,6 +13,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.dead import NOTHING_DEAD
 from fairlead.streamlog.payloads import FROM_NOW, StartPayload
+from fairlead.streamlog.reading.located import load
 from fairlead.streamlog.reading.slices import Route, read_partition, read_routes, read_slices
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import LogObject
@@ -23,15 +24,20 @@ ELSEWHERE = b"e" * 16
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("begin", [1, 25, 40, 45, 60])
-def test_what_is_older_is_told_by_where_it_ends(seed: int, begin: int) -> None:
-    """Of merged commits and of others; what is newer is as it is, and all parts touch as without that."""
+@pytest.mark.parametrize("refer_bytes", [None, 1])
+def test_what_is_older_is_told_by_where_it_ends(seed: int, begin: int, refer_bytes: int | None) -> None:
+    """Of merged commits and of others, also where newer batches are not read but referred to; what is newer is as it
+    is, and where nothing is cut by size, all parts touch as without that."""
     log = Log(seed)
-    parts = list(read_slices(log.storage, log.objects, ALL, route=Route(ELSEWHERE, begin=begin)))
-    whole = list(read_slices(log.storage, log.objects, ALL, route=Route(ELSEWHERE)))
-    assert [(each.slices, each.from_commit, each.to_commit) for each in parts] == [
-        (each.slices, each.from_commit, each.to_commit) for each in whole
-    ]
-    rows = [row for part in parts for row in part.columns.rows()]
+    route = Route(ELSEWHERE, begin=begin)
+    parts = list(read_slices(log.storage, log.objects, ALL, route=route, refer_bytes=refer_bytes))
+    if refer_bytes is None:
+        whole = list(read_slices(log.storage, log.objects, ALL, route=Route(ELSEWHERE)))
+        assert [(each.slices, each.from_commit, each.to_commit) for each in parts] == [
+            (each.slices, each.from_commit, each.to_commit) for each in whole
+        ]
+    loaded = [part.columns if part.referred is None else load(log.storage, part.referred) for part in parts]
+    rows = [row for columns in loaded for row in columns.rows()]
     batches = [row for row in log.rows if row.kind == Kind.BATCH]
     assert sorted(row for row in rows if row.kind == Kind.BATCH) == sorted(r for r in batches if r.commit >= begin)
     ends = {row.topic: row.last_offset + 1 for row in batches if row.commit < begin}

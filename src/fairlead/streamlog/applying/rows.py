@@ -44,9 +44,6 @@ from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
 from fairlead.streamlog.writing.draft import Draft
 
-_NO_LOSS = frozenset({BEGINS_HERE, FROM_NOW})
-"""Reasons of START rows that are no gap where nothing was held."""
-
 
 class FrameRows:
     """Applies rows of one frame and counts what became of them."""
@@ -249,7 +246,7 @@ class FrameRows:
             self._delete_records(topic, row, state, payload)
         elif payload.gap_from is not None and payload.gap_from > state.end:
             self.notes.note_behind(named, row.partition, state.end, "gap")
-        elif not state.end and (payload.reason in _NO_LOSS or not self._after_link_began(row)):
+        elif not state.end and (payload.reason == BEGINS_HERE or not self._after_link_began(row)):
             self._put_start(topic, row, payload, state, None)
         elif payload.reason == FROM_NOW and state.start == state.end:
             # Nothing is held here: the source says step by step where the past ends that it leaves out.
