@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from fairlead.model.names import StreamPath
 from fairlead.protocol.batch import build_batch
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import Recovered, hand_over, recover, take_over
-from fairlead.streamlog.requests.topics import set_partitions
+from fairlead.streamlog.requests.topics import set_configs, set_partitions
 
 TAIL = "box.diverged.sf.0"
 """The topic that keeps what sf wrote to `box` after it was restored."""
@@ -256,7 +256,7 @@ async def test_partitions_that_a_topic_has_got_since_the_backup_come_back(
     tmp_path: Path, ny: Site, values: tuple[bytes, ...]
 ) -> None:
     """With what was written to them. Else the next partition would be that one once more, from offset 0 on in the same
-    epoch; and where they hold nothing, versions of the topic would be given once more."""
+    epoch."""
     async with Site("sf", tmp_path) as sf, Worker(sf):
         await sf.stream(SHIPS)
         await set_up(sf, ny)
@@ -277,11 +277,39 @@ async def test_partitions_that_a_topic_has_got_since_the_backup_come_back(
         job = await recovered(sf)
         assert (job.state, job.refused, job.brought) == ("done", 0, 1 + len(values))
         assert partition_of(sf, 1) == dict(enumerate(values))
-        topic = sf.cluster.stream(SHIPS).topic("box")[1]
-        assert (topic.partitions, topic.epoch > 0) == (2, True)
+        assert sf.cluster.stream(SHIPS).topic("box")[1].partitions == 2
         await sf.write(SHIPS, "box", b"c")
         await until(lambda: ny.end(SHIPS, "box") == 3)
         assert partition_of(ny, 1) == partition_of(sf, 1)
+
+
+async def test_settings_that_a_topic_has_got_since_the_backup_come_back(tmp_path: Path, ny: Site) -> None:
+    """And what is set next is newer than them: replicas would pass it over as an older version of the topic."""
+
+    async def set_to(site: Site, milliseconds: str) -> None:
+        shard, _ = site.cluster.stream(SHIPS).topic("box")
+        await shard.submit(partial(set_configs, name="box", changes={"retention.ms": milliseconds}))
+
+    def settings(site: Site) -> Mapping[str, str]:
+        return dict(site.cluster.stream(SHIPS).topic("box")[1].configs)
+
+    async with Site("sf", tmp_path) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        await sf.write(SHIPS, "box", b"a")
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        for each in ("90000000", "80000000", "70000000"):
+            await set_to(sf, each)
+        await until(lambda: settings(ny) == {"retention.ms": "70000000"})
+    async with Site("sf", old) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+        assert settings(sf) == {}
+        job = await recovered(sf)
+        assert (job.state, job.refused, job.brought) == ("done", 0, 0)
+        assert settings(sf) == {"retention.ms": "70000000"}
+        await set_to(sf, "60000000")
+        await until(lambda: settings(ny) == {"retention.ms": "60000000"})
 
 
 def partition_of(site: Site, partition: int) -> dict[int, bytes | None] | None:

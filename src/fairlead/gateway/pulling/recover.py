@@ -25,11 +25,10 @@ from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.comparing import Common, Comparing
 from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
 from fairlead.gateway.pulling.taking import PartitionKey, Pulls
-from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, NotOwner, TryAgain, UnknownTopic
+from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, TryAgain
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
-from fairlead.streamlog.requests.topics import set_partitions
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
@@ -137,7 +136,7 @@ class Recoveries:
         stream = self._cluster.stream_of(job.stream, job.path)
         force = job.options["force"] == "true"
         entries = [each for each in topics if each != FINISH]
-        grown = [topic for topic, count in _grown(stream, entries) if await self._grow(stream, topic, count)]
+        await self._hear_news(stream, entries, force=force)
         plans, unknown = await self._plans(stream, entries, force=force)
         refused = [Refusal(plan.topic.name, why) for plan in plans if (why := await self._cut(stream, plan))]
         failures, brought = await self._pull(stream, plans, unknown, force=force)
@@ -147,8 +146,6 @@ class Recoveries:
                 await self._delete_records(stream, plan)
         came = [(plan.topic.incarnation, plan.topic.name) for plan in plans if plan.given_up]
         came += [(incarnation, name) for incarnation, _, name in unknown]
-        changed = {plan.topic.incarnation for plan in plans if plan.better}
-        came += [(topic.incarnation, topic.name) for topic in grown if topic.incarnation not in changed]
         for incarnation, name in came:
             if name not in failures:
                 await self._begin_epoch(stream, incarnation)
@@ -175,7 +172,7 @@ class Recoveries:
         """What is to become of topics that are ours here, and those that are not here, or not ours here although they
         are by now."""
         parsed = [_parsed(entry) for entry in entries]
-        here = [each for each in parsed if (found := stream.by_incarnation(each[0])) and found[1].owner == stream.id]
+        here = [each for each in parsed if _is_ours(stream, each[0])]
         others = [each for each in parsed if not _is_ours_or_gone(stream, each[0])]
         later = await self._later(stream, [each[0] for each in others], force=force)
         unknown = [each for each in others if stream.by_incarnation(each[0]) is None or each[0] in later]
@@ -208,15 +205,16 @@ class Recoveries:
                 return {}
             raise
 
-    async def _grow(self, stream: Stream, topic: Topic, count: int) -> bool:
-        """Make the partitions that a topic of ours has got since the backup; false if it is not ours any more."""
-        found = stream.by_incarnation(topic.incarnation)
-        try:
-            if found is not None:
-                await found[0].submit(partial(set_partitions, name=topic.name, partitions=count))
-        except (NotOwner, UnknownTopic):
-            return False
-        return True
+    async def _hear_news(self, stream: Stream, entries: Iterable[str], *, force: bool) -> None:
+        """Give our topics the settings and the partitions that they have got since the backup: what is set next must be
+        newer than those, or no replica takes it."""
+        ours = [each for each, _, _ in map(_parsed, entries) if _is_ours(stream, each)]
+        for neighbour in self._neighbours(stream):
+            try:
+                await self._pulls.news(stream, neighbour.stream, ours)
+            except TryAgain:
+                if not force:
+                    raise
 
     async def _cut(self, stream: Stream, plan: Plan) -> str:
         """Make the longer history the topic's; why not, if it cannot be."""
@@ -401,6 +399,11 @@ def _grown(stream: Stream, entries: Iterable[str]) -> list[tuple[Topic, int]]:
         if known is not None and known[1].owner == stream.id and known[1].partitions < count:
             found.append((known[1], count))
     return found
+
+
+def _is_ours(stream: Stream, incarnation: bytes) -> bool:
+    found = stream.by_incarnation(incarnation)
+    return found is not None and found[1].owner == stream.id
 
 
 def _is_ours_or_gone(stream: Stream, incarnation: bytes) -> bool:

@@ -27,6 +27,8 @@ from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.streamlog.applying.pulled import apply_pulled
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.payloads import decode_topic
+from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.messages import body_from_json
@@ -102,6 +104,17 @@ class Pulls:
             told(pulled)
         return pulled
 
+    async def news(self, stream: Stream, neighbour: bytes, incarnations: Sequence[bytes]) -> None:
+        """Bring the newest rows of topics that are here, of the epochs that they have here: settings and partitions, no
+        records. Raises as `pull`."""
+        keys = [(each, 0) for each in incarnations]
+        while keys:
+            source = self._neighbour(stream, neighbour)
+            some, later = keys[:WANTED_MAX], keys[WANTED_MAX:]
+            step = _Step(stream, source, some, news_only=True)
+            await step.take(await self._ask(stream, source, step.wanted))
+            keys = [*step.again, *later]
+
     def _neighbour(self, stream: Stream, id: bytes) -> Neighbour:
         """Looked for before each question: the agreement may have ended."""
         here = self._cluster.global_path(stream.path)
@@ -125,8 +138,11 @@ class Pulls:
 class _Step:
     """One question and its answer."""
 
-    def __init__(self, stream: Stream, source: Neighbour, keys: Sequence[PartitionKey]) -> None:
+    def __init__(
+        self, stream: Stream, source: Neighbour, keys: Sequence[PartitionKey], *, news_only: bool = False
+    ) -> None:
         self._stream = stream
+        self._news_only = news_only
         self._source = source
         self._before = {key: _standing(stream, key) for key in keys}
         self.records = 0
@@ -139,6 +155,9 @@ class _Step:
     @property
     def wanted(self) -> list[WantedPartition]:
         """What is asked for."""
+        if self._news_only:
+            standings = ((key, standing._replace(end=OFFSET_MAX)) for key, standing in self._before.items())
+            return [WantedPartition(*key, *standing) for key, standing in standings]
         return [WantedPartition(*key, *standing) for key, standing in self._before.items()]
 
     async def take(self, answer: bytes) -> None:
@@ -178,6 +197,8 @@ class _Step:
         refused: dict[PartitionKey, str] = {}
         size_bytes = sum(len(row.batch) for row in frame.rows)
         admission = replace(self._source.admission, falls_here=self._stream.falls_into(shard))
+        if self._news_only:
+            frame = replace(frame, rows=[row for row in frame.rows if _is_news(row, self._before[key].epoch)])
         for first in range(0, len(frame.rows), PIECE_ROWS):
             piece = replace(frame, rows=frame.rows[first : first + PIECE_ROWS])
             request = partial(apply_pulled, frame=piece, admission=admission)
@@ -192,6 +213,9 @@ class _Step:
     def _judge(self, key: PartitionKey, frame: Frame, refused: str) -> None:
         """Whether the partition has all now, cannot have it, or is asked for again."""
         assert frame.repair is not None
+        if self._news_only:
+            self.again.remove(key)
+            return
         now = _standing(self._stream, key)
         if now != self._before[key] and (refused or not frame.repair.last):
             return
@@ -248,6 +272,11 @@ def _standing(stream: Stream, key: PartitionKey) -> _Standing:
     shard, topic = found
     end = shard.state.partition(topic.number, partition).end if partition < topic.partitions else 0
     return _Standing(end, topic.epoch, topic.version)
+
+
+def _is_news(row: Row, epoch: int) -> bool:
+    """A row of a topic, of that epoch. Raises: CorruptBatch."""
+    return row.kind == Kind.TOPIC and decode_topic(row.batch).epoch == epoch
 
 
 def _is_of(row: Row, number: int, partition: int) -> bool:
