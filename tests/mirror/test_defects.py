@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from fairlead.cli.program import run
 from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.stream import BYTES_UNDER_WAY_MAX
 from fairlead.protocol.batch import build_batch
@@ -155,6 +156,12 @@ async def test_defect_10_headers_and_times_are_kept(world: World) -> None:
     world.a.made["t"].logs[0].append(build_batch([record]))
     await world.once()
     assert world.b.records("t") == [record]
+
+
+def test_defect_11_keys_are_wrapped_in_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys are bytes here; the option by which the original wrapped them is refused, not ignored."""
+    assert run(["mirror", "--schema.registry.url", "http://registry"]) == 2
+    assert "schema.registry.url" in capsys.readouterr().err
 
 
 async def test_defect_12_what_is_out_of_range_is_not_begun_anew_silently(world: World) -> None:

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_LOOK_SECONDS = 10.0
 Pairs = Iterable[tuple[bytes | None, bytes | None]]
 
 
@@ -83,6 +85,23 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str) -
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([wanted])[name].result(WAIT_SECONDS)
     return name
+
+
+def count(bootstrap: str, topic: str) -> int:
+    """Where the partitions of a topic end, in sum; 0 while it is not there, or the cluster is away.
+
+    Whether it is there is asked first: a client that reads a topic waits for it, for longer than a test may.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    try:
+        found = admin.list_topics(timeout=_LOOK_SECONDS).topics.get(topic)
+        if found is None or found.error is not None:
+            return 0
+        asked = {TopicPartition(topic, partition): _LATEST for partition in found.partitions}
+        answers = admin.list_offsets(asked, request_timeout=_LOOK_SECONDS).values()
+        return sum(answer.result(_LOOK_SECONDS).offset for answer in answers)
+    except (KafkaException, TimeoutError):
+        return 0
 
 
 def produce(bootstrap: str, topic: str, pairs: Pairs, partition: int | None = None, **settings: Any) -> None:

@@ -40,6 +40,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "cluster": "fairlead.cli.cluster:app",
     "clock": "fairlead.cli.clock:app",
     "job": "fairlead.cli.jobs.job:app",
+    "mirror": "fairlead.cli.mirror:mirror",
 }
 """Where each command is: a function, or the group of a noun."""
 

@@ -1,6 +1,6 @@
 """`fairlead mirror`: topics of Kafka clusters, copied to another one at least once, in order, batches as they are.
 
-In: options and open clusters. Out: batches at the destination; positions in a
+In: options and two sorts of property files (`options.py`, `run.py`). Out: batches at the destination; positions in a
 topic of the mirror's own there; lines for people. Always true: a position covers only what the destination has
 acknowledged, or what was left out for a reason that is told (`settled.py`); what comes from a partition goes on in its
 order (`copying.py`); whatever is lost at the source before it was mirrored stops its partition, unless the command line
@@ -8,10 +8,10 @@ says otherwise (`source.py`). Never: knows Spark or streams; a cluster of Fairle
 
     names, options, lanes      what is chosen, what it is called, which lane a partition belongs to
     bytes/                     one batch into another; pure functions
-    ports                      what is asked of a Kafka cluster
+    ports, clusters            what is asked of a Kafka cluster, and how that is asked over `fairlead.kafka`
     book, journal, origins     the topics in which mirrors keep their books: positions, holder, producers
     planning, configs          which topics go where, and from where on
     making, settled, copying   one partition on its way
-    stream, source, destination, holding, mirror           from the fetch to the whole
+    stream, source, destination, holding, mirror, run      from the fetch to the process
     report                     what people are told
 """

@@ -1,0 +1,56 @@
+"""Topics of one Apache Kafka are mirrored to another: `fairlead mirror` with its defaults beside MirrorMaker 2, tuned.
+
+1 KB records over 100 topics, in batches of some 1 MB (as they come, or with lz4), and in batches of 16 KB, which are
+those of Java's producers by default. MirrorMaker 2 has the benefit of the doubt as in `backlog`: only the time from the
+first record at the destination to the last counts. The small point mirrors between two servers of Fairlead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+from benchmarks.case import HOME, Case, Figures, Point
+from benchmarks.cases.replicas import MakePair, copy_what_is_there
+from benchmarks.systems import System, fairlead, kafka, pair_mirrormaker
+from benchmarks.systems.mirror import pair_mirror
+
+TOPICS = 100
+RECORD_BYTES = 1000
+OF_JAVA = 16_384
+SERVERS: Mapping[str, Callable[[Path], AbstractContextManager[System]]] = {"kafka": kafka, "fairlead": fairlead}
+
+
+def measure(make_pair: MakePair, folder: Path, point: Point) -> Figures:
+    """Fill, mirror, check."""
+    load = {key: point.settings[key] for key in ("compression", "batch_bytes")}
+    return copy_what_is_there(make_pair, folder, point, "producer", RECORD_BYTES, load)
+
+
+def measure_mirror(folder: Path, point: Point) -> Figures:
+    """The same, between servers of the point's kind."""
+    return measure(partial(pair_mirror, opened=SERVERS[point.settings["servers"]]), folder, point)
+
+
+def _point(
+    name: str, gigabytes: float, compression: str = "none", batch_bytes: int = 1_000_000, servers: str = "kafka"
+) -> Point:
+    settings = {
+        "topics": TOPICS,
+        "records": round(gigabytes * 1e9 / RECORD_BYTES),
+        "compression": compression,
+        "batch_bytes": batch_bytes,
+        "servers": servers,
+        "limit seconds": 250,
+    }
+    return Point(name, settings)
+
+
+CASE = Case(
+    name="mirror",
+    systems={HOME: measure_mirror, "mirrormaker-tuned": partial(measure, partial(pair_mirrormaker, tuned=True))},
+    points=[_point("none", 1), _point("lz4", 1, "lz4"), _point("none-16KB", 0.5, batch_bytes=OF_JAVA)],
+    quick=[_point("lz4", 0.05, "lz4", servers="fairlead")],
+)

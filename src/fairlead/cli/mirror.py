@@ -1,0 +1,94 @@
+"""`fairlead mirror`: topics of one or more Kafka clusters copied to another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead.process.interrupts import ending_at_once
+
+
+def mirror(
+    consumer_config: Annotated[
+        list[Path] | None,
+        typer.Option("--consumer.config", metavar="FILE", help="consumer properties of a source; repeat it for more"),
+    ] = None,
+    producer_config: Annotated[
+        Path | None, typer.Option("--producer.config", metavar="FILE", help="producer properties of the destination")
+    ] = None,
+    whitelist: Annotated[
+        str | None,
+        typer.Option("--whitelist", "--include", metavar="REGEX", help="topics to mirror; a comma stands for |"),
+    ] = None,
+    blacklist: Annotated[
+        str | None, typer.Option("--blacklist", "--exclude", metavar="REGEX", help="mirror all topics but these")
+    ] = None,
+    num_streams: Annotated[int, typer.Option("--num.streams", help="fetching streams for each source")] = 1,
+    num_producers: Annotated[
+        int, typer.Option("--num.producers", help="produce connections to each broker of the destination")
+    ] = 1,
+    preserve_partitions: Annotated[
+        bool,
+        typer.Option("--preserve.partitions", help="keep the number of the partition, whatever the destination has"),
+    ] = False,
+    preserve_order: Annotated[
+        bool, typer.Option("--preserve.order", help="keep the order of records without a key too")
+    ] = False,
+    prefix: Annotated[str, typer.Option("--prefix", help="put this before the name of each topic")] = "",
+    queue_size: Annotated[
+        int, typer.Option("--queue.size", help="records of a partition that may be under way")
+    ] = 10_000,
+    name: Annotated[
+        str | None, typer.Option("--name", help="of the mirror, by which it finds its positions (default: group.id)")
+    ] = None,
+    begin: Annotated[
+        str,
+        typer.Option("--from", metavar="WHEN", help="earliest, latest, group or a time: where new partitions begin"),
+    ] = "earliest",
+    on_gap: Annotated[
+        str, typer.Option("--on.gap", help="stop|continue: records expired at the source before they were mirrored")
+    ] = "stop",
+    on_truncated: Annotated[
+        str, typer.Option("--on.truncated", help="stop|continue: the source has lost records that were mirrored")
+    ] = "stop",
+    on_recreated: Annotated[
+        str, typer.Option("--on.recreated", help="stop|continue: a topic was deleted and made again")
+    ] = "stop",
+    once: Annotated[bool, typer.Option("--once", help="mirror what is there now, then end")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="show what would be mirrored, and from where; change nothing")
+    ] = False,
+    takeover: Annotated[
+        bool, typer.Option("--takeover", help="start though another process may run this mirror; that one ends")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="progress with a line for each topic")] = False,
+) -> None:
+    """Mirror topics from Kafka clusters to another: at least once, in order, batches as they are. Needs no Java."""
+    with ending_at_once():
+        from fairlead.mirror.options import checked
+        from fairlead.mirror.run import run_until_told
+
+    options = checked(
+        consumer_configs=consumer_config or [],
+        producer_config=producer_config,
+        whitelist=whitelist,
+        blacklist=blacklist,
+        prefix=prefix,
+        streams=num_streams,
+        producers=num_producers,
+        preserve_partitions=preserve_partitions,
+        preserve_order=preserve_order,
+        queue_records=queue_size,
+        name=name,
+        begin=begin,
+        on_gap=on_gap,
+        on_truncated=on_truncated,
+        on_recreated=on_recreated,
+        once=once,
+        dry_run=dry_run,
+        takeover=takeover,
+        verbose=verbose,
+    )
+    raise typer.Exit(run_until_told(options))

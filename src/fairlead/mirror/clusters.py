@@ -1,0 +1,145 @@
+"""The clusters of a mirror, asked over `fairlead.kafka`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from fairlead import kafka
+from fairlead.kafka import FetchSettings, OffsetAndEpoch, ProduceSettings, TopicPartition
+from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.ports import LATEST, Answer, Place, Sender, Topic, Trouble
+from fairlead.model.errors import AlreadyExists
+
+_OFFSET_OUT_OF_RANGE: Final = 1
+_UNKNOWN: Final = frozenset({3, 100, 103})
+"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID."""
+
+
+class KafkaCluster:
+    """A `Cluster` of the mirror's ports."""
+
+    def __init__(
+        self,
+        cluster: kafka.Cluster,
+        *,
+        fetching: FetchSettings | None = None,
+        producing: ProduceSettings | None = None,
+        connections: int = 1,
+    ) -> None:
+        self._cluster = cluster
+        self._fetching = fetching or FetchSettings()
+        self._producing = producing or ProduceSettings()
+        self._connections = connections
+
+    @property
+    def id(self) -> str:
+        return self._cluster.cluster_id
+
+    async def topics(self, names: Iterable[str] | None) -> Mapping[str, Topic]:
+        found = await self._cluster.topics(names)
+        return {
+            name: Topic(name, topic.topic_id, len(topic.partitions), topic.internal) for name, topic in found.items()
+        }
+
+    async def offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        asked = [TopicPartition(*place) for place in places]
+        found = await self._cluster.offsets(asked, at, committed=at == LATEST)
+        return {Place(*place): offset.offset for place, offset in found.items()}
+
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, bool]]]:
+        found = await self._cluster.describe_configs(topics)
+        return {
+            topic: {name: (each.value, each.own) for name, each in values.items() if each.value is not None}
+            for topic, values in found.items()
+        }
+
+    async def create(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+        with suppress(AlreadyExists):
+            await self._cluster.create_topic(topic, partitions, configs)
+
+    async def grow(self, topic: str, partitions: int) -> None:
+        await self._cluster.create_partitions(topic, partitions)
+
+    async def committed(self, group: str, places: Iterable[Place]) -> Mapping[Place, int]:
+        found = await self._cluster.committed(group, [TopicPartition(*place) for place in places])
+        return {Place(*place): offset.offset for place, offset in found.items()}
+
+    async def commit(self, group: str, offsets: Mapping[Place, tuple[int, int]]) -> None:
+        await self._cluster.commit(
+            group, {TopicPartition(*place): OffsetAndEpoch(offset, epoch) for place, (offset, epoch) in offsets.items()}
+        )
+
+    def feed(self) -> KafkaFeed:
+        return KafkaFeed(self._cluster.fetcher(self._fetching, committed=True))
+
+    async def sender(self, on_id: Callable[[int], Awaitable[None]] | None) -> Sender:
+        async def entered(producer_id: int, _epoch: int) -> None:
+            if on_id is not None:
+                await on_id(producer_id)
+
+        connections = self._connections if on_id is not None else 1
+        return KafkaSender(await self._cluster.producer(self._producing, connections=connections, on_id=entered))
+
+    async def close(self) -> None:
+        await self._cluster.close()
+
+
+class KafkaFeed:
+    """A `Feed` of the mirror's ports."""
+
+    def __init__(self, fetcher: kafka.Fetcher) -> None:
+        self._fetcher = fetcher
+
+    @property
+    def down(self) -> str | None:
+        return self._fetcher.down
+
+    def assign(self, place: Place, topic_id: bytes, offset: int, epoch: int) -> None:
+        self._fetcher.assign(TopicPartition(*place), offset, epoch, topic_id if any(topic_id) else None)
+
+    def pause(self, place: Place) -> None:
+        self._fetcher.pause(TopicPartition(*place))
+
+    def resume(self, place: Place) -> None:
+        self._fetcher.resume(TopicPartition(*place))
+
+    def remove(self, place: Place) -> None:
+        self._fetcher.remove(TopicPartition(*place))
+
+    async def next(self) -> Sequence[Answer]:
+        return [_answer(fetched) for fetched in await self._fetcher.next()]
+
+    async def close(self) -> None:
+        await self._fetcher.close()
+
+
+def _answer(fetched: kafka.Fetched) -> Answer:
+    answer = Answer(Place(*fetched.place), fetched.records, fetched.aborted, fetched.last_stable)
+    if fetched.diverging is not None:
+        return answer._replace(trouble=Trouble.TRUNCATED, diverged_at=fetched.diverging[1])
+    if fetched.error == 0:
+        return answer
+    if fetched.error == _OFFSET_OUT_OF_RANGE:
+        return answer._replace(trouble=Trouble.OUT_OF_RANGE)
+    trouble = Trouble.UNKNOWN_TOPIC if fetched.error in _UNKNOWN else Trouble.REFUSED
+    return answer._replace(trouble=trouble, detail=fetched.detail or f"error {fetched.error}")
+
+
+class KafkaSender:
+    """A `Sender` of the mirror's ports."""
+
+    def __init__(self, producer: kafka.Producer) -> None:
+        self._producer = producer
+
+    @property
+    def down(self) -> str | None:
+        return self._producer.down
+
+    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+        return self._producer.send(topic, partition, outgoing)
+
+    async def close(self) -> None:
+        await self._producer.close()

@@ -1,0 +1,254 @@
+"""`fairlead mirror` between real brokers of Apache Kafka, as a process: what it copies, and what it survives."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.interop.kafka_pair import KafkaPair
+from tests.support.broker import run_broker
+from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce, properties
+from tests.support.records import Content, Place, read_all
+from tests.support.waiting import WAIT_SECONDS, wait_until
+
+
+def options(folder: Path, source: str, target: str, whitelist: str, *more: str, **consumer: str) -> list[str]:
+    """Of a mirror of these topics, with its files."""
+    files = [
+        "--consumer.config",
+        str(properties(folder / "consumer.config", source, group_id=f"mirror-{folder.name}", **consumer)),
+        "--producer.config",
+        str(properties(folder / "producer.config", target)),
+    ]
+    return [*files, "--whitelist", whitelist, *more]
+
+
+def once(folder: Path, source: str, target: str, whitelist: str, *more: str, code: int = 0) -> str:
+    """Mirror what is there; what it said."""
+    mirror = MirrorProcess(folder, [*options(folder, source, target, whitelist, *more), "--once"])
+    assert mirror.wait() == code, mirror.said()
+    return mirror.said()
+
+
+def records(bootstrap: str, topic: str) -> dict[int, list[Content]]:
+    """Those of each partition, in order."""
+    found: dict[int, list[Content]] = {}
+    for place, content in sorted(read_all(bootstrap, [topic], prefix="").items()):
+        found.setdefault(place.partition, []).append(content)
+    return found
+
+
+def numbers(end: int, first: int = 0) -> list[tuple[bytes, bytes]]:
+    return [(b"k%d" % (number % 11), b"%d" % number) for number in range(first, end)]
+
+
+# ---------------------------------------------------------------- the original's tests, on the right topic
+
+
+def test_the_three_tests_of_the_original_hold_for_the_destination(pair: KafkaPair, tmp_path: Path) -> None:
+    """Its own read the source: 100 messages arrive; partitions are preserved; the order is, with three producers."""
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    for topic, partitions in (("works", 1), ("partitions", 5), ("order", 5)):
+        make_topic(source, f"original-{topic}", partitions)
+        produce(source, f"original-{topic}", numbers(100))
+    flags = ("--preserve.partitions", "--preserve.order", "--num.producers", "3", "--prefix", "mirror_")
+    once(tmp_path, source, target, "original-.*", *flags)
+    for topic in ("works", "partitions", "order"):
+        found = records(target, f"mirror_original-{topic}")
+        assert sum(map(len, found.values())) == 100
+        assert found == records(source, f"original-{topic}")
+
+
+# ---------------------------------------------------------------- kinds of batches
+
+
+def test_every_kind_of_batch_arrives_as_consumers_of_the_source_see_it(pair: KafkaPair, tmp_path: Path) -> None:
+    """Compacted ones with holes, the broker's time, aborted and committed transactions, codecs, tombstones, no keys."""
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    _compacted(source)
+    make_topic(source, "kinds-append-time", message_timestamp_type="LogAppendTime")
+    produce(source, "kinds-append-time", numbers(50))
+    make_topic(source, "kinds-transactions")
+    _transactions(source, "kinds-transactions")
+    make_topic(source, "kinds-codecs")
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        produce(source, "kinds-codecs", [(None, b"x" * 300), (b"k", None), (b"", b"")] * 9, compression_type=codec)
+    said = once(tmp_path, source, target, "kinds-.*")
+    assert "10 records of transactions that were aborted" in said
+    for topic in ("kinds-compacted", "kinds-append-time", "kinds-transactions", "kinds-codecs"):
+        assert records(target, topic) == records(source, topic)
+
+
+def _compacted(source: str) -> None:
+    """A topic of which compaction has left batches with holes."""
+    topic = make_topic(
+        source, "kinds-compacted", cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01"
+    )
+    produce(source, topic, [(b"%d" % (number % 60), b"%d" % number) for number in range(100)], linger_ms=200)
+    wait_until(lambda: _rolled(source, topic) < 100, "the topic is compacted", every_seconds=0.3)
+
+
+def _rolled(source: str, topic: str) -> int:
+    """Write a record more, since only segments that are no more written to are compacted; how many are left."""
+    produce(source, topic, [(b"last", b"")])
+    return len(read_all(source, [topic], prefix=""))
+
+
+def _transactions(source: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": source, "transactional.id": "t", "linger.ms": 0})
+    producer.init_transactions(WAIT_SECONDS)
+    for turn in range(4):
+        producer.begin_transaction()
+        for number in range(5):
+            producer.produce(topic, b"%d-%d" % (turn, number), b"k")
+            producer.flush(WAIT_SECONDS)
+        if turn % 2:
+            producer.abort_transaction(WAIT_SECONDS)
+        else:
+            producer.commit_transaction(WAIT_SECONDS)
+
+
+# ---------------------------------------------------------------- kills and cuts
+
+
+def test_a_mirror_that_is_killed_at_random_moments_loses_nothing(pair: KafkaPair, tmp_path: Path) -> None:
+    """`kill -9` under load: each record is there, in order but for what comes twice. That is at most what the mirror
+    that was killed had mirrored: positions are written each second."""
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    make_topic(source, "killed", 3)
+    choose, kills, doubles, at_risk = random.Random(14), 3, 0, 0
+    with _load(source, "killed", 3) as written:
+        for _ in range(kills):
+            before = count(target, "killed")
+            with mirroring(tmp_path, *options(tmp_path, source, target, "killed")) as mirror:
+                wait_until(partial(_is_beyond, target, before), "it mirrors")
+                time.sleep(choose.random() * 2)  # the moment of the kill, not a condition
+                mirror.kill()
+            at_risk += count(target, "killed") - before
+    once(tmp_path, source, target, "killed")
+    found = records(target, "killed")
+    for partition in range(3):
+        values = [int(content.value or b"-1") for content in found[partition]]
+        assert sorted(set(values)) == list(range(written[partition])), "lost"
+        assert _steps_back(values) <= kills, "out of order"
+        doubles += len(values) - len(set(values))
+    print(f"kills {kills}, records {sum(written)}, lost 0, doubled {doubles} of {at_risk}")
+    assert doubles <= at_risk
+
+
+def _is_beyond(target: str, before: int) -> bool:
+    return count(target, "killed") > before
+
+
+def _steps_back(values: list[int]) -> int:
+    """How often the order goes back: once for each time that something is mirrored again."""
+    return sum(other <= one for one, other in pairwise(values))
+
+
+@contextmanager
+def _load(bootstrap: str, topic: str, partitions: int) -> Iterator[list[int]]:
+    """Records with running numbers to each partition until the block ends; how many there are then."""
+    ended = threading.Event()
+    written = [0] * partitions
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
+        while not ended.is_set():
+            for partition in range(partitions):
+                for _ in range(20):
+                    producer.produce(topic, b"%d" % written[partition], partition=partition)
+                    written[partition] += 1
+            producer.poll(0.02)
+        assert producer.flush(WAIT_SECONDS) == 0
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield written
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_destination_that_restarts_loses_and_doubles_nothing(pair: KafkaPair, tmp_path: Path) -> None:
+    """The mirror waits for it, and sends again what had no answer; the producer's sequences keep doubles out."""
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    make_topic(source, "restarts", 2)
+    with mirroring(tmp_path, *options(tmp_path, source, target, "restarts")) as mirror:
+        with _load(source, "restarts", 2) as written:
+            wait_until(lambda: count(target, "restarts") > 0, "it mirrors")
+            pair.target.restart()
+        wait_until(lambda: count(target, "restarts") >= sum(written), "all is mirrored")
+        assert mirror.stop() == 0, mirror.said()
+    assert records(target, "restarts") == records(source, "restarts")
+
+
+# ---------------------------------------------------------------- losses
+
+
+def test_losses_at_the_source_stop_their_partition_by_name(pair: KafkaPair, tmp_path: Path) -> None:
+    """Records deleted before they were mirrored, a topic made again; with the options it goes on."""
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    admin = AdminClient({"bootstrap.servers": source})
+    for topic in ("loss-gap", "loss-again"):
+        make_topic(source, topic)
+        produce(source, topic, numbers(10))
+    once(tmp_path, source, target, "loss-.*")
+    produce(source, "loss-gap", numbers(20, 10))
+    admin.delete_records([TopicPartition("loss-gap", 0, 15)])[TopicPartition("loss-gap", 0)].result(WAIT_SECONDS)
+    admin.delete_topics(["loss-again"])["loss-again"].result(WAIT_SECONDS)
+    wait_until(lambda: "loss-again" not in admin.list_topics(timeout=WAIT_SECONDS).topics, "the topic is deleted")
+    wait_until(lambda: _made_again(source), "the topic is made again")
+    produce(source, "loss-again", [(b"k", b"new")])
+    said = once(tmp_path, source, target, "loss-.*", code=1)
+    assert "topic loss-gap, partition 0: offsets 10 to 14 were gone" in said
+    assert "topic loss-again, partition 0: the topic was deleted at the source and made again" in said
+    once(tmp_path, source, target, "loss-.*", "--on.gap", "continue", "--on.recreated", "continue", code=1)
+    assert [content.value for content in records(target, "loss-gap")[0]][-5:] == [b"%d" % n for n in range(15, 20)]
+    assert records(target, "loss-again")[0][-1].value == b"new"
+
+
+def _made_again(source: str) -> bool:
+    try:
+        make_topic(source, "loss-again")
+    except Exception:  # the old one is not gone from all of the broker yet
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- Fairlead on either side
+
+
+def test_from_kafka_to_fairlead_and_from_fairlead_to_kafka(pair: KafkaPair, tmp_path: Path) -> None:
+    """Both ways at once with equal names: everything is at both ends once."""
+    kafka = pair.source.bootstrap
+    make_topic(kafka, "both-ways", 2)
+    with run_broker(tmp_path / "data", name="site") as broker:
+        for folder in ("there", "back"):
+            (tmp_path / folder).mkdir()
+        there = options(tmp_path / "there", kafka, broker.bootstrap, "both-ways")
+        back = options(tmp_path / "back", broker.bootstrap, kafka, "both-ways", metadata_max_age_ms="500")
+        with mirroring(tmp_path / "there", *there) as one, mirroring(tmp_path / "back", *back) as other:
+            produce(kafka, "both-ways", [(b"k", b"kafka %d" % number) for number in range(50)])
+            wait_until(lambda: count(broker.bootstrap, "both-ways") == 50, "Kafka's records are at Fairlead")
+            produce(broker.bootstrap, "both-ways", [(b"k", b"fairlead %d" % number) for number in range(50)])
+            wait_until(lambda: count(kafka, "both-ways") == 100, "Fairlead's records are at Kafka")
+            assert (one.stop(), other.stop()) == (0, 0), one.said() + other.said()
+        assert count(kafka, "both-ways") == count(broker.bootstrap, "both-ways") == 100
+        ends = [_values(read_all(bootstrap, ["both-ways"], prefix="")) for bootstrap in (kafka, broker.bootstrap)]
+        assert ends[0] == ends[1]
+        assert set(ends[0].values()) == {1}
+
+
+def _values(found: dict[Place, Content]) -> Counter[bytes | None]:
+    return Counter(content.value for content in found.values())

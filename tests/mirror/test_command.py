@@ -1,0 +1,176 @@
+"""The command of the seed, as it is written, from `examples/mirror/`; what it says and how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from fairlead.cli.program import run
+from tests.support.broker import RunningBroker, run_broker
+from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce, properties
+from tests.support.records import read_all
+from tests.support.scripts import install_scripts
+from tests.support.waiting import WAIT_SECONDS, wait_until
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "mirror"
+SEED = (
+    "fairlead mirror --consumer.config sourceCluster1Consumer.config --consumer.config sourceCluster2Consumer.config "
+    '--num.streams 2 --producer.config targetClusterProducer.config --whitelist=".*"'
+)
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningBroker]]:
+    """Three clusters."""
+    folder = tmp_path_factory.mktemp("clusters")
+    with (
+        run_broker(folder / "1", name="one") as first,
+        run_broker(folder / "2", name="two") as second,
+        run_broker(folder / "3", name="target") as target,
+    ):
+        yield [first, second, target]
+
+
+def values(broker: RunningBroker, topic: str) -> list[tuple[int, bytes | None]]:
+    """Partition and value of each record, in order."""
+    found = read_all(broker.bootstrap, [topic], prefix="")
+    return [(place.partition, content.value) for place, content in sorted(found.items())]
+
+
+def numbers(count: int) -> list[tuple[bytes, bytes]]:
+    return [(b"k%d" % (number % 7), b"%d" % number) for number in range(count)]
+
+
+def test_the_command_of_the_seed_runs_as_it_is_written(brokers: list[RunningBroker], tmp_path: Path) -> None:
+    """With the files of the example, but for their addresses. Both sources are mirrored, Ctrl-C ends it with 0."""
+    assert SEED in (EXAMPLE / "README.md").read_text()
+    for name, broker in zip(
+        ("sourceCluster1Consumer", "sourceCluster2Consumer", "targetClusterProducer"), brokers, strict=True
+    ):
+        text = (EXAMPLE / f"{name}.config").read_text()
+        changed = re.sub(r"bootstrap\.servers=.*", f"bootstrap.servers={broker.bootstrap}", text)
+        (tmp_path / f"{name}.config").write_text(changed)
+    first, second, target = brokers
+    for broker, topic in ((first, "seed-one"), (second, "seed-two")):
+        make_topic(broker.bootstrap, topic, 3)
+        produce(broker.bootstrap, topic, numbers(500))
+    source = str(EXAMPLE.parents[1] / "src")  # the command runs in another folder
+    environment = {
+        **os.environ,
+        "PYTHONPATH": source,
+        "PATH": f"{install_scripts(tmp_path / 'bin')}:{os.environ['PATH']}",
+    }
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            shlex.split(SEED), cwd=tmp_path, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL
+        )
+    try:
+        wait_until(
+            lambda: [count(target.bootstrap, topic) for topic in ("seed-one", "seed-two")] == [500, 500],
+            "all is mirrored",
+        )
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_SECONDS) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    for broker, topic in ((first, "seed-one"), (second, "seed-two")):
+        assert values(target, topic) == values(broker, topic)
+    assert re.search(r"in all +1,000", log.read_text())
+
+
+def options(folder: Path, source: RunningBroker, target: RunningBroker, whitelist: str, **more: str) -> list[str]:
+    consumer = properties(folder / "consumer.config", source.bootstrap, group_id=f"g-{whitelist}", **more)
+    producer = properties(folder / "producer.config", target.bootstrap)
+    return ["--consumer.config", str(consumer), "--producer.config", str(producer), "--whitelist", whitelist]
+
+
+def test_options_have_one_dash_or_two_and_files_say_what_is_not_known(
+    brokers: list[RunningBroker], tmp_path: Path
+) -> None:
+    """A key that no Kafka client has is a warning that names it."""
+    source, _, target = brokers
+    make_topic(source.bootstrap, "dashes")
+    produce(source.bootstrap, "dashes", numbers(10))
+    given = options(tmp_path, source, target, "dashes", no_such_key="1")
+    one_dash = [each.replace("--", "-") if each.startswith("--") else each for each in given]
+    mirror = MirrorProcess(tmp_path, [*one_dash, "-once", "-prefix", "p_", "-preserve.partitions", "true"])
+    assert mirror.wait() == 0, mirror.said()
+    assert "no.such.key" in mirror.said()
+    assert values(target, "p_dashes") == values(source, "dashes")
+
+
+def test_what_is_written_while_it_runs_comes_too_and_sigterm_ends_it(
+    brokers: list[RunningBroker], tmp_path: Path
+) -> None:
+    """In every codec, with tombstones and without keys; the group at the source shows that nothing is left."""
+    source, _, target = brokers
+    make_topic(source.bootstrap, "live", 2)
+    with mirroring(tmp_path, *options(tmp_path, source, target, "live")) as mirror:
+        for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+            pairs = [(b"k", b"v" * 100), (None, b"keyless"), (b"gone", None)] * 20
+            produce(source.bootstrap, "live", pairs, compression_type=codec)
+        wait_until(lambda: count(target.bootstrap, "live") == 300, "all is mirrored")
+        assert mirror.stop() == 0, mirror.said()
+    assert read_all(target.bootstrap, ["live"], prefix="") == read_all(source.bootstrap, ["live"], prefix="")
+
+
+def test_a_dry_run_says_what_it_would_do(brokers: list[RunningBroker], tmp_path: Path) -> None:
+    """And makes nothing."""
+    source, _, target = brokers
+    make_topic(source.bootstrap, "dry", 2)
+    produce(source.bootstrap, "dry", numbers(10), partition=1)
+    mirror = MirrorProcess(tmp_path, [*options(tmp_path, source, target, "dry"), "--dry-run"])
+    assert mirror.wait() == 0, mirror.said()
+    assert "dry → dry (2 partitions, to be made)" in mirror.said()
+    assert "topic dry, partition 1: from 0 (new), 10 to mirror" in mirror.said()
+    assert "dry" not in AdminClient({"bootstrap.servers": target.bootstrap}).list_topics(timeout=WAIT_SECONDS).topics
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--whitelist", "a", "--blacklist", "b"], "exactly one of --whitelist and --blacklist"),
+        ([], "exactly one of --whitelist and --blacklist"),
+        (["--whitelist", "["], "--whitelist '['"),
+        (["--whitelist", "a", "--queue.size", "-1"], "--queue.size"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_code_1(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is opened."""
+    files = ["--consumer.config", str(tmp_path / "c"), "--producer.config", str(tmp_path / "p")]
+    assert run(["mirror", *files, *arguments]) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_missing_file_is_one_line_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its name; a file that is not given at all is too."""
+    assert run(["mirror", "--producer.config", "p", "--whitelist", "a"]) == 1
+    assert "--consumer.config" in capsys.readouterr().err
+    files = ["--consumer.config", str(tmp_path / "no-such-file"), "--producer.config", str(tmp_path / "p")]
+    assert run(["mirror", *files, "--whitelist", "a", "--name", "m"]) == 1
+    assert "/p: " in capsys.readouterr().err
+
+
+def test_without_a_group_a_mirror_needs_a_name(
+    brokers: list[RunningBroker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By which it finds its positions."""
+    consumer = properties(tmp_path / "consumer.config", brokers[0].bootstrap)
+    producer = properties(tmp_path / "producer.config", brokers[2].bootstrap)
+    files = ["--consumer.config", str(consumer), "--producer.config", str(producer)]
+    assert run(["mirror", *files, "--whitelist", "a"]) == 1
+    assert "--name" in capsys.readouterr().err
