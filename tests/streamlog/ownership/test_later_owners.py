@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.streamlog.ownership.sites import (
     TOPIC,
     D,
+    answer_of,
     end_of,
     history_of,
     id_of,
@@ -25,6 +26,7 @@ from tests.streamlog.world import applied, frame
 
 from fairlead.model.names import slice_of
 from fairlead.streamlog.payloads import DELETED_RECORDS
+from fairlead.streamlog.requests.topics import delete_topic
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -81,6 +83,37 @@ def test_a_change_of_owner_ends_a_conflict_of_a_copy_that_lacks_nothing() -> Non
     sent(b, c)
     assert noted(b, c) == []
     assert values_of(c) == {0: b"0", 1: b"1", 2: b"b2", 3: b"b3"}
+
+
+def damaged(source: ShardLog, replica: ShardLog) -> None:
+    """All rows of the link come, and none holds together; a repair is asked for."""
+    whole = frame(source, id_of(replica), slice_of(TOPIC), 0, link=link_of(source, replica))
+    applied(replica, replace(whole, rows=[row._replace(batch=bytes(row.batch)[:-1]) for row in whole.rows]))
+    assert [note.reason for note in noted(source, replica)] == ["crc"]
+
+
+def test_a_topic_that_was_deleted_comes_back_though_the_row_that_brings_it_was_damaged() -> None:
+    """B had taken it over before A, cut off, deleted it. A hears of that once; nothing else would bring it."""
+    a, b, _ = three_sites()
+    taken_over(b)
+    wrote(b, b"b2")
+    answer_of(a, lambda draft: delete_topic(draft, TOPIC))
+    damaged(b, a)
+    for _ in range(2):
+        repaired(b, a)
+    assert noted(b, a) == []
+    assert values_of(a) == values_of(b)
+
+
+def test_a_damaged_row_of_a_topic_that_stays_deleted_leaves_no_link_behind() -> None:
+    """B has not heard that A has deleted the topic: there is nothing to bring."""
+    a, b, c = three_sites()
+    answer_of(a, lambda draft: delete_topic(draft, TOPIC))
+    sent(a, c)
+    damaged(b, c)
+    repaired(b, c)
+    assert noted(b, c) == []
+    assert c.announced.state.by_name(TOPIC) is None
 
 
 def test_the_next_epoch_is_above_every_epoch_of_the_copy() -> None:

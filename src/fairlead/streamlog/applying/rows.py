@@ -324,10 +324,11 @@ class FrameRows:
             return
         note = self.notes.of(named.incarnation, repair.partition)
         topic = self._draft.state.by_incarnation(named.incarnation)
-        if note is None or note.behind.conflict or topic is None:
+        is_gone = topic is None and self._draft.state.tombstone(named.incarnation) is not None
+        if note is None or note.behind.conflict or (topic is None and not is_gone):
             return
         run = (self._frame.run.epoch, self._frame.run.counter)
-        if note.refused_in != run and self._is_whole(topic, repair):
+        if note.refused_in != run and (topic is None or self._is_whole(topic, repair)):
             self.notes.clear(note.behind)
 
     def _is_whole(self, topic: Topic, repair: Repair) -> bool:

@@ -238,8 +238,9 @@ class ShardState:
     def behind(self, link: bytes) -> list[Behind]:
         """Partitions that the link must bring again, each with its end as it is now."""
         notes = (note.behind for note in self.notes(link).values())
-        # A deletion may come by another link than the one that was behind; there is nothing left to repair then.
-        return [self._behind_now(behind) for behind in notes if behind.incarnation not in self.tombstones]
+        # A deletion ends all notes of before. Of a topic that is deleted the row may be damaged that brings it back.
+        found = (each for each in notes if not (each.conflict and each.incarnation in self.tombstones))
+        return [self._behind_now(behind) for behind in found]
 
     def deleted_here(self, link: bytes) -> list[Behind]:
         """Topics that the link brought though they were deleted here, a note for each."""
