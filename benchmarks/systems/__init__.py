@@ -16,7 +16,7 @@ from benchmarks.systems.common import Pair, System
 from benchmarks.systems.fairlead import fairlead, pair_fairlead
 from benchmarks.systems.kafka import kafka
 from benchmarks.systems.mirrormaker import pair_mirrormaker
-from benchmarks.systems.processes import Io, Sample, Sampler, cpu_seconds, io_bytes, own_bytes, rss_bytes
+from benchmarks.systems.processes import Io, Sample, Sampler, asked_bytes, cpu_seconds, io_bytes, own_bytes, rss_bytes
 
 __all__ = [
     "Io",
@@ -24,6 +24,7 @@ __all__ = [
     "Sample",
     "Sampler",
     "System",
+    "asked_bytes",
     "cpu_seconds",
     "fairlead",
     "io_bytes",

@@ -16,6 +16,7 @@ from benchmarks.systems.processes import (
     Sampler,
     cpu_seconds,
     io_bytes,
+    parse_asked,
     parse_cpu_seconds,
     parse_io,
     parse_pss,
@@ -54,6 +55,7 @@ def test_processor_time_counts_reaped_children_and_any_process_name() -> None:
 
 def test_proportional_memory_and_storage_bytes_from_their_texts() -> None:
     assert parse_pss("00400000-7fff ---p 00000000 00:00 0 [rollup]\nRss: 9 kB\nPss: 4 kB\nPss_Dirty: 3 kB\n") == 4096
+    assert parse_asked("rchar: 1\nwchar: 2\nread_bytes: 30\n") == 1
     assert parse_io("rchar: 1\nwchar: 2\nread_bytes: 30\nwrite_bytes: 40\ncancelled_write_bytes: 5\n") == Io(30, 40)
 
 
