@@ -194,9 +194,9 @@ def test_a_large_batch_is_not_merged() -> None:
     assert [one.how for one in made.outgoing] == [How.MERGED, How.RAW, How.MERGED]
 
 
-@pytest.mark.parametrize(("codec", "merged"), [(0, True), (1, False), (2, False), (3, False), (4, False)])
+@pytest.mark.parametrize(("codec", "merged"), [(0, True), (1, False), (2, True), (3, True), (4, False)])
 def test_what_is_compressed_is_merged_only_if_that_is_cheaper(codec: int, merged: bool) -> None:
-    """To compress 16 KB anew costs as much as what the broker saves, or more."""
+    """To compress 16 KB anew by gzip or zstd costs as much as what the brokers save, or more."""
     batches = [batch_of(some(16, first=first, value_bytes=1_000), codec=codec) for first in (0, 16, 32)]
     made = Rewriter(Limits()).take(sourced(*batches))
     assert [one.how for one in made.outgoing] == ([How.MERGED] if merged else [How.RAW] * 3)
@@ -251,6 +251,14 @@ def test_offsets_in_a_batch_rise_and_end_with_it(offsets: tuple[int, ...]) -> No
     assert "offset does not rise" in made.refused[0].why
     dealt = Repartitioner(2, Limits()).take(sourced(batch))
     assert (dealt.outgoing, dealt.refused) == ({}, made.refused[0])
+
+
+def test_bytes_behind_the_last_record_are_damage() -> None:
+    """The count in the header is too small, or they are anybody's."""
+    batch = changed(spoiled(batch_of(some(3)), write_records(some(3), 0, 1_000) + b"\0"), attributes=0x08)
+    assert "does not fit" in Rewriter(Limits()).take(sourced(batch)).refused[0].why
+    refused = Repartitioner(2, Limits()).take(sourced(batch)).refused
+    assert refused is not None
 
 
 @given(st.binary(max_size=120), st.sampled_from(range(5)), st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1))
