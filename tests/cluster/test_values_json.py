@@ -10,6 +10,7 @@ from tests.support.spoiled import with_more, without_each
 
 from fairlead.cluster.cluster import identify
 from fairlead.cluster.values import (
+    Begin,
     LinkRecord,
     StreamRecord,
     StreamSettings,
@@ -34,7 +35,7 @@ SETTINGS = (
 )
 LATER = (
     '"topics": null, "exclude_topics": null, "cursors": "all", "filter_next": null, "side_copy": null, '
-    '"widened": null, "prefix": ""}'
+    '"widened": null, "prefix": "", "begin": []}'
 )
 """Of a link."""
 LINKS = [
@@ -65,6 +66,13 @@ LINKS = [
         '"replica_urls": ["http://a", "http://b"], "paused": true, "created_at": 0, "forward": "own", '
         '"replica_stream": "' + "64" * 16 + '", "once": [3, 9223372036854775808], "rescan": 2, "created": [7], '
         '"peer": "partner", "ownership": true, "accept_writes": false, ' + LATER,
+    ),
+    (
+        LinkRecord(ID, SOURCE, "/s", StreamPath("/r"), (), False, 0, begin=(Begin(7, (1, 2)), Begin(2**40, (0,)))),
+        '{"v": 1, "source": "' + "73" * 16 + '", "source_path": "/s", "replica_path": "/r", '
+        '"replica_urls": [], "paused": false, "created_at": 0, "forward": "all", "replica_stream": null, '
+        '"once": null, "rescan": 0, "created": [], "peer": "own", "ownership": null, "accept_writes": false, '
+        + LATER.replace("[]}", '[{"commit": 7, "counters": [1, 2]}, {"commit": 1099511627776, "counters": [0]}]}'),
     ),
 ]
 UPSTREAMS = [
