@@ -5,6 +5,7 @@ Rules that only a stream of several shards needs (a topic keeps its shard) are n
 
 from __future__ import annotations
 
+from tests.properties.actions import FILTERED
 from tests.properties.named_worlds import NAMES
 from tests.properties.switching import Mutation
 
@@ -145,6 +146,42 @@ OF_NAMES = [
         "release_waiting(draft, name)",
         "pass",
         22,
+        NAMES,
+    ),
+    Mutation(
+        "free-by-a-rename-that-comes",
+        "the same where the row comes from the owner",
+        _TOPICS + "_change",
+        "release_waiting(self._draft, known.name)",
+        "pass",
+        10,
+        NAMES,
+    ),
+    Mutation(
+        "named-late",
+        "a topic that gets its name late is brought from its start",
+        _REQUESTS + "_make_waiting",
+        "draft.add_control(Kind.BEHIND, again)",
+        "pass",
+        5,
+        NAMES,
+    ),
+    Mutation(
+        "side-copy-ends",
+        "a link goes on with what comes in once the replica has all of both",
+        "streamlog.applying.joining:_run",
+        "if not _has_come(draft, link, shard, commit):",
+        "if False:",
+        4,
+        FILTERED,
+    ),
+    Mutation(
+        "home-of-a-tail",
+        "holders of a tail who call its topic by different names say one name of its owner's",
+        "streamlog.requests.diverged:_home",
+        "fitting(tail.topic.home, name.removeprefix(here))",
+        "name",
+        17,
         NAMES,
     ),
 ]
