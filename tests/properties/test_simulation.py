@@ -92,7 +92,7 @@ def test_no_record_is_silently_missing_where_links_leave_topics_out(part: int) -
     """And nothing at all is told of a topic that a link leaves out."""
     off = os.environ.get("FAIRLEAD_TEST_MUTATION")
     with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS * 2 // 3):
+        for seed in seeds_of(part, RUNS // PARTS // 2):
             with told(seed):
                 Play(seed, kind=FILTERED).run()
 
@@ -103,7 +103,7 @@ def test_no_record_is_silently_missing_where_topics_share_names(part: int) -> No
     sites agree on all topics."""
     off = os.environ.get("FAIRLEAD_TEST_MUTATION")
     with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS // 6):
+        for seed in seeds_of(part, RUNS // PARTS // 8):
             with told(seed):
                 Play(seed, kind=NAMES).run()
 
