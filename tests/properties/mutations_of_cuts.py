@@ -118,15 +118,6 @@ OF_CUTS = [
         MOVES,
     ),
     Mutation(
-        "cut-gaps",
-        "gaps above a cut are gone",
-        "streamlog.state.shard_state:ShardState.put_cut",
-        "gaps_below(self._gaps.pop((number, partition), ()), cut.offset)",
-        "self._gaps.pop((number, partition), ())",
-        19,
-        MOVES,
-    ),
-    Mutation(
         "cut-deletions",
         "deletions above a cut are gone",
         "streamlog.values:PartitionState.cut_at",

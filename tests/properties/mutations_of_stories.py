@@ -69,4 +69,13 @@ OF_STORIES = [
         4,
         STORIES,
     ),
+    Mutation(
+        "cut-gaps",
+        "gaps above a cut are gone",
+        "streamlog.state.shard_state:ShardState.put_cut",
+        "gaps_below(self._gaps.pop((number, partition), ()), cut.offset)",
+        "self._gaps.pop((number, partition), ())",
+        2,
+        STORIES,
+    ),
 ]

@@ -73,7 +73,7 @@ def test_no_record_is_lost_doubled_or_silently_missing(part: int) -> None:
 def test_no_record_is_silently_missing_where_topics_change_their_owners_often(part: int) -> None:
     off = os.environ.get("FAIRLEAD_TEST_MUTATION")
     with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // 2 // PARTS):
+        for seed in seeds_of(part, RUNS // 3 // PARTS):
             with told(seed):
                 Play(seed, kind=MOVES).run()
 
@@ -82,7 +82,7 @@ def test_no_record_is_silently_missing_where_topics_change_their_owners_often(pa
 def test_no_record_is_silently_missing_where_a_new_owner_comes_in_the_middle_of_something(part: int) -> None:
     off = os.environ.get("FAIRLEAD_TEST_MUTATION")
     with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // 6 // PARTS):
+        for seed in seeds_of(part, RUNS // 10 // PARTS):
             with told(seed):
                 Play(seed, kind=STORIES).run()
 
@@ -142,7 +142,7 @@ def test_no_record_is_silently_missing_where_sites_are_put_back_to_their_backups
     """And what a neighbour has of a topic is back, while what was written since the backup is kept."""
     off = os.environ.get("FAIRLEAD_TEST_MUTATION")
     with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // 6 // PARTS):
+        for seed in seeds_of(part, RUNS // 10 // PARTS):
             with told(seed):
                 Play(seed, kind=RETURNS).run()
 
