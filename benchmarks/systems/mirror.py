@@ -29,6 +29,7 @@ class MirrorPair:
     def start_replication(self, topics: int) -> None:
         """Start it; new topics are found within seconds."""
         assert self._daemon is None
+        self.replica.create_topics(topics)
         consumer, producer = self._folder / "consumer.config", self._folder / "producer.config"
         consumer.write_text(properties({"bootstrap.servers": self.source.bootstrap, "group.id": "bench"}))
         producer.write_text(properties({"bootstrap.servers": self.replica.bootstrap}))
