@@ -148,8 +148,7 @@ class Story:
         self._groups.join(east)
         east.cli(*take, "--yes")
         self._write(east).wait_for(2 * PER_SECOND)
-        self._until_read(east)
-        self._there = read_all(east.kafka, TOPICS, prefix=PREFIX)
+        self._there = self._until_read(east)
         for kind, member in self._groups.members.items():
             known = self._gone[kind].read[: self._marks[kind]]
             assert not {*known} & {*member.read}, f"{kind} read again what was known to be committed"
@@ -211,8 +210,8 @@ class Story:
         self._ledgers.append(self._stack.enter_context(ledger))
         return ledger
 
-    def _until_read(self, site: Site) -> None:
-        """The members have been given all that the site holds by now."""
+    def _until_read(self, site: Site) -> dict[Place, Content]:
+        """The members have been given all that the site holds by now, which is the answer; producers may go on."""
         there, groups = read_all(site.kafka, TOPICS, prefix=PREFIX), self._groups
         for kind, member in groups.members.items():
             before = groups.before[kind]
@@ -221,6 +220,7 @@ class Story:
                 f"{kind} has read all that {site.name} holds",
                 every_seconds=0.1,
             )
+        return there
 
 
 # ------------------------------------------------------------ what ordinary clients see
