@@ -333,3 +333,20 @@ async def test_several_connections_share_the_partitions() -> None:
         await asyncio.gather(*[producer.send("t", number % 3, batch(b"%d" % number)) for number in range(9)])
         assert broker.connections - before in (2, 3)
         assert [values(log) for log in broker.logs["t"]] == [numbers(9)[first::3] for first in range(3)]
+
+
+async def test_what_is_handed_in_while_it_connects_goes_over_that_connection() -> None:
+    """Not over one more, for which it would close the first, and that one again for the next, for ever."""
+    async with rig() as (broker, producer):
+        await asyncio.gather(*(producer.send("t", number, batch(b"0")) for number in range(3)))
+        broker.cut()
+        await until(lambda: not broker.serving)
+        before = broker.connections
+        broker.answering.clear()
+        first = producer.send("t", 0, batch(b"1"))
+        await until(lambda: broker.unanswered)
+        second = producer.send("t", 1, batch(b"1"))
+        await a_quiet_while()
+        broker.answering.set()
+        assert [await first, await second] == [1, 1]
+        assert broker.connections == before + 1

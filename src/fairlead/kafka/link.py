@@ -97,7 +97,6 @@ class ProducerLink:
     async def _run(self) -> None:
         while True:
             await self._needed.wait()
-            self._needed.clear()
             if self._connection is not None:
                 self._connection.close()
             try:
@@ -105,6 +104,7 @@ class ProducerLink:
                 self._connection.versions.of(PRODUCE)
             except FairleadError as error:
                 self._owner.unreachable(self, str(error))
+            self._needed.clear()  # also where one more was needed meanwhile: this is it
             self._schedule()
 
     def _schedule(self) -> None:
