@@ -88,10 +88,12 @@ def _place(field: str) -> int:
 
 
 _HEADER = struct.Struct(">" + _FORMS)
+_EXTENT = struct.Struct(">" + _FORMS[: BatchHeader._fields.index("base_timestamp")])
 _PREFIX = struct.Struct(">qii")
 _PRODUCER = struct.Struct(">qhi")
 
 HEADER_BYTES = _HEADER.size
+EXTENT_BYTES = _EXTENT.size
 HEADER_DTYPE = np.dtype([(name, f">{form}") for name, form in zip(BatchHeader._fields, _FORMS, strict=True)])
 """A header for numpy, with the field names of `BatchHeader`."""
 LENGTH_END = _place("leader_epoch")
@@ -123,6 +125,30 @@ def read_header(batch: bytes | bytearray | memoryview) -> BatchHeader:
         return BatchHeader._make(_HEADER.unpack_from(batch))
     except struct.error:
         raise CorruptBatch(f"a record batch of {len(batch)} bytes is shorter than its header") from None
+
+
+class Extent(NamedTuple):
+    """As much of a header as says how far a batch reaches."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+
+
+def extent_at(buffer: bytes | memoryview, place: int) -> Extent:
+    """The same of the batch that begins there; only checks that these bytes are there.
+
+    Raises:
+        CorruptBatch: fewer bytes are there.
+    """
+    try:
+        return Extent._make(_EXTENT.unpack_from(buffer, place))
+    except struct.error:
+        raise CorruptBatch(f"a record batch at byte {place} is cut within its header") from None
 
 
 def magic_of(buffer: bytes | memoryview) -> int | None:

@@ -17,6 +17,9 @@ VERSIONS = range(3, 14)
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _I32 = struct.Struct(">i")
 _OUTCOME = struct.Struct(">ihqq")
+_FLEXIBLE_OUTCOME = struct.Struct(">ihqqq")
+_NOTHING_MORE = b"\x01\x00\x00"
+"""No records that are refused, no message, no tags: what follows a batch that was taken."""
 _LOG_START_FROM = 5
 _RECORD_ERRORS_FROM = 8
 
@@ -86,16 +89,24 @@ def read_response(body: memoryview | bytes, version: int) -> Produced:
 
 
 def _read_outcome(reader: Reader, version: int) -> tuple[int, Outcome]:
-    partition, error, base_offset, _append_time = reader.numbers(_OUTCOME)
-    message = ""
-    if version >= _LOG_START_FROM:
-        reader.int64()
-    if version >= _RECORD_ERRORS_FROM:
-        reasons = []
-        for _ in reader.items(item_bytes_min=5):
-            reader.int32()
-            reasons.append(reader.nullable_string())
-            reader.skip_tags()
-        message = reader.nullable_string() or next(filter(None, reasons), "")
+    if version >= FLEXIBLE_FROM:
+        partition, error, base_offset, _append_time, _log_start = reader.numbers(_FLEXIBLE_OUTCOME)
+        if reader.passes(_NOTHING_MORE):
+            return partition, Outcome(error, base_offset, "")
+    else:
+        partition, error, base_offset, _append_time = reader.numbers(_OUTCOME)
+        if version >= _LOG_START_FROM:
+            reader.int64()
+    message = _read_reason(reader) if version >= _RECORD_ERRORS_FROM else ""
     reader.skip_tags()
     return partition, Outcome(error, base_offset, message)
+
+
+def _read_reason(reader: Reader) -> str:
+    """What the broker says of the batch, or else of the first of its records that it names."""
+    reasons = []
+    for _ in reader.items(item_bytes_min=5):
+        reader.int32()
+        reasons.append(reader.nullable_string())
+        reader.skip_tags()
+    return reader.nullable_string() or next(filter(None, reasons), "")

@@ -143,6 +143,14 @@ class Reader:
         """A range over an array's items; null counts as empty."""
         return range(max(0, self.array_length(item_bytes_min)))
 
+    def passes(self, expected: bytes) -> bool:
+        """Pass over these bytes, if they come next; whether they do."""
+        end = self.position + len(expected)
+        if self.buffer[self.position : end] != expected:
+            return False
+        self.position = end
+        return True
+
     def skip_tags(self) -> None:
         """Pass over tagged fields; messages of the old form have none."""
         if not self.flexible:
