@@ -121,7 +121,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             f'"forward":"all","data_root":"/data","prefix":"streams/aa","slices":{{"3":9}},{TEXT_EPOCHS},"end":12,'
-            '"until":99,"created":1700,"read_from":{"3":10},"cursors":"all","filtered":false,"record_end":false,"topic_prefix":""}'
+            '"until":99,"created":1700,"read_from":{"3":10},"cursors":"all","filtered":false,"record_end":false,"topic_prefix":"","begin":0}'
         ),
     ),
     (
@@ -130,7 +130,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         (
             f'{{"type":"grant","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"own","data_root":"/data","prefix":"p","slices":{},"epochs":[],"end":0,'
-            '"until":null,"created":null,"read_from":{},"cursors":"all","filtered":false,"record_end":false,"topic_prefix":""}'
+            '"until":null,"created":null,"read_from":{},"cursors":"all","filtered":false,"record_end":false,"topic_prefix":"","begin":0}'
         ),
     ),
     (
@@ -142,7 +142,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
             f'{{"type":"repair","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"shard":0,"destination":{TEXT_THERE},'
             '"forward":"all","data_root":"/data","prefix":"p",'
             '"partitions":[{"number":16,"partition":0,"end":7,"reason":"gap"}],'
-            f'{TEXT_EPOCHS},"end":12,"created":5,"cursors":"all","topic_prefix":""}}'
+            f'{TEXT_EPOCHS},"end":12,"created":5,"cursors":"all","topic_prefix":"","begin":0}}'
         ),
     ),
     (
@@ -277,6 +277,7 @@ DEFAULTS = {
     "filtered",
     "record_end",
     "topic_prefix",
+    "begin",
     "reset",
     "frames",
     "records",
