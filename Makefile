@@ -94,6 +94,7 @@ bench: setup java ## Fairlead beside Kafka and MirrorMaker 2, hours; some with C
 
 bench-quick: setup java ## every case of the bench small, Fairlead alone
 	scripts/jars-setup tests/interop/java/pom.xml .make/kafka
+	scripts/jars-setup benchmarks/systems/java/pom.xml .make/bench/jars
 	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks --quick --case "$(CASE)"
 

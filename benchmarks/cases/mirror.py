@@ -3,7 +3,7 @@
 1 KB records over 100 topics, in batches of some 1 MB (as they come, or with lz4), and in batches of 16 KB, which are
 those of Java's producers by default. MirrorMaker 2 has the benefit of the doubt as in `backlog`: only the time from the
 first record at the destination to the last counts. The small point is between
-two Kafkas as well. Not in `ALL` yet: nobody has measured it on a quiet machine.
+two Kafkas as well. Nobody has measured it on a quiet machine yet.
 """
 
 from __future__ import annotations
