@@ -167,6 +167,15 @@ OF_NAMES = [
         NAMES,
     ),
     Mutation(
+        "widening",
+        "topics that come into a link bring their past by a side copy",
+        "cluster.topic_filter:TopicFilter.narrows",
+        "return fewer and before.exclude in {None, self.exclude}",
+        "return True",
+        62,
+        FILTERED,
+    ),
+    Mutation(
         "side-copy-ends",
         "a link goes on with what comes in once the replica has all of both",
         "streamlog.applying.joining:_run",
