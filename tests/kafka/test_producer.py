@@ -126,6 +126,23 @@ async def test_what_may_pass_is_sent_again_in_order_with_its_old_sequences() -> 
         assert producer.down is None
 
 
+async def test_nothing_more_is_sent_until_what_flies_is_down() -> None:
+    """Else there were more of a partition under way than a broker remembers."""
+    async with rig() as (broker, producer):
+        await producer.send("t", 0, batch(b"0"))
+        broker.next(PRODUCE, refusing(ErrorCode.not_enough_replicas))
+        await asyncio.gather(*await send_all(producer, 8, 1))
+        assert sequences(broker) == [(0, n) for n in (*range(6), *range(1, 9))]
+
+
+async def test_a_partitions_first_batch_goes_alone() -> None:
+    """Of a producer that it does not know Kafka takes any sequence: the second batch would come before the first."""
+    async with rig() as (broker, producer):
+        broker.next(PRODUCE, refusing(ErrorCode.not_enough_replicas))
+        await asyncio.gather(*await send_all(producer, 4))
+        assert values(broker.logs["t"][0]) == numbers(4)
+
+
 async def test_a_lost_connection_loses_and_doubles_nothing() -> None:
     """The batch before the cut had been appended: the broker says so when it comes again."""
     async with rig() as (broker, producer):

@@ -100,13 +100,16 @@ class Lane:
         self._answered = 0
         """Of those that fly, while the lane is landing."""
         self._next_sequence = 0
+        self._known = False
+        """The broker has a batch of this epoch. Until then one goes alone: of a producer that it does not know, Kafka
+        takes any sequence for the first, also that of the batch behind one that it refused."""
         self._anew = False
         """The broker will not take the old sequences."""
 
     @property
     def may_send(self) -> bool:
         """Whether its next batch can go now."""
-        return bool(self.waiting) and not self.landing
+        return bool(self.waiting) and not self.landing and (self._known or not self.flying)
 
     @property
     def needs_id(self) -> bool:
@@ -116,6 +119,7 @@ class Lane:
     def adopt(self, producer_id: int, epoch: int) -> None:
         """Go on as another producer; nothing flies."""
         self.producer_id, self.epoch, self._next_sequence = producer_id, epoch, 0
+        self._known = False
 
     def depart(self) -> tuple[Waiting, list[Piece]]:
         """The next batch, which flies from now on, and its pieces."""
@@ -136,6 +140,7 @@ class Lane:
         """
         error = outcome.error
         if error in (_NONE, _DUPLICATE):
+            self._known = True
             self.flying.remove(waiting)
             _settle(waiting, outcome.base_offset if error == _NONE else None)
             return
@@ -165,7 +170,7 @@ class Lane:
         self.flying.clear()
         self._answered = 0
         if self._anew:
-            self._anew = False
+            self._anew = self._known = False
             self.epoch += 1
             self._renumber(0, self.waiting)
         return why

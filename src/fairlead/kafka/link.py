@@ -174,6 +174,8 @@ class ProducerLink:
         for lane, _ in sent.values():
             if lane.down:
                 self._owner.landed(lane)
+            elif lane.link is self:
+                self.offer(lane)
         self._schedule()
 
 
