@@ -55,15 +55,6 @@ OF_CUTS = [
         MOVES,
     ),
     Mutation(
-        "kept-by-the-first-cut",
-        "what a first cut keeps stays, and only that",
-        _DEAD + "kept",
-        "for cuts in reversed(self._cuts):",
-        "for cuts in self._cuts:",
-        9,
-        MOVES,
-    ),
-    Mutation(
         "cuts-stay",
         "merges keep the rows of cuts",
         _SURVIVORS + "_fold_starts",
@@ -106,15 +97,6 @@ OF_CUTS = [
         "if begins > end:",
         "if False:",
         9,
-        MOVES,
-    ),
-    Mutation(
-        "owner-of-the-tail",
-        "a diverged topic is of the stream that wrote the tail",
-        "streamlog.requests.diverged:owner_of",
-        "next((row.origin for row in rows if row.origin is not None), tail.topic.owner)",
-        "tail.topic.owner",
-        19,
         MOVES,
     ),
     Mutation(

@@ -167,15 +167,6 @@ OF_OWNERS = [
         MOVES,
     ),
     Mutation(
-        "most-partitions",
-        "partitions never become fewer",
-        _CLAIMS + "changed",
-        "partitions = max(known.partitions, payload.partitions)",
-        "partitions = payload.partitions",
-        19,
-        MOVES,
-    ),
-    Mutation(
         "stale-deletion",
         "an owner of before deletes nothing",
         _TOPICS + "topic_deleted",
