@@ -149,15 +149,6 @@ OF_OWNERS = [
         MOVES,
     ),
     Mutation(
-        "same-epoch-is-a-conflict",
-        "another owner or beginning of an epoch is no version of it",
-        _CLAIMS + "claim_of",
-        "if (row.owner, row.since) != (known.owner, known.since):",
-        "if False:",
-        19,
-        MOVES,
-    ),
-    Mutation(
         "partner-names-no-owner",
         "a partner gives its topics only to those for whom it speaks",
         _TOPICS + "topic",
