@@ -8,7 +8,7 @@ CASE ?=
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo demo-failover test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
+.PHONY: help setup java demo demo-failover demo-mirror test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
 	format simulate crash format-fixture interop bench bench-quick clean
 
 help: ## every target
@@ -28,6 +28,10 @@ demo: setup java ## sets everything up and shows a stream replicated between two
 
 demo-failover: setup java ## two clusters in multi-master: one is killed, the other takes over, the first returns
 	$(BIN)/python -m examples.ships.failover
+
+demo-mirror: setup java ## two clusters of Apache Kafka mirrored to Fairlead; the mirror is killed and goes on
+	scripts/jars-setup benchmarks/systems/java/pom.xml .make/bench/jars
+	$(BIN)/python -m examples.mirror.demo
 
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup

@@ -29,6 +29,17 @@ FLUSH = {"log.flush.interval.messages": 1}
 """Each append is on the disk before it is acknowledged, as at Fairlead; Kafka's default leaves that to the kernel."""
 SERVER_HEAP = ("-Xmx1G", "-Xms1G")
 """As kafka-server-start.sh."""
+SMALL_HEAP = ("-Xms192m", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+SMALL = {
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "log.cleaner.backoff.ms": 200,
+    "log.retention.check.interval.ms": 300,
+    "log.initial.task.delay.ms": 200,
+}
+"""Where nothing is measured: a server that starts quickly, and soon does what it does at intervals."""
 _PERFORMANCE = (
     *("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
     *("-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"),

@@ -7,12 +7,13 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count, takewhile
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 from examples.ships import ais
 from examples.ships.compare import Place, digest
 from examples.ships.sites import Site
-from examples.ships.traffic import PREFIX, Follower, Publisher, consumer, place_of
+from examples.ships.traffic import PREFIX, Follower, Publisher, TopicOf, consumer, in_stream, place_of
 
 COMMIT_EVERY_SECONDS = 1.0
 Read = tuple[Place, bytes]
@@ -24,27 +25,33 @@ def content(message: Message) -> bytes:
     return digest(message.key(), message.value(), 0, ())
 
 
+def numbered(messages: Sequence[ais.Message], first: int) -> Iterator[ais.Message]:
+    """Messages over and over, for ever, each with a number from `first` on that makes it unlike all others."""
+    for number in count(first):
+        message = messages[number % len(messages)]
+        yield replace(message, body=message.body + b'"n": %d, ' % number)
+
+
 class Writer(Publisher):
     """An idempotent producer that sends ships' messages, numbered, at a steady rate from a thread until it is told to
     stop."""
 
-    def __init__(self, site: Site, messages: Sequence[ais.Message], per_second: int, first: int) -> None:
-        super().__init__(site.kafka, **{"enable.idempotence": True, "log_level": 2})
+    def __init__(
+        self,
+        bootstrap: str,
+        messages: Sequence[ais.Message],
+        per_second: int,
+        first: int,
+        topic_of: TopicOf = in_stream,
+        **settings: str | int | bool,
+    ) -> None:
+        super().__init__(bootstrap, topic_of, **{"enable.idempotence": True, "log_level": 2, **settings})
         self.sure: dict[bytes, str] = {}
         """What was acknowledged: the content, and the topic."""
-        self._messages = messages
-        self._numbers = first
         self._stopping = threading.Event()
-        self._thread = threading.Thread(
-            target=self.publish, args=(self._numbered(), lambda done: None, per_second), daemon=True
-        )
+        endless = takewhile(lambda message: not self._stopping.is_set(), numbered(messages, first))
+        self._thread = threading.Thread(target=self.publish, args=(endless, lambda done: None, per_second), daemon=True)
         self._thread.start()
-
-    def _numbered(self) -> Iterator[ais.Message]:
-        while not self._stopping.is_set():
-            message = self._messages[self._numbers % len(self._messages)]
-            yield replace(message, body=message.body + b'"n": %d, ' % self._numbers)
-            self._numbers += 1
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         super()._delivered(error, message)

@@ -21,10 +21,9 @@ from examples.ships import ais, traffic
 from examples.ships.compare import compare, started
 from examples.ships.crew import Group, Read, Reader, Writer
 from examples.ships.sites import Site, Sites
-from examples.ships.stage import command, run
+from examples.ships.stage import Claim, command, run, table
 from examples.ships.traffic import PREFIX, STREAM
 from rich.console import Console
-from rich.table import Table
 
 WEST, EAST = "sanfrancisco", "newyork"
 GROUP = "harbour-office"
@@ -32,15 +31,6 @@ PATIENCE_SECONDS = 120
 """The replicator's Java starts with the first link; a machine may be busy."""
 NUMBERS_EACH = 1_000_000_000
 """Each writer's records have numbers of their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A line of the table."""
-
-    what: str
-    holds: bool
-    measured: str
 
 
 @dataclass(slots=True)
@@ -80,7 +70,7 @@ def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Story:
     finally:
         for writer in story.writers:
             writer.give_up()
-    console.print(_table(story))
+    console.print(table(f"{WEST} ⇄ {EAST}", story.claims))
     return story
 
 
@@ -268,7 +258,7 @@ class Failover:
     def _write(self, site: Site, names: Iterable[str]) -> Writer:
         chosen = set(names)
         messages = [message for message in self._messages if message.topic in chosen]
-        writer = Writer(site, messages, self._rate, len(self._story.writers) * NUMBERS_EACH)
+        writer = Writer(site.kafka, messages, self._rate, len(self._story.writers) * NUMBERS_EACH)
         self._story.writers.append(writer)
         return writer
 
@@ -323,15 +313,6 @@ def _settled(west: Site, east: Site) -> bool:
     links = [*west.ask("/rest/stream/replica/list", path=STREAM), *east.ask("/rest/stream/replica/list", path=STREAM)]
     here, there = ({name: row["owner"] for name, row in _topics(each).items()} for each in (west, east))
     return here == there and all(row["isUptodate"] and not row["errors"] for row in links)
-
-
-def _table(story: Story) -> Table:
-    table = Table(title=f"{WEST} ⇄ {EAST}")
-    for heading in ("claim", "measured", "holds"):
-        table.add_column(heading)
-    for claim in story.claims:
-        table.add_row(claim.what, claim.measured, "yes" if claim.holds else "[bold red]no[/]")
-    return table
 
 
 if __name__ == "__main__":

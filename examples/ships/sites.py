@@ -88,17 +88,38 @@ class Sites:
         return self.start(site.name, site.kafka, site.http.removeprefix("http://"))
 
     def command(self, *arguments: str) -> str:
-        """Run a `fairlead` command as a user would, and give what it printed.
+        """Run a `fairlead` command as a user would, in the folder, and give what it printed.
 
         Raises:
             SiteFailed: its exit code is not 0.
         """
         done = subprocess.run(
-            [FAIRLEAD, *arguments], env=self._environment, capture_output=True, text=True, timeout=120, check=False
+            [FAIRLEAD, *arguments],
+            cwd=self.folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         if done.returncode != 0:
             raise SiteFailed(f"fairlead {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
         return done.stdout
+
+    def begin(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a `fairlead` command that goes on, in the folder; its output goes to NAME.out, errors to NAME.log."""
+        with (self.folder / f"{name}.out").open("ab") as out, (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [FAIRLEAD, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=log,
+                cwd=self.folder,
+                env=self._environment,
+                start_new_session=True,
+            )
+        self._started.append(process)
+        return process
 
     def check_running(self) -> None:
         """Raises `SiteFailed` if a cluster has ended by itself."""

@@ -7,8 +7,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
@@ -19,8 +20,28 @@ from examples.ships import traffic
 from examples.ships.sites import SiteFailed, Sites, printed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 Story = TypeVar("Story")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A line of the table at the end: something that is to hold, and what was measured."""
+
+    what: str
+    holds: bool
+    measured: str
+
+
+def table(title: str, claims: Iterable[Claim]) -> Table:
+    """The claims as people see them."""
+    made = Table(title=title)
+    for heading in ("claim", "measured", "holds"):
+        made.add_column(heading)
+    for claim in claims:
+        made.add_row(claim.what, claim.measured, "yes" if claim.holds else "[bold red]no[/]")
+    return made
 
 
 def run(
@@ -47,9 +68,9 @@ def run(
     return _told(console, good, failure, left)
 
 
-def command(sites: Sites, console: Console, *arguments: str) -> str:
-    """Show a command, run it, and give what it printed."""
-    console.print(f"$ {printed(arguments)}", style="bold", highlight=False, soft_wrap=True)
+def command(sites: Sites, console: Console, *arguments: str, shown: str | None = None) -> str:
+    """Show a command, as it is typed if that is given, run it, and give what it printed."""
+    console.print(f"$ {shown or printed(arguments)}", style="bold", highlight=False, soft_wrap=True)
     return sites.command(*arguments)
 
 

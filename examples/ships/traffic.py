@@ -22,17 +22,24 @@ IDLE_SECONDS = 60
 
 Progress = Callable[[int], None]
 """Told how many records are done."""
+TopicOf = Callable[[ais.Message], str]
+"""The name that a client has for the topic of a message."""
 
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def create_topics(bootstrap: str, names: Sequence[str]) -> None:
+def in_stream(message: ais.Message) -> str:
+    """The topic of its ship in the stream of the demos."""
+    return PREFIX + message.topic
+
+
+def create_topics(bootstrap: str, names: Sequence[str], partitions: int = 1, prefix: str = PREFIX) -> None:
     """Make topics, some hundreds with a request."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     for first in range(0, len(names), CREATE_AT_ONCE):
-        some = [NewTopic(PREFIX + name, 1) for name in names[first : first + CREATE_AT_ONCE]]
+        some = [NewTopic(prefix + name, partitions) for name in names[first : first + CREATE_AT_ONCE]]
         for done in admin.create_topics(some, request_timeout=60).values():
             done.result()
 
@@ -40,8 +47,9 @@ def create_topics(bootstrap: str, names: Sequence[str]) -> None:
 class Publisher:
     """Publishes messages with the time of their sending; remembers each place that was acknowledged."""
 
-    def __init__(self, bootstrap: str, **settings: str | int | bool) -> None:
+    def __init__(self, bootstrap: str, topic_of: TopicOf = in_stream, **settings: str | int | bool) -> None:
         self.acknowledged: set[Place] = set()
+        self._topic_of = topic_of
         self.failed: list[str] = []
         self._producer = Producer(
             {
@@ -81,7 +89,7 @@ class Publisher:
         while True:
             try:
                 self._producer.produce(
-                    PREFIX + message.topic,
+                    self._topic_of(message),
                     message.value(time_ms),
                     key=message.key,
                     timestamp=time_ms,
@@ -114,15 +122,18 @@ class Follower:
     A consumer with every partition assigned, no group: nothing is committed.
     """
 
-    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self, bootstrap: str, topics: Sequence[str], partitions: int = 1, prefix: str = PREFIX, **settings: Any
+    ) -> None:
         self.held = Held()
         self.delays_ms: list[float] = []
         """From the time in a record (its producer's) to its being consumed here, for those sent after `measure`."""
         self.failure: str | None = None
         self._measured_from: int | None = None
         self._stopping = threading.Event()
-        self._consumer = consumer(bootstrap, "ships-demo-reader")
-        self._consumer.assign([TopicPartition(PREFIX + topic, 0, OFFSET_BEGINNING) for topic in topics])
+        self._consumer = consumer(bootstrap, "ships-demo-reader", **settings)
+        places = [(prefix + topic, number) for topic in topics for number in range(partitions)]
+        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         self._thread = threading.Thread(target=self._run, name=f"follower-{bootstrap}")
         self._thread.start()
 

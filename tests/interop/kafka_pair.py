@@ -8,18 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from benchmarks.systems.kafka import JARS, Kafka, kafka
-
-HEAP = ("-Xms192m", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-OVERRIDES = {
-    "offsets.topic.num.partitions": 1,
-    "transaction.state.log.num.partitions": 1,
-    "share.coordinator.state.topic.num.partitions": 1,
-    "group.initial.rebalance.delay.ms": 0,
-    "log.cleaner.backoff.ms": 200,
-    "log.retention.check.interval.ms": 300,
-    "log.initial.task.delay.ms": 200,
-}
+from benchmarks.systems.kafka import JARS, SMALL, SMALL_HEAP, Kafka, kafka
 
 
 class KafkaPair(NamedTuple):
@@ -35,4 +24,4 @@ def kafka_pair(folder: Path) -> Iterator[KafkaPair]:
     if not any(JARS.glob("kafka_*.jar")):
         pytest.fail("Apache Kafka's server is not there; run scripts/interop-setup")
     with ExitStack() as stack:
-        yield KafkaPair(*(stack.enter_context(kafka(folder / name, OVERRIDES, name, HEAP)) for name in ("a", "b")))
+        yield KafkaPair(*(stack.enter_context(kafka(folder / name, SMALL, name, SMALL_HEAP)) for name in ("a", "b")))
