@@ -43,6 +43,10 @@ def mirror(
     name: Annotated[
         str | None, typer.Option("--name", help="of the mirror, by which it finds its positions (default: group.id)")
     ] = None,
+    message_handler: Annotated[
+        str | None,
+        typer.Option("--message.handler", metavar="MODULE:FUNCTION", help="a Python function that changes records"),
+    ] = None,
     begin: Annotated[
         str,
         typer.Option("--from", metavar="WHEN", help="earliest, latest, group or a time: where new partitions begin"),
@@ -82,6 +86,7 @@ def mirror(
         preserve_order=preserve_order,
         queue_records=queue_size,
         name=name,
+        handler=message_handler,
         begin=begin,
         on_gap=on_gap,
         on_truncated=on_truncated,

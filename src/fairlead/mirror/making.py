@@ -8,12 +8,14 @@ from itertools import groupby
 
 from fairlead.mirror.bytes.buffers import Buffers
 from fairlead.mirror.bytes.committed import Committed
+from fairlead.mirror.bytes.handled import Handler, handled
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import Outgoing, Refused
 from fairlead.mirror.bytes.repartition import Repartitioner
 from fairlead.mirror.bytes.rewriter import Rewriter
 from fairlead.mirror.bytes.source import SourceBatch
 from fairlead.mirror.copying import Made
+from fairlead.mirror.lanes import Part
 
 OriginOf = Callable[[int], str | None]
 """Producer id of a batch → the cluster where it was first written; None: it is to be left out, since it came from the
@@ -46,8 +48,13 @@ def route_of(partition: int, source_count: int, count: int, *, preserve: bool, k
 class Maker:
     """Makes the sends of one partition."""
 
-    def __init__(self, route: Route, limits: Limits, buffers: Buffers) -> None:
-        """`buffers` are shared by the makers of one thread."""
+    def __init__(
+        self, route: Route, limits: Limits, buffers: Buffers, part: Part, handler: Handler | None = None
+    ) -> None:
+        """`buffers` are shared by the makers of one thread; `handler` is the user's function for the records of
+        `part`."""
+        self._part = part
+        self._handler = handler
         self._partition = route.partition
         self._rewriter = Rewriter(limits, buffers)
         self._by_key: Repartitioner | None = None
@@ -72,6 +79,27 @@ class Maker:
         return Made(sends, steps, answer.next_epoch, stop), looped
 
     def _add(
+        self,
+        origin: str,
+        group: Sequence[SourceBatch],
+        sends: list[tuple[str, int, Outgoing]],
+        steps: list[tuple[int, int]],
+    ) -> str | None:
+        """Add the sends of one origin, as the user's function makes them; why the partition cannot go on behind
+        them."""
+        if self._handler is None:
+            return self._add_as_it_is(origin, group, sends, steps)
+        changed = handled(group, self._handler, self._part.topic, self._part.partition)
+        if changed.batches:
+            why = self._add_as_it_is(origin, changed.batches, sends, steps)
+            if why is not None:
+                return why
+        # Also where the function has left the last records out.
+        until = group[-1].header.last_offset + 1 if changed.refused is None else changed.refused.first_offset
+        steps.append((0, until))
+        return _why(changed.refused)
+
+    def _add_as_it_is(
         self,
         origin: str,
         group: Sequence[SourceBatch],

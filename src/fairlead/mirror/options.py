@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from fairlead.mirror.bytes.handled import Handler, handler_named
 from fairlead.mirror.names import Chosen
 from fairlead.model.errors import InvalidValue
 
@@ -60,6 +61,8 @@ class MirrorOptions:
     preserve_order: bool = False
     queue_records: int = QUEUE_RECORDS
     name: str | None = None
+    handler: Handler | None = None
+    """The user's function for all records."""
     begin: From = EARLIEST
     goes_on: GoesOn = GoesOn()
     once: bool = False
@@ -82,6 +85,7 @@ def checked(
     preserve_order: bool = False,
     queue_records: int = QUEUE_RECORDS,
     name: str | None = None,
+    handler: str | None = None,
     begin: str = "earliest",
     on_gap: str = "stop",
     on_truncated: str = "stop",
@@ -116,6 +120,7 @@ def checked(
         preserve_order=preserve_order,
         queue_records=queue_records,
         name=name,
+        handler=None if handler is None else handler_named(handler),
         begin=parse_from(begin),
         goes_on=GoesOn(
             gap=_goes_on("--on.gap", on_gap),

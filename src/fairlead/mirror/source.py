@@ -137,7 +137,7 @@ class Source:
                 copy.stop(each.stop or "")
                 continue
             stream = self._stream(copy)
-            maker = Maker(each.route, limits[each.to], stream.buffers)
+            maker = Maker(each.route, limits[each.to], stream.buffers, each.part, self._options.handler)
             stream.add(Carried(copy, maker, each.part.topic_id, each.begin.offset))
 
     def _note_others(self, plan: TopicPlan) -> None:

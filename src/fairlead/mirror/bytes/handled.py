@@ -53,11 +53,11 @@ def handler_named(name: str) -> Handler:
     if not function or not all(part.isidentifier() for part in module.split(".")):
         raise InvalidValue(f"message.handler {name}: write module:function, a Python function of record batches")
     try:
-        found = getattr(importlib.import_module(module), function)
-    except ImportError as error:
-        raise InvalidValue(f"message.handler {name}: {error}") from error
-    except AttributeError:
-        raise InvalidValue(f"message.handler {name}: module {module} has no {function}") from None
+        found = getattr(importlib.import_module(module), function, None)
+    except Exception as error:  # whatever the module does while it is loaded
+        raise InvalidValue(f"message.handler {name}: {type(error).__name__}: {error}".splitlines()[0]) from error
+    if found is None:
+        raise InvalidValue(f"message.handler {name}: module {module} has no {function}")
     if not callable(found):
         raise InvalidValue(f"message.handler {name}: {function} is no function")
     handler: Handler = found
