@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from fairlead.kafka import ClientSettings, Cluster, Fetched, Fetcher, Producer
-from fairlead.kafka.whole_batch import WholeBatch
+from fairlead.kafka.producing.whole_batch import WholeBatch
 from fairlead.model.addresses import parse_address
 from fairlead.protocol.batch import HEADER_BYTES, build_batch, read_header, records_of
 from tests.support.waiting import in_time

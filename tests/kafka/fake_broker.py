@@ -21,7 +21,7 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from fairlead.kafka.versions import (
+from fairlead.kafka.connecting.versions import (
     API_VERSIONS,
     FETCH,
     FIND_COORDINATOR,

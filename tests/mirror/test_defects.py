@@ -13,8 +13,8 @@ from itertools import pairwise
 import pytest
 
 from fairlead.cli.program import run
+from fairlead.mirror.carrying.stream import BYTES_UNDER_WAY_MAX
 from fairlead.mirror.mirror import Mirror
-from fairlead.mirror.stream import BYTES_UNDER_WAY_MAX
 from fairlead.protocol.batch import build_batch
 from fairlead.protocol.records import Record
 from tests.mirror.fake import FakeCluster
@@ -96,7 +96,7 @@ async def test_defect_4_a_destination_that_is_away_is_waited_for(world: World) -
 
 
 async def test_defect_5_the_position_is_the_highest_contiguous_one(world: World) -> None:
-    """Records after a refused one were acknowledged; the position stays below it (and see `test_settled.py`)."""
+    """Records after a refused one were acknowledged; the position stays below it (see `carrying/test_settled.py`)."""
     world.a.put("t", 0, numbers(0, 1))
     async with world.running():
         await until(lambda: world.b.values("t") == numbers(0, 1))

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from tests.protocol.test_messages import instance
 
-from fairlead.kafka.versions import FETCH, PRODUCE, SPOKEN
+from fairlead.kafka.connecting.versions import FETCH, PRODUCE, SPOKEN
 from fairlead.protocol import client_fetch, client_produce
 from fairlead.protocol.messages import read_request, read_response, write_request
 from fairlead.protocol.schema import plan

@@ -1,12 +1,12 @@
 """A client of any cluster that speaks the Kafka protocol: a small one, on asyncio, that carries batches as they are.
 
-    cluster.py      the face: a cluster's topics, offsets, settings and groups; makes fetchers and producers
-    fetcher.py      reads partitions, by fetch sessions (fetch_session.py), and hands out views of what came
-    producer.py     an idempotent producer of whole batches (lanes.py: one partition's order)
-    seeking.py      what lost its leader, until metadata knows another one
-    metadata.py, brokers.py, connection.py, versions.py     who leads what, where they are, and how one is asked
-    groups.py, admin.py, offsets.py                         the questions of `cluster.py`
-    settings.py, properties.py, tls.py, sasl.py, scram.py   what a Kafka user's property file says
+    cluster.py          the face: a cluster's topics, offsets, settings and groups; makes fetchers and producers
+    fetching/           reads partitions, by fetch sessions, and hands out views of what came
+    producing/          an idempotent producer of whole batches; the order of each partition
+    asking/             who leads what, and the other questions of `cluster.py`, until they are answered
+    connecting/         where brokers are, how a connection begins, and how one is asked
+    configuration/      what a Kafka user's property file says
+    values.py, errors.py    what all of them take and give; Kafka's codes as our kinds of errors
 
 Comes in: settings and batches. Goes out: batches and offsets. It knows neither streams nor Spark.
 
@@ -15,10 +15,16 @@ in order, once; lengths that a broker sends are held against the bytes that are 
 """
 
 from fairlead.kafka.cluster import Cluster
-from fairlead.kafka.fetcher import Fetched, Fetcher
-from fairlead.kafka.lanes import Batch
-from fairlead.kafka.producer import Producer
-from fairlead.kafka.settings import ClientSettings, ConsumerSettings, FetchSettings, ProducerSettings, ProduceSettings
+from fairlead.kafka.configuration.settings import (
+    ClientSettings,
+    ConsumerSettings,
+    FetchSettings,
+    ProducerSettings,
+    ProduceSettings,
+)
+from fairlead.kafka.fetching.fetcher import Fetched, Fetcher
+from fairlead.kafka.producing.lanes import Batch
+from fairlead.kafka.producing.producer import Producer
 from fairlead.kafka.values import (
     EARLIEST,
     LATEST,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fairlead.kafka.admin import Admin
-from fairlead.kafka.brokers import Brokers
-from fairlead.kafka.fetcher import Fetcher
-from fairlead.kafka.groups import Groups
-from fairlead.kafka.metadata import Metadata
-from fairlead.kafka.offsets import Offsets
-from fairlead.kafka.producer import OnId, Producer
-from fairlead.kafka.retrying import again
-from fairlead.kafka.settings import ClientSettings, FetchSettings, ProduceSettings
+from fairlead.kafka.asking.admin import Admin
+from fairlead.kafka.asking.groups import Groups
+from fairlead.kafka.asking.metadata import Metadata
+from fairlead.kafka.asking.offsets import Offsets
+from fairlead.kafka.asking.retrying import again
+from fairlead.kafka.configuration.settings import ClientSettings, FetchSettings, ProduceSettings
+from fairlead.kafka.connecting.brokers import Brokers
+from fairlead.kafka.fetching.fetcher import Fetcher
+from fairlead.kafka.producing.producer import OnId, Producer
 from fairlead.kafka.values import ConfigValue, OffsetAndEpoch, TopicMetadata, TopicPartition
 
 

@@ -2,16 +2,17 @@
 
 In: options and two sorts of property files (`options.py`, `run.py`). Out: batches at the destination; positions in a
 topic of the mirror's own there; lines for people. Always true: a position covers only what the destination has
-acknowledged, or what was left out for a reason that is told (`settled.py`); what comes from a partition goes on in its
-order (`copying.py`); whatever is lost at the source before it was mirrored stops its partition, unless the command line
-says otherwise (`source.py`). Never: knows Spark or streams; a cluster of Fairlead is one that speaks Kafka.
+acknowledged, or what was left out for a reason that is told (`carrying/settled.py`); what comes from a partition goes
+on in its order (`carrying/copying.py`); whatever is lost at the source before it was mirrored stops its partition,
+unless the command line says otherwise (`source.py`). Never: knows Spark or streams; a cluster of Fairlead is one that
+speaks Kafka.
 
     names, options, lanes      what is chosen, what it is called, which lane a partition belongs to
     bytes/                     one batch into another; pure functions
     ports, clusters            what is asked of a Kafka cluster, and how that is asked over `fairlead.kafka`
-    book, journal, origins     the topics in which mirrors keep their books: positions, holder, producers
+    books/                     the topics in which mirrors keep their books: positions, holder, producers
     planning, configs          which topics go where, and from where on
-    making, settled, copying   one partition on its way
-    stream, source, destination, holding, mirror, run      from the fetch to the process
+    carrying/                  one partition on its way
+    source, destination, holding, mirror, run      from the fetch to the process
     report                     what people are told
 """

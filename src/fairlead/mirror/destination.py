@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from fairlead.mirror.book import (
+from fairlead.mirror.books.book import (
     HOLDER_KEY,
     Book,
     Holder,
@@ -15,14 +15,14 @@ from fairlead.mirror.book import (
     position_record,
     read_book,
 )
+from fairlead.mirror.books.journal import Journal
+from fairlead.mirror.books.origins import path_record, registry_record
+from fairlead.mirror.books.plain import outgoing_of
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import BOOK_CONFIGS, MESSAGE_BYTES_MAX, configs_for
-from fairlead.mirror.journal import Journal
 from fairlead.mirror.lanes import LANES, Part, lane_of
 from fairlead.mirror.names import REGISTRY, positions_topic
-from fairlead.mirror.origins import path_record, registry_record
-from fairlead.mirror.plain import outgoing_of
 from fairlead.mirror.ports import Cluster, Sender, Topic
 from fairlead.model.clock import Clock
 

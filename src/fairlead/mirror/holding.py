@@ -11,7 +11,7 @@ import os
 import socket
 from typing import Final
 
-from fairlead.mirror.book import Holder, newer_holder
+from fairlead.mirror.books.book import Holder, newer_holder
 from fairlead.mirror.destination import Destination
 from fairlead.mirror.patience import insisting
 from fairlead.model.clock import Clock, Randomness

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from fairlead.mirror.book import Book, Position
+from fairlead.mirror.books.book import Book, Position
+from fairlead.mirror.carrying.making import Route, route_of
 from fairlead.mirror.lanes import Part
-from fairlead.mirror.making import Route, route_of
 from fairlead.mirror.names import destinations
 from fairlead.mirror.options import From, MirrorOptions
 from fairlead.mirror.ports import EARLIEST, LATEST, Cluster, Place, Topic

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import uvloop
 
 from fairlead.kafka import Cluster, ConsumerSettings, ProducerSettings
-from fairlead.kafka.configuration import consumer_settings, producer_settings
-from fairlead.kafka.properties import load_properties
+from fairlead.kafka.configuration.clients import consumer_settings, producer_settings
+from fairlead.kafka.configuration.properties import load_properties
 from fairlead.mirror.clusters import KafkaCluster
 from fairlead.mirror.mirror import Mirror, Paces, Upstream
 from fairlead.mirror.options import MirrorOptions, check_name

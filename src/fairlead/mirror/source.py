@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fairlead.mirror.book import Book, Position
-from fairlead.mirror.copying import Copy
+from fairlead.mirror.books.book import Book, Position
+from fairlead.mirror.books.origins import Origins
+from fairlead.mirror.carrying.copying import Copy
+from fairlead.mirror.carrying.making import Maker
+from fairlead.mirror.carrying.stream import Carried, Stream
 from fairlead.mirror.destination import Destination
 from fairlead.mirror.lanes import Part, stream_of, streams_used
-from fairlead.mirror.making import Maker
 from fairlead.mirror.options import EARLIEST, MirrorOptions
-from fairlead.mirror.origins import Origins
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.planning import Planned, PlannedTopic, TopicPlan, plan_partitions, plan_topics
 from fairlead.mirror.ports import EARLIEST as AT_START
 from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic, Trouble
 from fairlead.mirror.report import Tally
-from fairlead.mirror.stream import Carried, Stream
 from fairlead.model.errors import BadRequest, TryAgain
 
 

@@ -1,0 +1,87 @@
+"""Who leads which partition: Metadata is asked, and what was heard last is kept for the topics that are in use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from fairlead.kafka.connecting.brokers import Brokers
+from fairlead.kafka.connecting.versions import METADATA
+from fairlead.kafka.errors import check
+from fairlead.kafka.values import NO_NODE, PartitionMetadata, TopicMetadata, TopicPartition
+from fairlead.model.addresses import Address
+from fairlead.protocol.wire import ZERO_UUID
+
+_NOT_THERE = frozenset(
+    {ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id, ErrorCode.leader_not_available}
+)
+"""Of a topic; the last of them while it is being made."""
+_NO_LEADER = PartitionMetadata(NO_NODE, -1)
+
+
+class Metadata:
+    """What is known of topics."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._known: dict[str, TopicMetadata] = {}
+        self.cluster_id = ""
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        """What was last heard of a topic."""
+        return self._known.get(name)
+
+    def leader(self, place: TopicPartition) -> PartitionMetadata | None:
+        """Who leads a partition, as last heard; None if nobody does."""
+        topic = self._known.get(place.topic)
+        if topic is None or place.partition >= len(topic.partitions):
+            return None
+        found = topic.partitions[place.partition]
+        return None if found.leader == NO_NODE else found
+
+    async def ask(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
+        """The topics of these names that there are, or all.
+
+        Raises:
+            NotAllowed: one that was named may not be described.
+            TryAgain, Unanswered, Malformed
+        """
+        connection = await self._brokers.any()
+        topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
+        options = {
+            "allow_auto_topic_creation": False,
+            "include_topic_authorized_operations": False,
+            "include_cluster_authorized_operations": False,
+        }
+        answer = await connection.call(METADATA, {"topics": topics, **options})
+        nodes = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        self._brokers.learn(nodes, answer.controller_id)
+        self.cluster_id = answer.cluster_id or ""
+        found = {topic.name: _topic(topic) for topic in answer.topics if _there(topic, named=names is not None)}
+        for name in list(self._known) if names is None else names:
+            self._known.pop(name, None)
+        self._known |= found
+        return found
+
+    async def renew(self, names: Iterable[str]) -> None:
+        """Ask again for topics whose leaders are not as they were. Raises: as `ask`."""
+        await self.ask(sorted(set(names)))
+
+
+def _there(topic: Any, *, named: bool) -> bool:
+    if topic.error_code in _NOT_THERE or topic.name is None:
+        return False
+    if named:
+        check(topic.error_code, f"topic {topic.name}")
+    return topic.error_code is ErrorCode.none
+
+
+def _topic(topic: Any) -> TopicMetadata:
+    partitions = [_NO_LEADER] * len(topic.partitions)
+    for each in topic.partitions:
+        if 0 <= each.partition_index < len(partitions):
+            partitions[each.partition_index] = PartitionMetadata(each.leader_id, getattr(each, "leader_epoch", -1))
+    topic_id = getattr(topic, "topic_id", None)
+    return TopicMetadata(topic.name, topic_id.bytes if topic_id else ZERO_UUID, topic.is_internal, tuple(partitions))

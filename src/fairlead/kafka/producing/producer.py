@@ -1,0 +1,166 @@
+"""An idempotent producer of whole batches: those of a partition take effect in the order of `send`, each once.
+
+What passes by itself is tried again until it is closed. What a broker refuses for good fails alone; the batches behind
+it go on. Batches are not copied: their bytes go to the socket as they are, behind a head with this producer's id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from fairlead.kafka.asking.metadata import Metadata
+from fairlead.kafka.asking.retrying import again
+from fairlead.kafka.asking.seeking import Seeker
+from fairlead.kafka.configuration.settings import IN_FLIGHT_MAX, ProduceSettings
+from fairlead.kafka.connecting.brokers import Brokers
+from fairlead.kafka.connecting.versions import INIT_PRODUCER_ID
+from fairlead.kafka.errors import check
+from fairlead.kafka.producing.lanes import Batch, Lane, Waiting
+from fairlead.kafka.producing.link import ProducerLink
+from fairlead.kafka.values import TopicPartition
+from fairlead.model.errors import Closed, Fenced, InvalidValue, another
+
+OnId = Callable[[int, int], Awaitable[None]]
+"""Called with a producer id and its epoch before anything is sent under it."""
+
+
+class Producer:
+    """Made by `Cluster.producer`, which gives it an id."""
+
+    def __init__(
+        self, brokers: Brokers, metadata: Metadata, settings: ProduceSettings, connections: int, on_id: OnId | None
+    ) -> None:
+        if not 1 <= settings.in_flight_max <= IN_FLIGHT_MAX:
+            raise InvalidValue(f"at most {IN_FLIGHT_MAX} requests can be in flight, and at least one")
+        self.producer_id = -1
+        self._epoch = -1
+        self._brokers = brokers
+        self._metadata = metadata
+        self._settings = settings
+        self._connections = connections
+        self._on_id = on_id
+        self._lanes: dict[TopicPartition, Lane] = {}
+        self._links: dict[tuple[int, int], ProducerLink] = {}
+        self._pending = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._ended: Fenced | Closed | None = None
+        self._loop = asyncio.get_running_loop()
+        self._seeker: Seeker[Lane] = Seeker(metadata, brokers.settings, self._settle)
+
+    async def renew_id(self) -> None:
+        """Get an id that nobody had before.
+
+        Raises:
+            TryAgain: no broker gives one.
+        """
+        self.producer_id, self._epoch = await again(self._brokers.settings, self._ask_id)
+        if self._on_id is not None:
+            await self._on_id(self.producer_id, self._epoch)
+
+    @property
+    def down(self) -> str | None:
+        """What it waits for; None if all is taken."""
+        return self._seeker.trouble
+
+    def send(self, topic: str, partition: int, batch: Batch) -> asyncio.Future[int | None]:
+        """Queue a batch. The future has its base offset once all replicas in sync have it (None: they had it already,
+        at an offset that is not told), or why it was refused: a kind of BadRequest; Fenced."""
+        done: asyncio.Future[int | None] = self._loop.create_future()
+        if self._ended is not None:
+            done.set_exception(another(self._ended))
+            return done
+        self._pending += 1
+        self._idle.clear()
+        done.add_done_callback(self._one_done)
+        place = TopicPartition(topic, partition)
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = Lane(place, self.producer_id, self._epoch)
+        lane.waiting.append(Waiting(batch, done))
+        if lane.link is None:
+            self._seeker.seek(lane, "")
+        else:
+            lane.link.offer(lane)
+        return done
+
+    async def flush(self) -> None:
+        """Wait until all that was sent has been acknowledged or refused."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        """Drop what is not acknowledged: its futures are cancelled."""
+        self._ended = self._ended or Closed("the producer is closed")
+        await self._seeker.close()
+        for lane in self._lanes.values():
+            lane.fail(None)
+        for link in self._links.values():
+            await link.close()
+
+    def _one_done(self, _: object) -> None:
+        self._pending -= 1
+        if not self._pending:
+            self._idle.set()
+
+    async def _ask_id(self) -> tuple[int, int]:
+        connection = await self._brokers.any()
+        nobody = {"transactional_id": None, "transaction_timeout": timedelta(minutes=1)}
+        answer = await connection.call(INIT_PRODUCER_ID, nobody)
+        check(answer.error_code, f"{connection.who}, a producer id")
+        return answer.producer_id, answer.producer_epoch
+
+    # ------------------------------------------------------------ from links
+
+    def landed(self, lane: Lane) -> None:
+        """Nothing of the lane flies, and not all of it was taken."""
+        if self._ended is not None:
+            return
+        why = lane.landed()
+        if why or lane.needs_id:
+            if lane.link is not None:
+                lane.link.leave(lane)
+            self._seeker.seek(lane, why)
+        elif lane.link is not None:
+            lane.link.offer(lane)
+
+    def goes_on(self, lane: Lane) -> None:
+        """A batch was taken."""
+        self._seeker.goes_on(lane)
+
+    def unreachable(self, link: ProducerLink, why: str) -> None:
+        """No lane of the link flies. Those that have nothing to send find another one when they have."""
+        for lane in list(link.lanes):
+            link.leave(lane)
+            if lane.waiting:
+                self._seeker.seek(lane, why)
+
+    def fenced(self, error: Fenced) -> None:
+        """Another has this producer's id: all that is under way fails."""
+        self._ended = self._ended or error
+        for lane in self._lanes.values():
+            lane.fail(error)
+
+    # ------------------------------------------------------------ who leads what
+
+    async def _settle(self, lane: Lane) -> None:
+        """Send the lane's batches to whoever leads the partition now."""
+        place = lane.place
+        if lane.link is not None:
+            return
+        if lane.needs_id:
+            await self.renew_id()
+            lane.adopt(self.producer_id, self._epoch)
+        topic = self._metadata.topic(place.topic)
+        leader = self._metadata.leader(place)
+        if topic is None or leader is None:
+            self._seeker.seek(lane, f"{place} {'is not there' if topic is None else 'has no leader'}")
+            return
+        lane.topic_id = topic.topic_id
+        key = (leader.leader, zlib.crc32(f"{place.topic} {place.partition}".encode()) % self._connections)
+        link = self._links.get(key)
+        if link is None:
+            link = self._links[key] = ProducerLink(self, self._brokers, leader.leader, self._settings)
+        link.adopt(lane)

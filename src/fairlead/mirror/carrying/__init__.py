@@ -1,0 +1,9 @@
+"""One partition on its way, from what is fetched to what is acknowledged.
+
+    stream.py   fetches, within bounds of memory
+    making.py   what is sent for an answer
+    copying.py  what is under way of a partition, in order; settled.py: how far it is mirrored
+
+In: answers of a source. Out: sends, positions. Always true: a position covers only what the destination has, or what
+was left out for a reason that is told.
+"""

@@ -1,0 +1,161 @@
+"""One partition on its way: what was fetched of it and is not acknowledged, and how far it is mirrored.
+
+Order is kept: sends go to the producer in the order of the source's offsets, and a producer keeps the order of each
+partition of the destination. A batch of another origin goes through another producer, so it waits until everything
+before it is acknowledged. A send that is refused for good stops the partition: nothing after it is sent, and the
+position stays below it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from fairlead.mirror.books.book import Position
+from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.carrying.settled import Settled, Step
+from fairlead.mirror.lanes import Part
+from fairlead.mirror.report import Tally
+
+BYTES_UNDER_WAY_MAX = 8 * 1024 * 1024
+"""Of one partition; so that one whose leader is away does not take the memory of the others."""
+
+
+class Sender(Protocol):
+    """The producer of one origin."""
+
+    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+        """Queue one batch; the future has its offset at the destination once it is durable there."""
+        ...
+
+
+class Made(NamedTuple):
+    """What became of one answer of the source for one partition: sends in the order of their offsets."""
+
+    sends: Sequence[tuple[str, int, Outgoing]]
+    """(origin, partition at the destination, batch)."""
+    steps: Sequence[tuple[int, int]]
+    """(number of sends, offset up to which everything is mirrored once they and all before are acknowledged)."""
+    epoch: int
+    """Leader epoch of the last batch."""
+    stop: str | None = None
+    """Why the partition cannot go on after these sends."""
+
+
+class _Waiting(NamedTuple):
+    origin: str
+    partition: int
+    outgoing: Outgoing
+    step: Step
+
+
+class Copy:
+    """A partition that is mirrored."""
+
+    def __init__(
+        self,
+        part: Part,
+        to: str,
+        begin: Position,
+        senders: Callable[[str], Sender],
+        tally: Tally,
+        changed: Callable[[Copy], None],
+    ) -> None:
+        self.part = part
+        self.to = to
+        self.stopped: str | None = None
+        """Why it does not go on; somebody must look at it."""
+        self.records_under_way = 0
+        self.bytes_under_way = 0
+        self.recorded = begin
+        """The position that stands in the books; of a partition that stands still from the start, none does."""
+        self.gone = begin.gone
+        self.end = -1
+        """Where the source's partition ended for readers of committed records, when it was asked last; -1: not yet."""
+        self._settled = Settled(begin.offset, begin.epoch)
+        self._senders = senders
+        self._tally = tally
+        self._changed = changed
+        self._waiting: deque[_Waiting] = deque()
+        self._sent = 0
+        self._origin = ""
+
+    @property
+    def position(self) -> Position:
+        """How far everything is acknowledged."""
+        return Position(self._settled.offset, self._settled.epoch, self.part.topic, self.to, self.gone)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self._settled.idle
+
+    def is_full(self, records_max: int) -> bool:
+        """Whether no more of it is to be fetched for now."""
+        return self.records_under_way >= records_max or self.bytes_under_way >= BYTES_UNDER_WAY_MAX
+
+    def take(self, made: Made) -> None:
+        """Send what was made of an answer, behind everything before."""
+        if self.stopped is not None:
+            return
+        sends = iter(made.sends)
+        for count, until in made.steps:
+            step = self._settled.add(until, made.epoch, count)
+            for _ in range(count):
+                self._queue(*next(sends), step)
+        if made.stop is not None:
+            self.stop(made.stop)
+        self._pump()
+        self._changed(self)
+
+    def skip(self, until: int, lost: int) -> None:
+        """Go on at `until`, since what lies before it is gone at the source; `lost` offsets of it were not mirrored."""
+        self.gone += lost
+        self._settled.add(until, -1, 0)
+        self._changed(self)
+
+    def stop(self, why: str) -> None:
+        """It does not go on; what is under way still counts."""
+        if self.stopped is None:
+            self.stopped = why
+            self._tally.stopped(self.part, why)
+            self._changed(self)
+
+    def _queue(self, origin: str, partition: int, outgoing: Outgoing, step: Step) -> None:
+        self.records_under_way += outgoing.records
+        self.bytes_under_way += outgoing.size_bytes
+        self._waiting.append(_Waiting(origin, partition, outgoing, step))
+
+    def _pump(self) -> None:
+        while self._waiting and (self._sent == 0 or self._waiting[0].origin == self._origin):
+            item = self._waiting.popleft()
+            self._origin = item.origin
+            self._sent += 1
+            future = self._senders(item.origin).send(self.to, item.partition, item.outgoing)
+            future.add_done_callback(partial(self._answered, item))
+
+    def _answered(self, item: _Waiting, done: asyncio.Future[int | None]) -> None:
+        self._sent -= 1
+        self.records_under_way -= item.outgoing.records
+        self.bytes_under_way -= item.outgoing.size_bytes
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            self._forget_waiting()
+            first, last = item.outgoing.first_offset, item.outgoing.last_offset
+            self.stop(f"the destination refused what lies at offsets {first} to {last}: {error}")
+            return
+        self._tally.mirrored(self.part.topic, item.outgoing)
+        self._settled.acknowledged(item.step)
+        self._pump()
+        self._changed(self)
+
+    def _forget_waiting(self) -> None:
+        for item in self._waiting:
+            self.records_under_way -= item.outgoing.records
+            self.bytes_under_way -= item.outgoing.size_bytes
+        self._waiting.clear()

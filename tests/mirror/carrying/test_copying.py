@@ -1,0 +1,112 @@
+"""One partition on its way: what is sent when, what a refusal leaves, how much is under way."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fairlead.mirror.books.book import Position
+from fairlead.mirror.books.plain import outgoing_of
+from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.carrying.copying import Copy, Made
+from fairlead.mirror.lanes import Part
+from fairlead.mirror.report import Tally
+from fairlead.model.errors import BadRequest
+
+PART = Part("a", bytes(range(16)), "t", 0)
+
+
+class Desk:
+    """The producers of all origins, which answer when the test says so."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Outgoing, asyncio.Future[int | None]]] = []
+        self.tally = Tally()
+        self.copy = Copy(PART, "t", Position(0, -1, "t", "t"), self.sender, self.tally, lambda copy: None)
+
+    def sender(self, origin: str) -> Producer:
+        return Producer(self, origin)
+
+    def take(self, *origins: str) -> None:
+        """A batch of one record of each of these origins."""
+        first = self.copy.records_under_way
+        sends = [(origin, 0, one(first + number)) for number, origin in enumerate(origins)]
+        steps = [(1, first + number + 1) for number in range(len(origins))]
+        self.copy.take(Made(sends, steps, 0))
+
+    async def answer(self, number: int, error: Exception | None = None) -> None:
+        future = self.sent[number][2]
+        if error is None:
+            future.set_result(0)
+        else:
+            future.set_exception(error)
+        await asyncio.sleep(0)
+
+    @property
+    def origins(self) -> list[str]:
+        return [origin for origin, _, _ in self.sent]
+
+
+class Producer:
+    """Of one origin."""
+
+    def __init__(self, desk: Desk, origin: str) -> None:
+        self._desk = desk
+        self._origin = origin
+
+    @property
+    def down(self) -> str | None:
+        return None
+
+    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+        future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self._desk.sent.append((self._origin, outgoing, future))
+        return future
+
+    async def close(self) -> None:
+        pass
+
+
+def one(offset: int) -> Outgoing:
+    return outgoing_of([(b"k", b"v")], 0)._replace(first_offset=offset, last_offset=offset)
+
+
+async def test_a_batch_of_another_origin_waits_for_all_before() -> None:
+    """It goes through another producer, which keeps no order with the first."""
+    desk = Desk()
+    desk.take("a", "a", "c", "a")
+    assert desk.origins == ["a", "a"]
+    await desk.answer(0)
+    assert desk.origins == ["a", "a"]
+    await desk.answer(1)
+    assert desk.origins == ["a", "a", "c"]
+    await desk.answer(2)
+    assert desk.origins == ["a", "a", "c", "a"]
+    await desk.answer(3)
+    assert desk.copy.position.offset == 4
+    assert desk.copy.idle
+
+
+async def test_nothing_is_sent_behind_a_refusal() -> None:
+    """What was sent already may land; the position stays below what was refused, and nothing stays under way."""
+    desk = Desk()
+    desk.take("a", "a", "c")
+    await desk.answer(1)
+    await desk.answer(0, BadRequest("MESSAGE_TOO_LARGE"))
+    assert desk.origins == ["a", "a"]
+    assert desk.copy.position.offset == 0
+    assert desk.copy.stopped is not None
+    assert "offsets 0 to 0" in desk.copy.stopped
+    assert "MESSAGE_TOO_LARGE" in desk.copy.stopped
+    assert (desk.copy.records_under_way, desk.copy.bytes_under_way) == (0, 0)
+    desk.take("a")
+    assert desk.origins == ["a", "a"]
+
+
+async def test_a_partition_is_full_with_the_records_of_the_queue_size() -> None:
+    """Until enough of them are acknowledged."""
+    desk = Desk()
+    desk.take("a", "a", "a")
+    assert desk.copy.is_full(3)
+    assert not desk.copy.is_full(4)
+    await desk.answer(0)
+    assert not desk.copy.is_full(3)
