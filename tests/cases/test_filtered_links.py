@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fairlead.gateway.links.transfer import TransferOptions
+from fairlead.gateway.links.orders.transfer import TransferOptions
 from fairlead.gateway.pulling.answering import HEAD, answer_pull
 from fairlead.gateway.pulling.compared import answer_compare
 from fairlead.gateway.takeovers.answering import answer_standing

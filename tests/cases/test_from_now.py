@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.gateway.links.transfer import TransferOptions
+from fairlead.gateway.links.orders.transfer import TransferOptions
 from fairlead.streamlog.reading import slices
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.values import PartitionState

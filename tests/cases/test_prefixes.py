@@ -11,7 +11,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from fairlead.gateway.claims import ClaimOptions
-from fairlead.gateway.links.transfer import TransferOptions
+from fairlead.gateway.links.orders.transfer import TransferOptions
 from fairlead.gateway.takeovers.work import TakeoverOptions
 from fairlead.model.errors import InvalidName
 from fairlead.streamlog.requests.ownership import take_over

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.cluster import side_copies
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links import widening
+from fairlead.gateway.links.contacting import widening
 from fairlead.model.errors import AlreadyExists, StorageUnavailable
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import ReadOnlyLocalStorage

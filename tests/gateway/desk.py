@@ -15,9 +15,9 @@ from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
 from fairlead.gateway.guard import Guard
 from fairlead.gateway.jobs import JobRunner, Work
-from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.manager import LinkManager
-from fairlead.gateway.links.transfer import TRANSFER
+from fairlead.gateway.links.orders.commands import LinkCommands
+from fairlead.gateway.links.orders.transfer import TRANSFER
 from fairlead.gateway.pulling.recover import RECOVER, Recoveries
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.context import RestContext

@@ -21,8 +21,8 @@ import uvicorn
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from fairlead.broker.forwarding.taking import ForwardTaker
 from fairlead.broker.server import KafkaServer
+from fairlead.broker.taking import ForwardTaker
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
@@ -32,8 +32,8 @@ from fairlead.gateway.claims import CLAIM, Claims
 from fairlead.gateway.guard import Guard
 from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
+from fairlead.gateway.links.orders.transfer import TRANSFER
 from fairlead.gateway.links.running.timing import Timing
-from fairlead.gateway.links.transfer import TRANSFER
 from fairlead.gateway.pulling.recover import RECOVER, Recoveries
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.context import RestContext

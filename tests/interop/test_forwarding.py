@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import PRODUCE, Submitted
-from fairlead.broker.forwarding.taking import ForwardTaker
+from fairlead.broker.taking import ForwardTaker
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.guard import Guard
 from fairlead.server.http_listener import configuration

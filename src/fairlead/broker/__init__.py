@@ -7,16 +7,16 @@
     dispatch.py      API key and version → the handler's module, and back to bytes
     apis.py          the list of all handlers: what is not in it is not offered
     context.py       what a handler is given
-    topics.py        the names a listener shows ⇄ streams and topics; packed_topics.py all of them for Metadata
-    partitions.py    the topic and epoch that a request means
+    taking.py        writes that a replica passes on, on the owner's side
     node.py          what a cluster shows itself as: one node, and an id
     errors.py        our errors → Kafka's codes, the only place
     handlers/        a file per API
     settings/        Kafka's settings of topics and of the broker, and what they demand of records
     forwarding/      writes at a copy, passed on to the owner
     fetching/        what a Fetch reads, and what is remembered of it until the next
-    groups/          the coordinator of consumer groups; group_log.py keeps what outlives the process
-    cuts.py          makes groups rebalance that have read what a log has lost; subscriptions.py what members read
+    groups/          the coordinator of consumer groups
+    group_logs/      groups and the logs of streams: what they have committed, what a cut takes, what is kept of them
+    topics/          the names a listener shows ⇄ streams and topics, and which one a request means
 
 In: bytes of clients that may be slow, dead or hostile. Out: answers in the order of the requests. Always true: an
 answer is sent after the commit it speaks of is durable; a client holds nobody up but itself. A record is opened only

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from fairlead.broker.cuts import CutWatch
 from fairlead.broker.fetching.poll import FetchMemory
 from fairlead.broker.fetching.sessions import FetchSessions
 from fairlead.broker.forwarding.passing_on import ClientForwards
+from fairlead.broker.group_logs.cuts import CutWatch
 from fairlead.broker.groups.coordinator import Coordinator
-from fairlead.broker.topics import ListenerView
+from fairlead.broker.topics.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.clock import Clock, Randomness

@@ -17,13 +17,13 @@ from fairlead.broker.addresses import Addresses
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.connection import Connection
 from fairlead.broker.context import ConnectionInfo, RequestContext
-from fairlead.broker.cuts import CutWatch
 from fairlead.broker.dispatch import Handled, Header, Part, PendingAnswer, begin, framed, read_header
 from fairlead.broker.fetching.poll import FetchMemory
 from fairlead.broker.fetching.remembered import Hold, Remembered
 from fairlead.broker.fetching.sessions import FetchSessions
 from fairlead.broker.forwarding.passing_on import ClientForwards, Forwarder
-from fairlead.broker.group_log import GroupLog
+from fairlead.broker.group_logs.cuts import CutWatch
+from fairlead.broker.group_logs.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.handlers import (
     api_versions,
@@ -35,7 +35,7 @@ from fairlead.broker.handlers import (
     produce,
 )
 from fairlead.broker.memory import RequestMemory
-from fairlead.broker.topics import ListenerView
+from fairlead.broker.topics.topics import ListenerView
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.errors import AlreadyExists

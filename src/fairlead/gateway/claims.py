@@ -17,7 +17,7 @@ from fairlead.cluster.claims import Claiming, parent
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.links.chosen import chosen
+from fairlead.gateway.links.orders.chosen import chosen
 from fairlead.model.errors import (
     Closed,
     FairleadError,

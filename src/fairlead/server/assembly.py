@@ -21,9 +21,9 @@ from pathlib import Path
 
 import structlog
 
-from fairlead.broker.forwarding.taking import ForwardTaker
 from fairlead.broker.pacing import SLICE_SECONDS
 from fairlead.broker.server import KafkaServer
+from fairlead.broker.taking import ForwardTaker
 from fairlead.client.admin import new_http_client
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
@@ -32,8 +32,8 @@ from fairlead.gateway.claims import CLAIM, Claims
 from fairlead.gateway.guard import Guard, names_of
 from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
+from fairlead.gateway.links.orders.transfer import TRANSFER
 from fairlead.gateway.links.replicator_life import ReplicatorLife
-from fairlead.gateway.links.transfer import TRANSFER
 from fairlead.gateway.pulling.recover import RECOVER, Recoveries
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.clock import holds

@@ -15,13 +15,13 @@ from kio.serial import entity_reader, entity_writer
 
 from fairlead.broker.apis import APIS, OFFERED
 from fairlead.broker.context import ConnectionInfo, RequestContext
-from fairlead.broker.cuts import CutWatch
 from fairlead.broker.dispatch import PendingAnswer, begin
 from fairlead.broker.fetching.remembered import Remembered
 from fairlead.broker.fetching.sessions import FetchSessions
-from fairlead.broker.group_log import GroupLog
+from fairlead.broker.group_logs.cuts import CutWatch
+from fairlead.broker.group_logs.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
-from fairlead.broker.topics import ListenerView
+from fairlead.broker.topics.topics import ListenerView
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings

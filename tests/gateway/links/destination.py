@@ -14,9 +14,9 @@ from tests.gateway.rig import FAST
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import StreamSettings
-from fairlead.gateway.links.commands import LinkCommands
-from fairlead.gateway.links.copystream import CopyCommands
 from fairlead.gateway.links.manager import LinkManager
+from fairlead.gateway.links.orders.commands import LinkCommands
+from fairlead.gateway.links.orders.copystream import CopyCommands
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.envelope import error_envelope
 from fairlead.model.errors import FairleadError

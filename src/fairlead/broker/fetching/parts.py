@@ -17,8 +17,8 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.errors import RefusedRequest, code_of
 from fairlead.broker.pacing import Pace
-from fairlead.broker.partitions import check_epoch, find_topic
-from fairlead.broker.topics import Found, ListenerView
+from fairlead.broker.topics.partitions import check_epoch, find_topic
+from fairlead.broker.topics.topics import Found, ListenerView
 from fairlead.model.errors import OffsetOutOfRange
 from fairlead.protocol.fetch import FetchPartition, FetchPartitionResponse
 from fairlead.streamlog.reading.fetch import Fetched

@@ -16,7 +16,7 @@ from fairlead.broker.fetching.parts import PARTITION_BYTES, AskedTopic, Part, Re
 from fairlead.broker.fetching.remembered import UNBOUNDED, Hold
 from fairlead.broker.fetching.sessions import FetchSession
 from fairlead.broker.pacing import Pace
-from fairlead.broker.topics import ListenerView
+from fairlead.broker.topics.topics import ListenerView
 from fairlead.protocol.fetch import FetchPartitionResponse, FetchTopicResponse, pack_topic, read_topic
 from fairlead.streamlog.writing.watches import Watch
 

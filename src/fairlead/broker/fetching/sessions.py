@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from fairlead.broker.fetching.parts import PARTITION_BYTES, AskedTopic, Part, Reading, Waker
 from fairlead.broker.fetching.remembered import SHARE, Hold, Remembered
 from fairlead.broker.pacing import Pace
-from fairlead.broker.topics import ListenerView
+from fairlead.broker.topics.topics import ListenerView
 from fairlead.model.clock import Randomness
 from fairlead.protocol.fetch import FetchPartition, FetchPartitionResponse, FetchTopic, FetchTopicResponse
 from fairlead.streamlog.writing.watches import Watch

@@ -22,7 +22,7 @@ from fairlead.broker.forwarding.order import Order
 from fairlead.broker.forwarding.owner_connection import OwnerConnection
 from fairlead.broker.forwarding.putting_aside import AsideBatch, AsideOutcome, PuttingAside, Route
 from fairlead.broker.forwarding.reach import Reach
-from fairlead.broker.topics import Found
+from fairlead.broker.topics.topics import Found
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream

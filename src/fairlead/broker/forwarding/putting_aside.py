@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from fairlead.broker.forwarding.known import End, Key, KnownProducers, Way
-from fairlead.broker.topics import Found
+from fairlead.broker.topics.topics import Found
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import BadRequest, FairleadError, TryAgain, another
 from fairlead.protocol.batch import NO_PRODUCER, BatchHeader, CheckedBatch

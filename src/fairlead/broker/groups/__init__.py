@@ -9,7 +9,7 @@ carried unread. Cursors lie in the log of the topic's stream (`handlers/offset_c
     members.py      the members of a group: ids, static instances, protocols that all of them know
     group.py        the state machine: Empty, PreparingRebalance, CompletingRebalance, Stable
     joining.py      what a join does in each state
-    records.py      what is kept of a group, so that it outlives the process; `../group_log.py` keeps it
+    records.py      what is kept of a group, so that it outlives the process; `../group_logs/group_log.py` keeps it
     coordinator.py  all groups of a server; the async side that handlers call
 
 Always true: a group without members and without ids it gave out has no timer, and of it only a record is left; a

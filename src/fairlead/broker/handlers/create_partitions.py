@@ -11,7 +11,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import in_turns
-from fairlead.broker.topic_changes import Change, change_all
+from fairlead.broker.topics.topic_changes import Change, change_all
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 
 API_KEY = 37

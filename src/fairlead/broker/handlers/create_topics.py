@@ -18,7 +18,7 @@ from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace, in_turns
 from fairlead.broker.settings.configs import source_of
 from fairlead.broker.settings.topic_settings import check_together, chosen, in_force
-from fairlead.broker.topic_changes import Change, change_all
+from fairlead.broker.topics.topic_changes import Change, change_all
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX

@@ -7,9 +7,9 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import group_key, has_cursors
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
+from fairlead.broker.group_logs.cursors import group_key, has_cursors
 from fairlead.broker.pacing import Pace
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields

@@ -15,7 +15,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
 from fairlead.broker.pacing import Pace
-from fairlead.broker.topics import Found
+from fairlead.broker.topics.topics import Found
 from fairlead.model.errors import FairleadError, NotOwner, another
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.writing.draft import Draft

@@ -12,8 +12,8 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of, message_of
 from fairlead.broker.pacing import in_turns
-from fairlead.broker.topic_changes import Change, Outcome, change_all
-from fairlead.broker.topics import Found
+from fairlead.broker.topics.topic_changes import Change, Outcome, change_all
+from fairlead.broker.topics.topics import Found
 from fairlead.model.errors import UnknownTopic
 from fairlead.streamlog.requests.topics import delete_topic
 

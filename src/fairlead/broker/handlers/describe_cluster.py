@@ -6,10 +6,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker import authorized
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.node import NODE_ID, kafka_cluster_id
+from fairlead.broker.topics import authorized
 from fairlead.protocol.metadata import NOT_ASKED
 
 API_KEY = 60

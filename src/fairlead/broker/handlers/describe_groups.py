@@ -7,12 +7,12 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker import authorized
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import group_key, has_cursors
 from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.group_logs.cursors import group_key, has_cursors
 from fairlead.broker.groups.values import GroupDescription, GroupState, MemberDescription
 from fairlead.broker.pacing import Pace
+from fairlead.broker.topics import authorized
 from fairlead.model.limits import ANSWER_BYTES_MAX
 from fairlead.protocol.messages import Fields
 from fairlead.protocol.metadata import NOT_ASKED

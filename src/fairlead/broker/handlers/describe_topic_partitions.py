@@ -14,13 +14,13 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker import authorized
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
 from fairlead.broker.node import NODE_ID
 from fairlead.broker.pacing import Pace
-from fairlead.broker.topics import Found
+from fairlead.broker.topics import authorized
+from fairlead.broker.topics.topics import Found
 from fairlead.protocol.messages import Fields
 
 API_KEY = 75

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import group_key
 from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.group_logs.cursors import group_key
 from fairlead.broker.groups.values import Identity
 
 API_KEY = 12

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import group_key
 from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.group_logs.cursors import group_key
 from fairlead.broker.groups.values import Identity, JoinAnswer, JoinedMember, JoinRequest
 from fairlead.protocol.messages import Fields
 

@@ -8,8 +8,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import group_key
 from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.group_logs.cursors import group_key
 from fairlead.broker.groups.values import GroupKey, Identity
 from fairlead.broker.pacing import in_turns
 from fairlead.protocol.messages import Fields

@@ -8,8 +8,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import groups_with_cursors
 from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.group_logs.cursors import groups_with_cursors
 from fairlead.broker.groups.values import GroupDescription, GroupState
 from fairlead.broker.pacing import Pace
 from fairlead.protocol.messages import Fields

@@ -16,8 +16,8 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import RefusedRequest, code_of
 from fairlead.broker.pacing import Pace
-from fairlead.broker.partitions import check_epoch
-from fairlead.broker.topics import Found
+from fairlead.broker.topics.partitions import check_epoch
+from fairlead.broker.topics.topics import Found
 from fairlead.protocol import list_offsets as packed
 from fairlead.protocol.fetch import READ_COMMITTED
 from fairlead.streamlog.values import PartitionState

@@ -12,15 +12,15 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.broker import authorized
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields, Packed
 from fairlead.broker.errors import code_of
 from fairlead.broker.node import NODE_ID, kafka_cluster_id
 from fairlead.broker.pacing import Pace, in_turns
-from fairlead.broker.partitions import find_topic
 from fairlead.broker.pieces import Pieces
-from fairlead.broker.topic_changes import Change, change_all
+from fairlead.broker.topics import authorized
+from fairlead.broker.topics.partitions import find_topic
+from fairlead.broker.topics.topic_changes import Change, change_all
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import AlreadyExists
 from fairlead.model.limits import ANSWER_BYTES_MAX

@@ -8,12 +8,12 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import group_key
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of
+from fairlead.broker.group_logs.cursors import group_key
 from fairlead.broker.groups.values import Identity
 from fairlead.broker.pacing import Pace
-from fairlead.broker.topics import Found
+from fairlead.broker.topics.topics import Found
 from fairlead.cluster.stream import CommittedOffset, Stream
 from fairlead.model.errors import FairleadError, InvalidName, NotFound
 from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX

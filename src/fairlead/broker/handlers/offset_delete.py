@@ -10,12 +10,12 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import committed_at, group_key, has_cursors
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of
+from fairlead.broker.group_logs.cursors import committed_at, group_key, has_cursors
+from fairlead.broker.group_logs.subscriptions import subscribed_topics
 from fairlead.broker.groups.values import GroupState
 from fairlead.broker.pacing import Pace
-from fairlead.broker.subscriptions import subscribed_topics
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.messages import Fields

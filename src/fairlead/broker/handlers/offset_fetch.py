@@ -9,12 +9,12 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
-from fairlead.broker.cursors import committed_at, committed_by
 from fairlead.broker.dispatch import AnswerFields
+from fairlead.broker.group_logs.cursors import committed_at, committed_by
 from fairlead.broker.groups.coordinator import check_group_id
 from fairlead.broker.groups.values import RefusedMember
 from fairlead.broker.pacing import Pace
-from fairlead.broker.topics import Found
+from fairlead.broker.topics.topics import Found
 from fairlead.model.errors import InvalidName, NotFound
 from fairlead.protocol.messages import Fields
 from fairlead.streamlog.cursors import Cursor

@@ -10,7 +10,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import code_of
 from fairlead.broker.pacing import Pace
-from fairlead.broker.partitions import check_epoch
+from fairlead.broker.topics.partitions import check_epoch
 from fairlead.protocol.messages import Fields
 
 API_KEY = 23

@@ -25,10 +25,10 @@ from fairlead.broker.forwarding.known import ASIDE, Way
 from fairlead.broker.forwarding.passing_on import Batch
 from fairlead.broker.forwarding.putting_aside import AsideBatch, Route, shard_of
 from fairlead.broker.pacing import Pace, Rests
-from fairlead.broker.partitions import find_topic
 from fairlead.broker.settings.record_rules import RecordRules, RecordsRefused, check_records, is_quick, rules_of
 from fairlead.broker.settings.topic_settings import LOG_APPEND_TIME, message_bytes_max, timestamp_type
-from fairlead.broker.topics import Found
+from fairlead.broker.topics.partitions import find_topic
+from fairlead.broker.topics.topics import Found
 from fairlead.model.errors import BatchTooLarge, Closed, CorruptBatch, FairleadError, NotOwner, TryAgain, another
 from fairlead.protocol.batch import (
     HEADER_BYTES,

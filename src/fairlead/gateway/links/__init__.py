@@ -7,14 +7,13 @@ carries a record.
 Arrows point downwards:
 
     control_routes · manager         what tasks say, by WebSocket · the parts put together
-    commands · copystream            what people do
-    runner · task_reports · autosetup · naming
-                                     what changed records and messages of tasks mean for which link; steps of commands
-    contact_loop                     the loop of one link
-    contacts                         what a destination's answer means
-    copies · failures                how a link ends, or fails
-    status                           what is shown
+    orders/                          what people do
+    runner · task_reports            what changed records and messages of tasks mean for which link
+    contacting/                      a link and its destination: agreeing, failing, ending
+    health/                          what is wrong, what mends it, what is shown
+    cursor_news · pulse              what groups have committed is told; a destination that was started again
+    replicator_life                  whether the replicator lives
     grants/                          who reads what
     running/                         one link while it runs, and all of them
-    errors                           what only links meet
+    errors · passing                 what only links meet; which topics go over one
 """

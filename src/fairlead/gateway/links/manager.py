@@ -10,18 +10,20 @@ import httpx
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.ailments import Ailments
-from fairlead.gateway.links.commands import LinkCommands
-from fairlead.gateway.links.contact_loop import ContactLoop
-from fairlead.gateway.links.contacts import Contacts
-from fairlead.gateway.links.copies import EndedCopies
-from fairlead.gateway.links.copystream import CopyCommands
+from fairlead.gateway.links.contacting.contact_loop import ContactLoop
+from fairlead.gateway.links.contacting.contacts import Contacts
+from fairlead.gateway.links.contacting.copies import EndedCopies
+from fairlead.gateway.links.contacting.failures import Failures
+from fairlead.gateway.links.contacting.widening import Widenings
 from fairlead.gateway.links.cursor_news import CursorNews
-from fairlead.gateway.links.failures import Failures
 from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.grants.source_logs import SourceLogs
-from fairlead.gateway.links.naming import Naming
+from fairlead.gateway.links.health.ailments import Ailments
+from fairlead.gateway.links.orders.commands import LinkCommands
+from fairlead.gateway.links.orders.copystream import CopyCommands
+from fairlead.gateway.links.orders.naming import Naming
+from fairlead.gateway.links.orders.transfer import Transfers
 from fairlead.gateway.links.pulse import Pulse
 from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
@@ -31,8 +33,6 @@ from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.gateway.links.task_reports import TaskReports
-from fairlead.gateway.links.transfer import Transfers
-from fairlead.gateway.links.widening import Widenings
 from fairlead.model.clock import Clock, Randomness
 
 

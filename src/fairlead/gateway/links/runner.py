@@ -16,7 +16,7 @@ import structlog
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import Begin, LinkRecord
-from fairlead.gateway.links.contact_loop import ContactLoop
+from fairlead.gateway.links.contacting.contact_loop import ContactLoop
 from fairlead.gateway.links.grants.granting import Granting
 from fairlead.gateway.links.grants.source_logs import SourceLogs
 from fairlead.gateway.links.running.lifecycle import Event

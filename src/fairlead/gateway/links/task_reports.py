@@ -10,7 +10,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.gateway.links.failures import Failures
+from fairlead.gateway.links.contacting.failures import Failures
+from fairlead.gateway.links.contacting.widening import Widenings
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.gateway.links.grants.grant_table import GrantTable, Held
 from fairlead.gateway.links.grants.granting import Granting
@@ -20,7 +21,6 @@ from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.running_link import RunningLink, source_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import REPAIR_DELAY_MAX_S, Timing
-from fairlead.gateway.links.widening import Widenings
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import Damaged, FairleadError, InvalidValue, UnknownStream, Unreachable
 from fairlead.model.names import SLICES

@@ -18,8 +18,8 @@ from typing import Final
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.links.commands import LinkCommands
 from fairlead.gateway.links.errors import RolledBack
+from fairlead.gateway.links.orders.commands import LinkCommands
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.comparing import Common, Comparing

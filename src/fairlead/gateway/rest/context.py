@@ -11,9 +11,9 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.claims import Claims
 from fairlead.gateway.jobs import JobRunner
-from fairlead.gateway.links.commands import LinkCommands
-from fairlead.gateway.links.copystream import CopyCommands
-from fairlead.gateway.links.transfer import Transfers
+from fairlead.gateway.links.orders.commands import LinkCommands
+from fairlead.gateway.links.orders.copystream import CopyCommands
+from fairlead.gateway.links.orders.transfer import Transfers
 from fairlead.gateway.pulling.recover import Recoveries
 from fairlead.gateway.takeovers.work import Takeovers
 from fairlead.model.errors import InvalidValue, UnknownCluster

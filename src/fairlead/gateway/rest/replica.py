@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.client.command import Given
 from fairlead.client.set_up import is_from_now
-from fairlead.gateway.links.autosetup import SetUp
+from fairlead.gateway.links.orders.autosetup import SetUp
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 
 FIELDS = {

@@ -16,8 +16,8 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.topic_filter import TopicFilter, check_expression
 from fairlead.cluster.values import TIMESTAMP_TYPES
 from fairlead.gateway.claims import ClaimOptions
-from fairlead.gateway.links.chosen import is_at
-from fairlead.gateway.links.transfer import TransferOptions
+from fairlead.gateway.links.orders.chosen import is_at
+from fairlead.gateway.links.orders.transfer import TransferOptions
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.rest.long_json import in_turns
 from fairlead.gateway.rest.lookups import looked_up

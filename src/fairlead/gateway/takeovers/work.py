@@ -14,7 +14,7 @@ import structlog
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Refusal
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.links.chosen import chosen, owned_at
+from fairlead.gateway.links.orders.chosen import chosen, owned_at
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.taking import Pulls

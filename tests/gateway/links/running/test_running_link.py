@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import cast
 
 from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.health.status import percentage, state_of
 from fairlead.gateway.links.running.attention import Attention
 from fairlead.gateway.links.running.backlog import Backlog
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.running_link import RunningLink, wire_id
 from fairlead.gateway.links.running.timing import Backoff, Timing
-from fairlead.gateway.links.status import percentage, state_of
 from fairlead.model.clock import SystemRandomness
 from fairlead.model.names import StreamPath
 from fairlead.wire.neighbours import LinkAnswer

@@ -19,7 +19,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Refusal
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.chosen import chosen
+from fairlead.gateway.links.orders.chosen import chosen
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import place_of, urls_of, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks

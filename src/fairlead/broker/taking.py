@@ -19,7 +19,7 @@ from fairlead.broker.dispatch import PRODUCE, Handled, Header, begin, read_heade
 from fairlead.broker.errors import RefusedRequest
 from fairlead.broker.forwarding.neighbours import check_accepts
 from fairlead.broker.server import KafkaServer
-from fairlead.broker.topics import Found, ListenerView
+from fairlead.broker.topics.topics import Found, ListenerView
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.errors import UnknownTopic
 from fairlead.protocol.wire import Malformed

@@ -9,8 +9,8 @@ import pytest
 from fairlead.cli.argv import normalise
 from fairlead.cli.program import tree
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.cures import cure
 from fairlead.gateway.links.errors import LinkStalled, ReplicatorDown, RolledBack, StreamChanged
+from fairlead.gateway.links.health.cures import cure
 from fairlead.model.errors import FairleadError, NotAgreed, StorageFull, UnknownStream, Unreachable
 from fairlead.model.names import StreamPath
 

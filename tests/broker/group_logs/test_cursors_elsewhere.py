@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
-from tests.broker.test_cuts import commit, told, write
-from tests.broker.test_group_log import KEY, Server, serving
+from tests.broker.group_logs.test_cuts import commit, told, write
+from tests.broker.group_logs.test_group_log import KEY, Server, serving
 
 from fairlead.broker.groups.values import Identity
 from fairlead.streamlog.cursors import Cursor

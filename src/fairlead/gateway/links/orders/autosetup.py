@@ -17,7 +17,7 @@ from typing import Any
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
-from fairlead.gateway.links.naming import Naming
+from fairlead.gateway.links.orders.naming import Naming
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import place_of, urls_of, wire_id
 from fairlead.model.envelope import code_of, to_error

@@ -14,7 +14,7 @@ from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
 from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
-from fairlead.gateway.links.transfer import TransferOptions
+from fairlead.gateway.links.orders.transfer import TransferOptions
 from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, NotOwner, UnknownCluster, UnknownTopic
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.requests.ownership import take_over

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.cluster.stream import Stream
-from fairlead.gateway.links.cures import cure
 from fairlead.gateway.links.errors import shown_code
 from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES
+from fairlead.gateway.links.health.cures import cure
 from fairlead.gateway.links.replicator_life import Ailment, ReplicatorNow
 from fairlead.gateway.links.running.backlog import Backlog, backlog, has_begun
 from fairlead.gateway.links.running.lifecycle import State

@@ -15,8 +15,8 @@ from kio.schema.errors import ErrorCode
 from tests.broker.groups.stage import REQUEST
 from tests.streamlog.world import rows_of
 
-from fairlead.broker.cuts import CutWatch
-from fairlead.broker.group_log import GroupLog
+from fairlead.broker.group_logs.cuts import CutWatch
+from fairlead.broker.group_logs.group_log import GroupLog
 from fairlead.broker.groups import coordinator
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.groups.values import GroupKey, GroupState, Identity, JoinAnswer, SyncRequest

@@ -18,7 +18,8 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BATCH
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.links.copies import EndedCopies
+from fairlead.gateway.links.contacting.copies import EndedCopies
+from fairlead.gateway.links.contacting.widening import Widenings
 from fairlead.gateway.links.errors import RolledBack, StreamChanged
 from fairlead.gateway.links.grants.grant_table import GrantTable
 from fairlead.gateway.links.grants.granting import Granting
@@ -29,7 +30,6 @@ from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.positions import SliceKey
 from fairlead.gateway.links.running.running_link import RunningLink, source_of, urls_of
 from fairlead.gateway.links.running.timing import REPAIR_DELAY_MAX_S
-from fairlead.gateway.links.widening import Widenings
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.applying.admission import ANYBODY
 from fairlead.streamlog.applying.claims import hear

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from fairlead.broker.errors import RefusedRequest
-from fairlead.broker.topics import Found, ListenerView
+from fairlead.broker.topics.topics import Found, ListenerView
 from fairlead.model.errors import NotFound
 from fairlead.streamlog.values import Topic
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from fairlead.broker.topics import Found
+from fairlead.broker.topics.topics import Found
 
 
 class Operation(IntEnum):

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fairlead.broker.packed_topics import PackedTopics
+from fairlead.broker.topics.packed_topics import PackedTopics
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import InvalidName, NotOwner, UnknownStream, UnknownTopic

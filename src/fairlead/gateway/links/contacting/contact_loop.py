@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead.gateway.links.contacts import Contacts
-from fairlead.gateway.links.copies import EndedCopies
-from fairlead.gateway.links.failures import Failures
+from fairlead.gateway.links.contacting.contacts import Contacts
+from fairlead.gateway.links.contacting.copies import EndedCopies
+from fairlead.gateway.links.contacting.failures import Failures
 from fairlead.gateway.links.running.lifecycle import Event
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.gateway.links.running.timing import Timing

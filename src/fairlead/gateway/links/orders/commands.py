@@ -17,20 +17,20 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.topic_filter import TopicFilter
 from fairlead.cluster.values import LinkRecord, UpstreamRecord
-from fairlead.gateway.links.ailments import Ailments
-from fairlead.gateway.links.autosetup import ONE_WAY, Autosetup, SetUp, agreement
+from fairlead.gateway.links.contacting.widening import Widenings
 from fairlead.gateway.links.cursor_news import CursorNews
 from fairlead.gateway.links.errors import StreamChanged
 from fairlead.gateway.links.grants.grant_table import GrantTable
-from fairlead.gateway.links.naming import Naming
+from fairlead.gateway.links.health.ailments import Ailments
+from fairlead.gateway.links.health.status import ReplicaStatus, errors_of, status
+from fairlead.gateway.links.orders.autosetup import ONE_WAY, Autosetup, SetUp, agreement
+from fairlead.gateway.links.orders.naming import Naming
 from fairlead.gateway.links.replicator_life import Ailment, ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
 from fairlead.gateway.links.running.backlog import backlog
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import RunningLink, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
-from fairlead.gateway.links.status import ReplicaStatus, errors_of, status
-from fairlead.gateway.links.widening import Widenings
 from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound
 from fairlead.model.names import StreamPath
 

@@ -10,10 +10,11 @@ from unittest.mock import Mock
 import pytest
 from tests.support.broker import RunningBroker
 
-from fairlead.broker import pacing, packed_topics
+from fairlead.broker import pacing
 from fairlead.broker.connection import Connection
 from fairlead.broker.memory import RequestMemory
-from fairlead.broker.packed_topics import RUN, PackedTopics
+from fairlead.broker.topics import packed_topics
+from fairlead.broker.topics.packed_topics import RUN, PackedTopics
 from fairlead.broker.traffic import Traffic
 from fairlead.protocol.metadata import topic as pack_topic
 from fairlead.streamlog.requests.topics import create_topic

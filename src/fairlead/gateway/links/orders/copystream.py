@@ -13,14 +13,14 @@ from functools import partial
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import CopyPermission, LinkRecord
-from fairlead.gateway.links.ailments import Ailments
-from fairlead.gateway.links.copies import CopyNumbers, EndedCopies, numbers_of
-from fairlead.gateway.links.naming import Naming
+from fairlead.gateway.links.contacting.copies import CopyNumbers, EndedCopies, numbers_of
+from fairlead.gateway.links.health.ailments import Ailments
+from fairlead.gateway.links.health.status import ReplicaStatus, percentage
+from fairlead.gateway.links.orders.naming import Naming
 from fairlead.gateway.links.running.backlog import backlog
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import place_of, urls_of, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks
-from fairlead.gateway.links.status import ReplicaStatus, percentage
 from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownCluster
 from fairlead.model.names import StreamPath
 from fairlead.wire.neighbours import LinkRequest

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from tests.broker.group_logs.test_group_log import KEY, SHIPS, Server, serving
 from tests.broker.groups.stage import REQUEST
 from tests.broker.handlers.asking import Asker, asking
-from tests.broker.test_group_log import KEY, SHIPS, Server, serving
 from tests.support.batches import produce, produced_to
 from tests.support.waiting import WAIT_SECONDS, until
 

@@ -15,13 +15,13 @@ import asyncio
 from functools import partial
 from typing import NamedTuple
 
+from fairlead.broker.group_logs.subscriptions import CONSUMER, subscribed_topics
 from fairlead.broker.groups.coordinator import Coordinator
 from fairlead.broker.groups.group import Group
 from fairlead.broker.groups.records import Cuts
 from fairlead.broker.groups.values import GroupKey
 from fairlead.broker.pacing import Pace
-from fairlead.broker.subscriptions import CONSUMER, subscribed_topics
-from fairlead.broker.topics import Found, ListenerView
+from fairlead.broker.topics.topics import Found, ListenerView
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import of_shard_at
 from fairlead.model.errors import InvalidName, NotFound

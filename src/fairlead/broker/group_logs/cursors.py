@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fairlead.broker.groups.values import GroupKey
-from fairlead.broker.topics import Found, ListenerView
+from fairlead.broker.topics.topics import Found, ListenerView
 from fairlead.streamlog.cursors import Cursor
 
 
