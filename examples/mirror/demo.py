@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 
 from benchmarks.systems.kafka import Kafka
@@ -23,10 +22,11 @@ from examples.mirror import clusters
 from examples.mirror.clusters import FLEETS, PARTITIONS, fleet, property_file
 from examples.mirror.counting import Mirrored, Partition, mirrored
 from examples.ships import ais, traffic
+from examples.ships.asked import QUIET, Asked
 from examples.ships.compare import Held, compare
 from examples.ships.crew import Writer, numbered
 from examples.ships.sites import Site, SiteFailed, Sites, tail
-from examples.ships.stage import Claim, bar, command, run, table
+from examples.ships.stage import Stage, bar, command, run, table
 from examples.ships.traffic import Follower, Publisher
 from rich.console import Console
 
@@ -42,21 +42,9 @@ BACK = 'mirror --consumer.config fairleadConsumer.config --producer.config kafka
 CODECS = ("lz4", "none")
 LIVE_SECONDS = 4
 """So long ships talk before the kill, while the mirror is dead, and after the second start."""
-PATIENCE_SECONDS = 120
 STOP_SECONDS = 60
 NUMBERS_EACH = 1_000_000_000
 """Each publisher's messages have numbers of their own."""
-
-
-@dataclass(slots=True)
-class Story:
-    """What was claimed, and how many records it was about."""
-
-    claims: list[Claim] = field(default_factory=list)
-    sure: int = 0
-
-    def claim(self, what: str, holds: bool, measured: str) -> None:
-        self.claims.append(Claim(what, holds, measured))
 
 
 def main() -> int:
@@ -69,28 +57,30 @@ def main() -> int:
     return run("fairlead-mirror-", lambda sites, console: _play(sites, console, options), _verdict, keep=options.keep)
 
 
-def _verdict(story: Story) -> str | None:
-    if not story.claims or not all(claim.holds for claim in story.claims):
+def _verdict(play: Play) -> str | None:
+    if not play.stage.good:
         return None
-    return f"{len(story.claims)} claims hold; {story.sure:,} acknowledged records, none lost"
+    return f"{len(play.stage.claims)} claims hold; {play.sure:,} acknowledged records, none lost"
 
 
-def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Story:
+def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Play:
     play = Play(sites, console, options)
     try:
         play.all_acts()
     finally:
         for writer in play.writers:
             writer.give_up()
-    console.print(table(f"{KAFKAS[0]} + {KAFKAS[1]} → {FAIRLEAD} → {KAFKAS[0]}", play.story.claims))
-    return play.story
+    console.print(table(f"{KAFKAS[0]} + {KAFKAS[1]} → {FAIRLEAD} → {KAFKAS[0]}", play.stage.claims))
+    return play
 
 
 class Play:
     """The play, act by act."""
 
     def __init__(self, sites: Sites, console: Console, options: argparse.Namespace) -> None:
-        self.story = Story()
+        self.stage = Stage(sites, console)
+        self.sure = 0
+        """Records that were acknowledged."""
         self.writers: list[Writer] = []
         self._sites = sites
         self._console = console
@@ -99,7 +89,6 @@ class Play:
         self._publishers: list[Publisher] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         """The mirror, each time it was started."""
-        self._began = time.monotonic()
         messages, what = ais.load()
         self._messages = [[each for each in messages if each.ship % 2 == number] for number in range(len(KAFKAS))]
         self._topics = [sorted({fleet(each) for each in some}) for some in self._messages]
@@ -107,7 +96,7 @@ class Play:
 
     def all_acts(self) -> None:
         """All of it."""
-        self._say("two clusters of Apache Kafka and one of Fairlead start")
+        self.stage.say("two clusters of Apache Kafka and one of Fairlead start")
         with clusters.kafkas(self._sites.folder, KAFKAS) as kafkas:
             site = self._sites.start(FAIRLEAD)
             try:
@@ -122,7 +111,7 @@ class Play:
     # ------------------------------------------------------------ acts
 
     def _set_up(self, kafkas: list[Kafka], site: Site) -> None:
-        self._say(f"ships talk: {FLEETS} topics with {PARTITIONS} partitions, half of them in each Kafka")
+        self.stage.say(f"ships talk: {FLEETS} topics with {PARTITIONS} partitions, half of them in each Kafka")
         folder = self._sites.folder
         for number, kafka in enumerate(kafkas, 1):
             property_file(folder, f"sourceCluster{number}Consumer.config", kafka.bootstrap)
@@ -136,32 +125,32 @@ class Play:
 
     def _mirror(self, kafkas: list[Kafka], site: Site) -> Held:
         """The first part; what Fairlead holds then."""
-        sources = [clusters.Asked(kafka.bootstrap, self._topics[number]) for number, kafka in enumerate(kafkas)]
-        there = clusters.Asked(site.kafka, [*self._topics[0], *self._topics[1]])
-        self._say("the mirror starts, with what there is to copy")
+        sources = [Asked(kafka.bootstrap, self._topics[number], PARTITIONS) for number, kafka in enumerate(kafkas)]
+        there = Asked(site.kafka, [*self._topics[0], *self._topics[1]], PARTITIONS)
+        self.stage.say("the mirror starts, with what there is to copy")
         mirror, began = self._start_mirror(), time.monotonic()
         self._until("the backlog is mirrored", mirror, lambda: there.records() >= 2 * self._backlog)
         took = time.monotonic() - began
         self._console.print(f"{2 * self._backlog:,} records are there {took:.1f} s after the command")
-        self._say(f"ships go on talking, {2 * self._rate:,} messages a second")
+        self.stage.say(f"ships go on talking, {2 * self._rate:,} messages a second")
         self.writers = [self._write(kafka, number) for number, kafka in enumerate(kafkas)]
         self._publishers += self.writers
         enough = there.records() + self._live
         self._until("what ships say is mirrored", mirror, lambda: there.records() >= enough)
         known, missed = self._kill(mirror, site, sources)
-        self._say("it starts again, by the same command")
+        self.stage.say("it starts again, by the same command")
         mirror = self._start_mirror()
         enough = there.records() + missed + self._live
         self._until("the mirror goes on", mirror, lambda: there.records() >= enough)
         for writer in self.writers:
             writer.stop()
-        self._say("ships fall silent; the mirror comes to their last word, and is stopped")
+        self.stage.say("ships fall silent; the mirror comes to their last word, and is stopped")
         self._until("the lag is 0", mirror, lambda: self._lag(sources) == 0)
         code = self._stop_mirror(mirror)
         return self._judge(kafkas, site, sources, there, known, code)
 
     def _kill(
-        self, mirror: subprocess.Popen[bytes], site: Site, sources: list[clusters.Asked]
+        self, mirror: subprocess.Popen[bytes], site: Site, sources: list[Asked]
     ) -> tuple[Mapping[Partition, int], int]:
         """The positions that are known then, and how many messages the mirror slept through."""
         self._console.print(f"$ kill -9 {mirror.pid}", style="bold", highlight=False)
@@ -178,43 +167,43 @@ class Play:
         self,
         kafkas: list[Kafka],
         site: Site,
-        sources: list[clusters.Asked],
-        there: clusters.Asked,
+        sources: list[Asked],
+        there: Asked,
         known: Mapping[Partition, int],
         code: int,
     ) -> Held:
-        self._say("all clusters are read, and compared record by record")
+        self.stage.say("all clusters are read, and compared record by record")
         held = [self._read(kafka.bootstrap, self._topics[number]) for number, kafka in enumerate(kafkas)]
         copy = self._read(site.kafka, [*self._topics[0], *self._topics[1]])
         found = mirrored(held, copy)
         self._claim_records(held, found)
         self._claim_doubled(found, known)
         count = len(found.partitions)
-        self.story.claim(
+        self.stage.claim(
             "the order of each partition is kept",
             found.sum_of("disordered") == 0,
             f"{count} partitions, {found.sum_of('disordered')} records out of order once doubled ones are left out",
         )
         same, wrong = found.sum_of("same_offset"), found.sum_of("unexplained")
-        self.story.claim(
+        self.stage.claim(
             "offsets are moved by doubled records only",
             wrong == 0,
             f"{same:,} of {found.sum_of('records'):,} records are at their offset, {wrong} elsewhere unexplained",
         )
         wanted = {topic: PARTITIONS for each in sources for topic in each.topics}
-        self.story.claim(
+        self.stage.claim(
             "the topics are the same",
             there.partitions() == wanted,
             f"{len(there.partitions())} of {len(wanted)}, {sum(there.partitions().values())} partitions",
         )
         lag = self._lag(sources)
-        self.story.claim(
+        self.stage.claim(
             "it ended in order, and its group shows no lag", (code, lag) == (0, 0), f"exit code {code}, lag {lag}"
         )
         return copy
 
     def _claim_records(self, held: list[Held], found: Mirrored) -> None:
-        self.story.sure = self._acknowledged()
+        self.sure = self._acknowledged()
         # Backlogs, then writers; each of them in the order of the clusters.
         gone = sum(
             place not in held[number % len(KAFKAS)].records
@@ -223,12 +212,12 @@ class Play:
         )
         lost, foreign = found.sum_of("lost"), found.sum_of("foreign")
         failed = sum(len(each.failed) for each in self._publishers)
-        self.story.claim(
+        self.stage.claim(
             "no record is lost",
-            lost == gone == failed == 0 < self.story.sure,
-            f"{self.story.sure:,} acknowledged, {lost + gone} lost",
+            lost == gone == failed == 0 < self.sure,
+            f"{self.sure:,} acknowledged, {lost + gone} lost",
         )
-        self.story.claim(
+        self.stage.claim(
             "key, value, time, headers and partition are kept",
             foreign == 0,
             f"{found.sum_of('records'):,} records of the sources, {foreign} at the destination that are none of them",
@@ -236,17 +225,17 @@ class Play:
 
     def _claim_doubled(self, found: Mirrored, known: Mapping[Partition, int]) -> None:
         doubled, before = found.sum_of("doubled"), found.before(known)
-        self.story.claim(
+        self.stage.claim(
             "doubled: only what was copied after the last position",
             before == 0 and found.back_most <= 1,
-            f"{doubled:,} ({doubled / max(self.story.sure, 1):.1%}) in {found.doubled_in} partitions, {before} of "
+            f"{doubled:,} ({doubled / max(self.sure, 1):.1%}) in {found.doubled_in} partitions, {before} of "
             f"which went back before their position, none more than {found.back_most} times",
         )
 
     def _mirror_back(self, kafka: Kafka, site: Site, there: Held) -> None:
         """The second part: what came from the one Kafka goes on to the other, and nothing goes back to where it is."""
-        self._say(f"and on from {FAIRLEAD} to {KAFKAS[0]}, which has no ships of {KAFKAS[1]} yet")
-        own = clusters.Asked(kafka.bootstrap, self._topics[0])
+        self.stage.say(f"and on from {FAIRLEAD} to {KAFKAS[0]}, which has no ships of {KAFKAS[1]} yet")
+        own = Asked(kafka.bootstrap, self._topics[0], PARTITIONS)
         before = own.ends()
         folder = self._sites.folder
         like = "sourceCluster1Consumer.config"
@@ -256,13 +245,13 @@ class Play:
         others = set(self._topics[1])
         wanted = Held({place: content for place, content in there.records.items() if place[0] in others})
         found = compare(wanted, self._read(kafka.bootstrap, self._topics[1]), set())
-        self.story.claim(
+        self.stage.claim(
             f"{KAFKAS[0]} has the ships of {KAFKAS[1]} as {FAIRLEAD} has them",
             found.equal,
             f"{found.same:,} records alike at the same offsets, {found.missing + found.extra + found.different} not",
         )
         back = sum(own.ends().values()) - sum(before.values())
-        self.story.claim("none of its own came back to it", own.ends() == before, f"{back} records")
+        self.stage.claim("none of its own came back to it", own.ends() == before, f"{back} records")
 
     # ------------------------------------------------------------ the mirror
 
@@ -278,7 +267,7 @@ class Play:
         self._console.print(tail(self._sites.folder / "mirror.log", 4), highlight=False, soft_wrap=True)
         return code
 
-    def _lag(self, sources: list[clusters.Asked]) -> int:
+    def _lag(self, sources: list[Asked]) -> int:
         return sum(source.lag(GROUP) for source in sources)
 
     # ------------------------------------------------------------ helpers
@@ -298,31 +287,29 @@ class Play:
     @staticmethod
     def _settings(number: int) -> dict[str, str | int | bool]:
         """Of a producer to one of the two."""
-        return {"compression.type": CODECS[number], "enable.idempotence": True, **clusters.QUIET}
+        return {"compression.type": CODECS[number], "enable.idempotence": True, **QUIET}
 
     def _read(self, bootstrap: str, topics: list[str]) -> Held:
         """All that these topics hold."""
-        follower = Follower(bootstrap, topics, PARTITIONS, "", **clusters.QUIET)
+        follower = Follower(bootstrap, topics, PARTITIONS, "", **QUIET)
         try:
-            follower.wait_for(clusters.Asked(bootstrap, topics).records(), lambda done: None)
+            follower.wait_for(Asked(bootstrap, topics, PARTITIONS).records(), lambda done: None)
         finally:
             follower.stop()
         return follower.held
 
-    def _say(self, what: str) -> None:
-        seconds = time.monotonic() - self._began
-        self._console.print(f"\n{seconds:3.0f} s  {what}", style="cyan", highlight=False, soft_wrap=True)
-
     def _until(self, what: str, mirror: subprocess.Popen[bytes] | None, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not done():
-            self._sites.check_running()
+        """While the mirror runs too, if it is to."""
+
+        def mirrored() -> bool:
             if mirror is not None and mirror.poll() is not None:
                 raise SiteFailed(f"the mirror ended:\n{tail(self._sites.folder / 'mirror.log')}")
-            if time.monotonic() > deadline:
-                said = tail(self._sites.folder / "mirror.log", 3)
-                raise TimeoutError(f"not within {PATIENCE_SECONDS} s: {what}; the mirror said:\n{said}")
-            time.sleep(0.2)
+            return done()
+
+        try:
+            self.stage.until(what, mirrored)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; the mirror said:\n{tail(self._sites.folder / 'mirror.log', 3)}") from error
 
 
 if __name__ == "__main__":

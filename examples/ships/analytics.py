@@ -53,6 +53,7 @@ def session(**settings: Any) -> SparkSession:
     """A Spark on this machine that listens on loopback only, to nobody but itself (`spark.authenticate`: its ports are
     open to every user here), and runs the Python that runs this program."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[2]").appName("ships").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
     builder = builder.config("spark.sql.shuffle.partitions", "4").config("spark.authenticate", "true")

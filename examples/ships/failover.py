@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,14 +21,12 @@ from examples.ships import ais, traffic
 from examples.ships.compare import compare, started
 from examples.ships.crew import Group, Read, Reader, Writer
 from examples.ships.sites import Site, Sites
-from examples.ships.stage import Claim, command, run, table
+from examples.ships.stage import Stage, run, table
 from examples.ships.traffic import PREFIX, STREAM
 from rich.console import Console
 
 WEST, EAST = "sanfrancisco", "newyork"
 GROUP = "harbour-office"
-PATIENCE_SECONDS = 120
-"""The replicator's Java starts with the first link; a machine may be busy."""
 NUMBERS_EACH = 1_000_000_000
 """Each writer's records have numbers of their own."""
 
@@ -37,16 +35,9 @@ NUMBERS_EACH = 1_000_000_000
 class Story:
     """What was written, read and found."""
 
-    claims: list[Claim] = field(default_factory=list)
+    stage: Stage
     writers: list[Writer] = field(default_factory=list)
     sure: int = 0
-
-    def claim(self, what: str, holds: bool, measured: str) -> None:
-        self.claims.append(Claim(what, holds, measured))
-
-    @property
-    def good(self) -> bool:
-        return bool(self.claims) and all(claim.holds for claim in self.claims)
 
 
 def main() -> int:
@@ -60,17 +51,19 @@ def main() -> int:
 
 
 def _verdict(story: Story) -> str | None:
-    return f"{len(story.claims)} claims hold; {story.sure:,} acknowledged records, none lost" if story.good else None
+    if not story.stage.good:
+        return None
+    return f"{len(story.stage.claims)} claims hold; {story.sure:,} acknowledged records, none lost"
 
 
 def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Story:
-    story = Story()
+    story = Story(Stage(sites, console))
     try:
         Failover(sites, console, story, options).play()
     finally:
         for writer in story.writers:
             writer.give_up()
-    console.print(table(f"{WEST} ⇄ {EAST}", story.claims))
+    console.print(table(f"{WEST} ⇄ {EAST}", story.stage.claims))
     return story
 
 
@@ -81,8 +74,8 @@ class Failover:
         self._sites = sites
         self._console = console
         self._story = story
+        self._stage = story.stage
         self._rate: int = options.rate
-        self._began = time.monotonic()
         messages, what = ais.load()
         self._messages = messages
         names = sorted(Counter(message.topic for message in messages).items(), key=lambda each: (-each[1], each[0]))
@@ -96,7 +89,7 @@ class Failover:
         at_west, at_east = self._write(west, self._west), self._write(east, self._east)
         office = Group(west, GROUP, [*self._west, *self._east])
         office.start()
-        self._until("the group reads", lambda: len(office.read) > self._rate)
+        self._stage.until("the group reads", lambda: len(office.read) > self._rate)
         self._transfer(west, east, at_west)
         committed = self._committed(east, office)
         self._disaster(west, at_west, office)
@@ -111,28 +104,30 @@ class Failover:
     def _set_up(self) -> tuple[Site, Site]:
         with self._console.status("starting two clusters"):
             west, east = self._sites.start(WEST), self._sites.start(EAST)
-        self._say("two clusters, one command: each feeds the other, and copies pass writes on to the owner")
-        self._run("stream", "create", "-path", _path(WEST), "-forwardwrites", "true")
+        self._stage.say("two clusters, one command: each feeds the other, and copies pass writes on to the owner")
+        self._stage.run("stream", "create", "-path", _path(WEST), "-forwardwrites", "true")
         traffic.create_topics(west.kafka, self._west)
         pair = ("-path", _path(WEST), "-replica", _path(EAST))
         with self._console.status("Spark starts in both"):
-            self._run("stream", "replica", "autosetup", *pair, "-multimaster", "true", "--wait")
+            self._stage.run("stream", "replica", "autosetup", *pair, "-multimaster", "true", "--wait")
             traffic.create_topics(east.kafka, self._east)
-            self._until(
+            self._stage.until(
                 "both have all topics", lambda: all(len(_topics(each)) >= 2 * len(self._west) for each in (west, east))
             )
         return west, east
 
     def _transfer(self, west: Site, east: Site, writer: Writer) -> None:
-        self._say(f"the topic {self._moved} moves to {EAST} while it is written in {WEST}")
+        self._stage.say(f"the topic {self._moved} moves to {EAST} while it is written in {WEST}")
         sure, began = sum(topic == self._moved for topic in writer.sure.values()), time.monotonic()
-        self._run("stream", "topic", "transfer", "-path", _path(WEST), "-topic", self._moved, "-to", EAST, "--yes")
+        self._stage.run(
+            "stream", "topic", "transfer", "-path", _path(WEST), "-topic", self._moved, "-to", EAST, "--yes"
+        )
         took = time.monotonic() - began
-        self._until(
+        self._stage.until(
             "the writer goes on", lambda: sum(topic == self._moved for topic in writer.sure.values()) > sure + 20
         )
         owner = _topics(east)[self._moved]["owner"]
-        self._story.claim(
+        self._stage.claim(
             "a topic changes its owner under load",
             owner == _path(EAST) and not writer.failed,
             f"in {took:.1f} s; its writer in {WEST} saw {len(writer.failed)} errors",
@@ -140,7 +135,7 @@ class Failover:
 
     def _committed(self, east: Site, office: Group) -> int:
         """So many records the group had read when it committed what the other site knows of by now."""
-        self._until("the group commits", lambda: office.committed > 0)
+        self._stage.until("the group commits", lambda: office.committed > 0)
         positions, read = list(office.positions), office.committed
 
         def known() -> bool:
@@ -148,101 +143,101 @@ class Failover:
             there = {(PREFIX + row["topic"], row["partitionid"]): row["committedoffset"] for row in rows}
             return all(there.get((each.topic, each.partition), 0) >= each.offset for each in positions)
 
-        self._until(f"what the group has committed is known in {EAST}", known)
+        self._stage.until(f"what the group has committed is known in {EAST}", known)
         return read
 
     def _disaster(self, west: Site, writer: Writer, office: Group) -> None:
-        self._say(f"the line from {WEST} is cut; a second later {WEST} dies")
-        self._run("stream", "replica", "pause", "-path", _path(WEST), "-replica", _path(EAST))
+        self._stage.say(f"the line from {WEST} is cut; a second later {WEST} dies")
+        self._stage.run("stream", "replica", "pause", "-path", _path(WEST), "-replica", _path(EAST))
         sure = len(writer.sure)
-        self._until("writes that nobody else has", lambda: len(writer.sure) > sure + self._rate)
+        self._stage.until("writes that nobody else has", lambda: len(writer.sure) > sure + self._rate)
         self._console.print(f"$ kill -9 {west.process.pid}", style="bold", highlight=False)
         self._sites.kill(west)
         writer.give_up()
         office.stop()
 
     def _take_over(self, east: Site) -> None:
-        self._say(f"{EAST} takes over what {WEST} owned")
+        self._stage.say(f"{EAST} takes over what {WEST} owned")
         began = time.monotonic()
-        self._run("stream", "topic", "takeover", "-path", _path(EAST), "-from", WEST, "--yes")
+        self._stage.run("stream", "topic", "takeover", "-path", _path(EAST), "-from", WEST, "--yes")
         took = time.monotonic() - began
         owned = sum(row["owner"] == _path(EAST) for row in _topics(east).values())
-        self._story.claim(
+        self._stage.claim(
             f"{EAST} owns all topics",
             owned == len(self._west) + len(self._east),
             f"{owned} topics, {took:.1f} s after the command",
         )
 
     def _go_on(self, east: Site, committed: int, before: list[Read], writers: list[Writer]) -> None:
-        self._say("the consumer group goes on there: nothing but its bootstrap.servers changes")
-        self._run("stream", "failover", "preview", "-path", _path(EAST), "-group", GROUP)
+        self._stage.say("the consumer group goes on there: nothing but its bootstrap.servers changes")
+        self._stage.run("stream", "failover", "preview", "-path", _path(EAST), "-group", GROUP)
         preview = east.ask("/rest/stream/failover/preview", path=STREAM, group=GROUP)
         again = Group(east, GROUP, [*self._west, *self._east])
         again.start()
         began = time.monotonic()
-        self._until("the group reads", lambda: bool(again.read))
+        self._stage.until("the group reads", lambda: bool(again.read))
         took = time.monotonic() - began
         sure = len(writers[1].sure)
-        self._until("writers go on", lambda: len(writers[1].sure) > sure + self._rate)
+        self._stage.until("writers go on", lambda: len(writers[1].sure) > sure + self._rate)
         for writer in writers:
             writer.stop()
         live = self._all_of(east, [*self._west, *self._east])
         here = {(place, found) for place, found in live.contents.items()}
-        self._until("the group has read all", lambda: here <= {*before, *again.read}, fails=False)
+        self._stage.until("the group has read all", lambda: here <= {*before, *again.read}, fails=False)
         again.stop()
         skipped = len(here - {*before, *again.read})
         twice = len(set(before) & set(again.read))
         allowed = len(before) - committed
-        self._story.claim("the group skipped nothing", skipped == 0, f"{len(here):,} records there, {skipped} not read")
+        self._stage.claim("the group skipped nothing", skipped == 0, f"{len(here):,} records there, {skipped} not read")
         said = {(row["topic"], row["partitionid"]): row["goesonat"] for row in preview}
         start = started(said, (place for place, _ in again.read))
-        self._story.claim(
+        self._stage.claim(
             "it went on where the preview had said",
             start.as_said,
             f"in {start.right} of the {start.right + start.wrong} partitions that it read; {start.unread} it did not",
         )
-        self._story.claim(
+        self._stage.claim(
             "it read again only what it had not committed",
             twice <= allowed,
             f"{twice:,} of {allowed:,}; it was reading {took:.1f} s after it joined",
         )
         failed = sum(len(writer.failed) for writer in writers)
-        self._story.claim(f"writers in {EAST} never failed", failed == 0, f"{failed} errors")
+        self._stage.claim(f"writers in {EAST} never failed", failed == 0, f"{failed} errors")
 
     def _return(self, west: Site, east: Site, lost: Writer, writers: list[Writer]) -> None:
-        self._say(f"{WEST} comes back, with records that nobody else has")
+        self._stage.say(f"{WEST} comes back, with records that nobody else has")
         west = self._sites.start_again(west)
-        self._run("stream", "replica", "resume", "-path", _path(WEST), "-replica", _path(EAST))
+        self._stage.run("stream", "replica", "resume", "-path", _path(WEST), "-replica", _path(EAST))
         names = [*self._west, *self._east]
         with self._console.status("the two come together"):
-            self._until("both are alike", lambda: _settled(west, east))
+            self._stage.until("both are alike", lambda: _settled(west, east))
         here = set(self._all_of(east, names).contents.values())
         missing = {found for found in lost.sure if found not in here}
         # The owner is known a moment before the tails are copied, topic by topic.
         kept = partial(self._in_tails, east)
-        self._until("what is missing is in diverged topics", lambda: missing <= kept().keys(), fails=False)
+        self._stage.until("what is missing is in diverged topics", lambda: missing <= kept().keys(), fails=False)
         in_tails = {found: topic for found, topic in kept().items() if found in missing}
         topics = {*in_tails.values()}
-        self._story.claim(
+        self._stage.claim(
             f"what {WEST} alone had is kept",
             bool(missing) and missing == in_tails.keys(),
             f"{len(in_tails):,} of {len(missing):,} acknowledged records, in {len(topics)} diverged topics",
         )
-        self._say("and is claimed")
-        self._run("stream", "topic", "claim", "-path", _path(EAST), "-topic", "ship-.*")
-        self._until("both are alike", lambda: _settled(west, east))
+        self._stage.say("and is claimed")
+        self._stage.run("stream", "topic", "claim", "-path", _path(EAST), "-topic", "ship-.*")
+        self._stage.until("both are alike", lambda: _settled(west, east))
         at_west, at_east = self._all_of(west, names), self._all_of(east, names)
         counts = Counter(at_east.contents.values())
         every = [found for writer in (lost, *writers) for found in writer.sure]
         self._story.sure = len(every)
         gone, double = sum(not counts[each] for each in every), sum(count > 1 for count in counts.values())
-        self._story.claim(
+        self._stage.claim(
             "every acknowledged record is there, once",
             gone == double == 0,
             f"{len(every):,} acknowledged, {gone} missing, {double} twice",
         )
         found = compare(at_west.held, at_east.held, set())
-        self._story.claim(
+        self._stage.claim(
             "both sites hold the same at the same offsets",
             found.equal,
             f"{found.same:,} records alike, {found.missing + found.extra + found.different} not",
@@ -276,23 +271,6 @@ class Failover:
         finally:
             reader.stop()
         return reader
-
-    def _run(self, *arguments: str) -> None:
-        command(self._sites, self._console, *arguments)
-
-    def _say(self, what: str) -> None:
-        seconds = time.monotonic() - self._began
-        self._console.print(f"\n{seconds:3.0f} s  {what}", style="cyan", highlight=False, soft_wrap=True)
-
-    def _until(self, what: str, done: Callable[[], bool], *, fails: bool = True) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not done():
-            self._sites.check_running()
-            if time.monotonic() > deadline:
-                if not fails:
-                    return
-                raise TimeoutError(f"not within {PATIENCE_SECONDS} s: {what}")
-            time.sleep(0.1)
 
 
 def _path(name: str) -> str:

@@ -78,10 +78,14 @@ class Sites:
 
     def kill(self, site: Site) -> None:
         """`kill -9` of the server, in the middle of whatever it does; what it started ends with it."""
-        self._seen |= descendants(site.process.pid)
         self._sites.remove(site)
-        site.process.kill()
-        site.process.wait()
+        self.kill_process(site.process)
+
+    def kill_process(self, process: subprocess.Popen[bytes]) -> None:
+        """The same of a command or program that was begun."""
+        self._seen |= descendants(process.pid)
+        process.kill()
+        process.wait()
 
     def start_again(self, site: Site) -> Site:
         """Start a cluster that was killed, with its data, at the addresses that it had."""
@@ -108,13 +112,17 @@ class Sites:
 
     def begin(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a `fairlead` command that goes on, in the folder; its output goes to NAME.out, errors to NAME.log."""
+        return self.begin_program(name, [FAIRLEAD, *arguments], self.folder)
+
+    def begin_program(self, name: str, command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+        """Start any program that goes on, in a folder; its output goes where that of a command goes."""
         with (self.folder / f"{name}.out").open("ab") as out, (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [FAIRLEAD, *arguments],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
-                cwd=self.folder,
+                cwd=folder,
                 env=self._environment,
                 start_new_session=True,
             )

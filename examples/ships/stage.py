@@ -3,10 +3,12 @@ and a verdict that is the exit code."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +25,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 Story = TypeVar("Story")
+
+
+PATIENCE_SECONDS = 120
+"""What is to happen happens by then: the replicator's Java starts with the first link, and a machine may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,54 @@ def table(title: str, claims: Iterable[Claim]) -> Table:
     for claim in claims:
         made.add_row(claim.what, claim.measured, "yes" if claim.holds else "[bold red]no[/]")
     return made
+
+
+class Stage:
+    """What acts do again and again: say what comes, run a command, wait for something, claim something."""
+
+    def __init__(self, sites: Sites, console: Console) -> None:
+        self.claims: list[Claim] = []
+        self._sites = sites
+        self._console = console
+        self._began = time.monotonic()
+
+    @property
+    def good(self) -> bool:
+        """There are claims, and all hold."""
+        return bool(self.claims) and all(claim.holds for claim in self.claims)
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._began
+
+    def say(self, what: str) -> None:
+        """A line of the story, with its time."""
+        self._console.print(f"\n{self.seconds:3.0f} s  {what}", style="cyan", highlight=False, soft_wrap=True)
+
+    def run(self, *arguments: str) -> str:
+        """Show a command, run it, and give what it printed."""
+        return command(self._sites, self._console, *arguments)
+
+    def until(self, what: str, done: Callable[[], bool], *, fails: bool = True) -> None:
+        """Wait while all clusters run; if it does not happen in time, that is a failure, or left to a claim.
+
+        Raises:
+            TimeoutError: it did not happen in time.
+            SiteFailed: a cluster ended.
+        """
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not done():
+            self._sites.check_running()
+            if time.monotonic() > deadline:
+                if not fails:
+                    return
+                raise TimeoutError(f"not within {PATIENCE_SECONDS} s: {what}")
+            time.sleep(0.1)
+
+    def claim(self, what: str, holds: bool, measured: str) -> None:
+        """Add a line to the table at the end."""
+        self.claims.append(Claim(what, holds, measured))
 
 
 def run(
@@ -81,6 +135,19 @@ def bar(console: Console, what: str, total: int) -> Iterator[traffic.Progress]:
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(what, total=total)
         yield lambda done: progress.update(task, completed=max(done, 0))
+
+
+@contextmanager
+def errors_into(log: Path) -> Iterator[None]:
+    """What is written to standard error meanwhile, and by processes that are started meanwhile, goes to a log."""
+    kept = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
