@@ -8,7 +8,7 @@ CASE ?=
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo demo-failover demo-mirror test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
+.PHONY: help setup java demo demo-failover demo-mirror demo-plants test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
 	format simulate crash format-fixture interop bench bench-quick clean
 
 help: ## every target
@@ -32,6 +32,10 @@ demo-failover: setup java ## two clusters in multi-master: one is killed, the ot
 demo-mirror: setup java ## two clusters of Apache Kafka mirrored to Fairlead; the mirror is killed and goes on
 	scripts/jars-setup benchmarks/systems/java/pom.xml .make/bench/jars
 	$(BIN)/python -m examples.mirror.demo
+
+demo-plants: setup java ## plants on two continents, read by one Spark query on a third; Spark is killed and catches up
+	$(BIN)/python -m pip install --quiet --group charts
+	$(BIN)/python -m examples.plants.demo
 
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup
@@ -92,7 +96,7 @@ bench: POINT ?= *
 bench: SYSTEM ?= *
 bench: setup java ## Fairlead beside Kafka and MirrorMaker 2, hours; some with CASE=produce,consume ROUNDS=5
 	scripts/bench-setup
-	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python -m pip install --quiet --group charts
 	$(BIN)/python -m benchmarks --rounds $(ROUNDS) --case "$(CASE)" --point "$(POINT)" --system "$(SYSTEM)"
 	$(BIN)/python -m benchmarks.charts
 

@@ -60,7 +60,7 @@ def named(requirements: Iterable[str]) -> set[str]:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 NEEDED = named(PROJECT["project"]["dependencies"])
 DEV = named(PROJECT["dependency-groups"]["dev"])
-BENCH = named(PROJECT["dependency-groups"]["bench"])
+CHARTS = named(PROJECT["dependency-groups"]["charts"])
 
 
 def test_the_program_imports_what_it_declares_and_nothing_else() -> None:
@@ -71,15 +71,15 @@ def test_the_program_imports_what_it_declares_and_nothing_else() -> None:
 def test_tests_and_examples_import_what_they_declare_and_nothing_else() -> None:
     """Tools and what a client packs by have their reasons above."""
     found = imported("tests", "examples")
-    assert found - NEEDED - DEV == APART
+    assert found - NEEDED - DEV - CHARTS == APART
     assert DEV - found == NEVER_IMPORTED.keys()
 
 
 def test_benchmarks_import_what_they_declare_and_nothing_else() -> None:
     """Beside what the program has, and the clients of tests."""
     found = imported("benchmarks")
-    assert found - NEEDED - DEV - BENCH == set()
-    assert BENCH - found == set()
+    assert found - NEEDED - DEV - CHARTS == set()
+    assert CHARTS - found == set()
 
 
 def test_every_dependency_has_its_reason_on_the_page_of_decisions() -> None:

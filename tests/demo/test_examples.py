@@ -1,0 +1,199 @@
+"""The files of `examples/README.md`, from the shortest on, on two clusters that all of them share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from examples.mirror.clusters import property_file
+from examples.plants import queries
+from examples.plants.metrics import PLANTS, PREFIX, STREAM, Made, Reading, readings, topic_of
+from examples.ships.analytics import session
+from pyspark.sql import SparkSession
+from tests.support.scripts import install_scripts
+from tests.support.sites import Site, sites
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HERE, THERE = "sanfrancisco", "newyork"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two clusters that know each other, and their folder."""
+
+    folder: Path
+    here: Site
+    there: Site
+
+    def script(self, name: str, *arguments: str) -> list[str]:
+        """What an example prints, line by line, with the commands of this Python first in the path."""
+        program = [sys.executable] if name.endswith(".py") else []
+        environment = {
+            **os.environ,
+            "PATH": f"{install_scripts(self.folder / 'bin')}:{os.environ['PATH']}",
+            "FAIRLEAD_CLUSTERS": str(self.folder / "clusters.toml"),
+        }
+        done = subprocess.run(
+            [*program, str(EXAMPLES / name), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            env=environment,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    folder = tmp_path_factory.mktemp("pair")
+    with sites(folder, HERE, THERE, settings={"round_seconds": "30"}) as (here, there):
+        yield Pair(folder, here, there)
+
+
+@pytest.fixture(scope="module")
+def replicated(pair: Pair) -> list[str]:
+    """A stream with two records, set up by hand at the other site; what the procedure printed."""
+    pair.here.cli("stream", "create", "-path", "/activity", "-ttl", "99")
+    produce(pair.here, "/activity:topic_1", b"one", b"two")
+    return pair.script("manual-procedure.sh", f"/mapr/{HERE}/activity", f"/mapr/{THERE}/activity")
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests here."""
+    made = session()
+    made.sparkContext.setLogLevel("ERROR")
+    yield made
+    made.stop()
+
+
+def produce(site: Site, topic: str, *values: bytes, key: str = "k") -> None:
+    producer = Producer({"bootstrap.servers": site.kafka})
+    for value in values:
+        producer.produce(topic, value, key=key)
+    assert producer.flush(30) == 0
+
+
+def consumed(site: Site, topic: str) -> list[str]:
+    """Lines of partition and offset, and value."""
+    done = site.cli("consume", f"/mapr/{site.name}{topic}", "--from-beginning", "--offset", check=False)
+    return [" ".join(line.split("\t")[0:2] + line.split("\t")[3:]) for line in done.stdout.splitlines()]
+
+
+def test_ten_lines_produce_and_consume(pair: Pair) -> None:
+    """Nothing has to be made before."""
+    printed = pair.script("produce_and_consume.py", pair.here.kafka)
+    assert printed == ["0 b'ever-given' b'12.5'", "1 b'ever-given' b'13.0'", "2 b'ever-given' b'13.4'"]
+
+
+def test_a_stream_is_replicated_by_hand(pair: Pair, replicated: list[str]) -> None:
+    """What was there is copied, with the stream's settings; what comes later follows, at the same offsets."""
+    assert f"/mapr/{THERE}/activity" in "\n".join(replicated)
+    assert consumed(pair.there, "/activity:topic_1")[:2] == ["0 0 one", "0 1 two"]
+    assert "ttl                   99" in pair.there.cli("stream", "info", "-path", f"/mapr/{THERE}/activity").stdout
+    produce(pair.here, "/activity:topic_1", b"three")
+    expected = consumed(pair.here, "/activity:topic_1")
+    wait_until(lambda: consumed(pair.there, "/activity:topic_1") == expected, "the third record has arrived")
+
+
+def test_a_stream_is_replicated_by_hand_inside_one_cluster(pair: Pair) -> None:
+    """The same steps; paths without the leading slash, as the handbook's last example writes them."""
+    pair.here.cli("stream", "create", "-path", "/activity1")
+    produce(pair.here, "/activity1:topic_1", b"one", b"two")
+    pair.script("manual-procedure.sh", f"mapr/{HERE}/activity1", f"mapr/{HERE}/activity2")
+    assert consumed(pair.here, "/activity2:topic_1") == ["0 0 one", "0 1 two"]
+    produce(pair.here, "/activity1:topic_1", b"three")
+    expected = consumed(pair.here, "/activity1:topic_1")
+    wait_until(lambda: consumed(pair.here, "/activity2:topic_1") == expected, "the third record has arrived")
+
+
+@pytest.mark.usefixtures("replicated")
+def test_a_group_fails_over(pair: Pair) -> None:
+    """It reads each record once, half of them at each site."""
+    produce(pair.here, "/activity:calls", *(b"%d" % number for number in range(10)))
+    wait_until(lambda: len(consumed(pair.there, "/activity:calls")) == 10, "all records have arrived")
+    printed = pair.script("group_fails_over.py", "/activity:calls", pair.here.kafka, pair.there.kafka)
+    assert printed == [
+        *(f"{pair.here.kafka} {number} b'{number}'" for number in range(5)),
+        *(f"{pair.there.kafka} {number} b'{number}'" for number in range(5, 10)),
+    ]
+
+
+def test_a_mirror_sends_faults_alone(pair: Pair) -> None:
+    """By the command that the file names; heat is left out, all else is as it was."""
+    some = list(islice(readings("asia"), 300))
+    produce(pair.here, "line-1", *(reading.value(17) for reading in some))
+    property_file(pair.folder, "sourceCluster1Consumer.config", pair.here.kafka)
+    property_file(pair.folder, "targetClusterProducer.config", pair.there.kafka)
+    files = ("sourceCluster1Consumer.config", "targetClusterProducer.config")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "fairlead.cli.main", "mirror", "--once", "--whitelist=line-1"),
+            *("--consumer.config", files[0], "--producer.config", files[1]),
+            *("--message.handler", "handler:faults_alone"),
+        ],
+        cwd=pair.folder,
+        env={**os.environ, "PYTHONPATH": f"{EXAMPLES / 'mirror'}:{os.environ.get('PYTHONPATH', '')}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    faults = [reading for reading in some if reading.fault is not None]
+    assert 0 < len(faults) < len(some)
+    assert [line.split(" ", 2)[2] for line in consumed(pair.there, "/default:line-1")] == [
+        f'{{"units": {reading.units}, "fault": "{reading.fault}", "time": 17}}' for reading in faults
+    ]
+
+
+def test_one_query_reads_all_plants_and_a_table_goes_on_where_it_was(
+    pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of recorded readings, half of them produced after the consolidation was stopped; asked of stream and table."""
+    recorded = {plant: list(islice(readings(plant), 600)) for plant in PLANTS}
+    pair.there.cli("stream", "create", "-path", f"/mapr/{THERE}{STREAM}")
+    table, checkpoint = tmp_path / "table", tmp_path / "checkpoint"
+    for half in (slice(300), slice(300, 600)):
+        for plant, all_of in recorded.items():
+            _report(pair.there, plant, all_of[half])
+        query = queries.consolidate(spark, pair.there.url, table, checkpoint)
+        query.processAllAvailable()
+        batches = queries.finished(query)
+        query.stop()
+        assert sum(batch.rows for batch in batches) == 600
+    consolidated = spark.read.parquet(str(table))
+    assert consolidated.count() == consolidated.select("topic", "partition", "offset").distinct().count() == 1200
+    for source in (consolidated, queries.now(spark, pair.there.url)):
+        lines = queries.picture(spark, source)
+        assert {(line.plant, line.line): line.made for line in lines} == _counted(recorded)
+        assert any(line.faults == 0 for line in lines)
+        assert all(line.faults_per_1000_readings == round(1000 * line.faults / line.readings, 2) for line in lines)
+
+
+def _report(site: Site, plant: str, some: list[Reading]) -> None:
+    """As if they had come from there behind a prefix."""
+    producer = Producer({"bootstrap.servers": site.kafka, "linger.ms": 20})
+    for reading in some:
+        producer.produce(f"{PREFIX}{plant}.{topic_of(reading.line)}", reading.value(17), key=reading.machine)
+    assert producer.flush(30) == 0
+
+
+def _counted(recorded: dict[str, list[Reading]]) -> dict[tuple[str, int], Made]:
+    made: dict[tuple[str, int], Made] = {}
+    for plant, some in recorded.items():
+        for reading in some:
+            made.setdefault((plant, reading.line), Made()).add(reading)
+    return made
