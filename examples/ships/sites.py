@@ -17,6 +17,8 @@ import httpx
 
 START_SECONDS = 60
 STOP_SECONDS = 40
+LEFT_OVER_SECONDS = 5
+"""What a program that ended had started ends by itself within this time, or was left behind."""
 FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
 
 
@@ -151,7 +153,7 @@ class Sites:
 
     def _kill_left_over(self) -> list[int]:
         """What a cluster started ends with it; only what did not is killed, by its pid."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + LEFT_OVER_SECONDS
         while time.monotonic() < deadline and any(map(alive, self._seen)):
             time.sleep(0.05)
         left = [pid for pid in sorted(self._seen) if alive(pid)]

@@ -1,0 +1,90 @@
+"""What demos share, without clusters: waiting, claims, and what is left of programs that were started."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from examples.ships import sites as module
+from examples.ships import stage
+from examples.ships.sites import Sites, alive
+from examples.ships.stage import Stage, errors_into
+from rich.console import Console
+from tests.support.waiting import wait_until
+
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Sites:
+    return Sites(tmp_path)
+
+
+@pytest.fixture
+def acts(sites: Sites) -> Stage:
+    return Stage(sites, Console(file=io.StringIO()))
+
+
+def test_a_demo_is_good_only_with_claims_that_all_hold(acts: Stage) -> None:
+    """One that claims nothing has shown nothing."""
+    assert not acts.good
+    acts.claim("the sea is wet", True, "it was")
+    assert acts.good
+    acts.claim("the sea is dry", False, "it was not")
+    acts.claim("the sea is salty", True, "it was")
+    assert not acts.good
+
+
+def test_waiting_ends_with_what_is_waited_for_or_says_what_it_was(acts: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a claim decides, the wait itself does not fail."""
+    asked = iter([False, False, True])
+    acts.until("the third answer", lambda: next(asked))
+    monkeypatch.setattr(stage, "PATIENCE_SECONDS", 0)
+    with pytest.raises(TimeoutError, match="the tide turns"):
+        acts.until("the tide turns", lambda: False)
+    acts.until("the tide turns", lambda: False, fails=False)
+
+
+def test_programs_that_end_by_themselves_are_not_left_over(sites: Sites, tmp_path: Path) -> None:
+    """A child that reads from its parent ends when that is killed."""
+    _kill_parent_of("sys.stdin.read()", sites, tmp_path)
+    assert sites.stop() == []
+
+
+def test_what_a_killed_program_leaves_behind_is_killed_and_named(
+    sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its process id."""
+    monkeypatch.setattr(module, "LEFT_OVER_SECONDS", 0.2)
+    child = _kill_parent_of("time.sleep(600)", sites, tmp_path)
+    assert alive(child)
+    assert sites.stop() == [child]
+    wait_until(lambda: not alive(child), "it has ended")
+
+
+def _kill_parent_of(does: str, sites: Sites, folder: Path) -> int:
+    """Begin a program that has a child, and kill it; the child."""
+    program = [sys.executable, "-c", PARENT, f"import sys, time; {does}"]
+    process = sites.begin_program("parent", program, folder)
+    said = wait_until((folder / "parent.out").read_text, "the child runs")
+    sites.kill_process(process)
+    return int(said)
+
+
+def test_errors_of_what_is_started_meanwhile_go_to_a_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """And come back afterwards."""
+    says = [sys.executable, "-c", "import sys; print('loud', file=sys.stderr)"]
+    with errors_into(tmp_path / "log"):
+        subprocess.run(says, check=True)
+    assert (tmp_path / "log").read_text() == "loud\n"
+    assert capfd.readouterr().err == ""
+    subprocess.run(says, check=True)
+    assert capfd.readouterr().err == "loud\n"
