@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from examples.ships import sites as module
 from examples.ships import stage
-from examples.ships.sites import Sites, alive
-from examples.ships.stage import Stage, errors_into
+from examples.ships.sites import SiteFailed, Sites, alive
+from examples.ships.stage import Stage, errors_into, run
 from rich.console import Console
 from tests.support.waiting import wait_until
 
@@ -41,6 +43,25 @@ def test_a_demo_is_good_only_with_claims_that_all_hold(acts: Stage) -> None:
     acts.claim("the sea is dry", False, "it was not")
     acts.claim("the sea is salty", True, "it was")
     assert not acts.good
+
+
+def test_the_exit_code_is_0_only_if_the_verdict_is_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the folder is gone in any case."""
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def fails(sites: Sites, console: Console) -> str:
+        (sites.folder / "data").mkdir()
+        raise SiteFailed("cluster asia ended")
+
+    assert run("demo-", lambda sites, console: "all is well", lambda said: said, keep=False) == 0
+    assert "OK: all is well" in capsys.readouterr().out
+    assert run("demo-", lambda sites, console: "all is well", lambda said: None, keep=False) == 1
+    assert run("demo-", fails, lambda said: said, keep=False) == 1
+    assert "FAILED: cluster asia ended" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_waiting_ends_with_what_is_waited_for_or_says_what_it_was(acts: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
