@@ -203,7 +203,8 @@ def consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
 def hand_over(first: str, second: str, topics: Sequence[str], expected: frozenset[Place]) -> Handover:
     """A group reads half of some topics at the first site and the rest at the second.
 
-    Its offsets are carried over by hand: read at the one, committed at the other; cursors do not replicate yet.
+    Its offsets are carried over by hand: read at the one, committed at the other. They would also come by themselves
+    within a second (`examples/group_fails_over.py`).
     """
     group = "harbour-office"
     names = [PREFIX + topic for topic in topics]
