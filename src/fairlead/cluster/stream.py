@@ -134,7 +134,7 @@ class Stream:
         for number, shard in enumerate(self.shards):
             state = shard.state
             is_here = state.number_of_incarnation(incarnation) is not None or state.tombstone(incarnation) is not None
-            if is_here or state.has_notes(link, incarnation):
+            if is_here or any(of_link == link for of_link, _, _ in state.note_keys(incarnation)):
                 return number
         return None
 

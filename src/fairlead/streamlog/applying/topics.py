@@ -60,8 +60,6 @@ class TopicRows:
         self._admission = admission
         self.outdated: set[int] = set()
         """Numbers of the topics of which rows of an owner of before came: the source may not know the present one."""
-        self._noted: frozenset[bytes] | None = None
-        """Incarnations with a note on any link, when it was first asked."""
 
     def topic(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC row, which speaks of `named`."""
@@ -260,20 +258,14 @@ class TopicRows:
         return (
             self._admission.speaks_for(topic.owner)
             and not any(self._held_records(topic, partition) for partition in range(topic.partitions))
-            and not self._is_behind(topic)
+            # A record of it came that was refused: the note that says so would go with the topic.
+            and not self._draft.state.notes_of(topic.incarnation)
         )
 
     def _held_records(self, topic: Topic, partition: int) -> bool:
         """It may be empty all the same: what it held was cut off, and its tail would go with it before it is copied."""
         state = self._draft.state
         return bool(state.partition(topic.number, partition).end or state.cuts_of(topic.number, partition))
-
-    def _is_behind(self, topic: Topic) -> bool:
-        """A record of it came that was refused: the note that says so would go with the topic."""
-        if self._noted is None:
-            self._noted = frozenset(incarnation for _, incarnation, _ in self._draft.state.every_note())
-        noted = (self._notes.of(topic.incarnation, partition) for partition in range(topic.partitions))
-        return topic.incarnation in self._noted or any(note is not None for note in noted)
 
     def topic_deleted(self, named: FrameTopic, row: Row) -> None:
         """Apply a TOPIC_DELETED row, which speaks of `named`."""
@@ -323,8 +315,8 @@ class TopicRows:
             return None
 
     def _clear_notes(self, named: FrameTopic) -> None:
-        for (_, incarnation, _), note in self._draft.state.notes(self._frame.link).items():
-            if incarnation == named.incarnation:
+        for (link, _, _), note in self._draft.state.notes_of(named.incarnation).items():
+            if link == self._frame.link:
                 self._notes.clear(note.behind)
 
     def _origin(self, row: Row) -> bytes:

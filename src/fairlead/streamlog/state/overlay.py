@@ -39,6 +39,8 @@ class Overlay:
         self._cursors: dict[tuple[str, int, int], CursorPair] = {}
         self._positions: dict[PositionKey, Any] = {}
         self._notes: dict[NoteKey, Any] = {}
+        self._noted: dict[bytes, dict[NoteKey, None]] = {}
+        """Keys of these notes, by incarnation."""
         self._entries: dict[str, Any] = {}
         self._transactions: dict[tuple[int, int], Transactions] = {}
         self._topic_states: dict[tuple[int, str], Any] = {}
@@ -188,6 +190,11 @@ class Overlay:
                 _set(found, key, note)
         return found
 
+    def notes_of(self, incarnation: bytes) -> dict[NoteKey, Note]:
+        """The notes on partitions of an incarnation, of all links."""
+        keys = dict.fromkeys((*self._state.note_keys(incarnation), *self._noted.get(incarnation, ())))
+        return {key: note for key in keys if (note := self.note(key)) is not None}
+
     def every_note(self) -> dict[NoteKey, Note]:
         """The notes of all links."""
         found = dict(self._state.all_notes())
@@ -246,9 +253,8 @@ class Overlay:
         self._use_number(tombstone.number)
         if remember:
             self._tombstones[incarnation] = tombstone
-        for key in [*self._notes, *self._state.all_notes()]:
-            if key[1] == incarnation:
-                self._notes[key] = _GONE
+        for key in self.notes_of(incarnation):
+            self.put_note(key, None)
         if topic is None:
             return
         self._count_owned(topic, -1)
@@ -300,6 +306,7 @@ class Overlay:
 
     def put_note(self, key: NoteKey, note: Note | None) -> None:
         self._notes[key] = _or_gone(note)
+        self._noted.setdefault(key[1], {})[key] = None
 
     def put_entry(self, key: str, value: Any) -> None:
         self._entries[key] = _or_gone(value)

@@ -55,8 +55,8 @@ class ShardState:
         self.cursor_table = CursorTable()
         self._positions: dict[PositionKey, LinkPosition] = {}
         self._notes: dict[NoteKey, Note] = {}
-        self._noted: dict[tuple[bytes, bytes], int] = {}
-        """How many of them there are, by link and incarnation."""
+        self._noted: dict[bytes, dict[NoteKey, None]] = {}
+        """Their keys, by incarnation."""
         self._gaps: dict[PartitionKey, tuple[Gap, ...]] = {}
         self._deleted_to: dict[PartitionKey, int] = {}
         """Of the partitions whose owner ever deleted records; few have one, so it is in no array."""
@@ -223,9 +223,9 @@ class ShardState:
         """The note that a partition is behind."""
         return self._notes.get(key)
 
-    def has_notes(self, link: bytes, incarnation: bytes) -> bool:
-        """Whether the link has noted a partition of the incarnation."""
-        return (link, incarnation) in self._noted
+    def note_keys(self, incarnation: bytes) -> Collection[NoteKey]:
+        """Of the notes on partitions of an incarnation, of all links."""
+        return self._noted.get(incarnation, ())
 
     def notes(self, link: bytes) -> dict[NoteKey, Note]:
         """All notes of a link."""
@@ -313,7 +313,7 @@ class ShardState:
             self._tombstones[incarnation] = tombstone
         else:
             self.yielded[number] = tombstone.deleted_at_ms
-        for key in [key for key in self._notes if key[1] == incarnation]:
+        for key in list(self.note_keys(incarnation)):
             self.put_note(key, None)
         if not self.topic_table.has(number):
             return
@@ -414,14 +414,13 @@ class ShardState:
             self._positions[key] = position
 
     def put_note(self, key: NoteKey, note: Note | None) -> None:
-        link, incarnation, _ = key
-        count = self._noted.pop((link, incarnation), 0) - (key in self._notes) + (note is not None)
-        if count:
-            self._noted[link, incarnation] = count
-        if note is None:
-            self._notes.pop(key, None)
-        else:
+        if note is not None:
             self._notes[key] = note
+            self._noted.setdefault(key[1], {})[key] = None
+        elif self._notes.pop(key, None) is not None:
+            del self._noted[key[1]][key]
+            if not self._noted[key[1]]:
+                del self._noted[key[1]]
 
     def put_entry(self, key: str, value: Any) -> None:
         if value is None:
