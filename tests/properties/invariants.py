@@ -310,7 +310,7 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
             brings = model.brings(each.incarnation)
             has_all = owner_site and link.source in shape.reached_from(owner_site, moved=True, lets_by=brings)
             has_all = has_all and brings(link)
-            is_known = is_known and bool(has_all)
+            is_known = is_known and bool(has_all) and not _waits_for_another_link(model, link, each)
             if not model.contested(each.topic) and each.incarnation not in model.rolled_back and is_known:
                 assert _has_a_cause(model, link, each.incarnation, each), f"{link}: still {each}"
                 assert each.conflict or each.incarnation in model.deleted, f"{link}: still {each}"
@@ -329,6 +329,14 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
                 assert site.name not in shape.reached_from(writer, moved=moved, lets_by=tells.__contains__), (
                     f"{site.name}: {topic.name} was deleted and lives"
                 )
+
+
+def _waits_for_another_link(model: Model, link: Link, noted: Behind) -> bool:
+    """What a group has committed at the source of a topic that never was the source's own, and that is not here."""
+    known = model.sites[link.target].log.announced.state.by_incarnation(noted.incarnation)
+    is_here = known is not None and noted.partition < known.partitions
+    is_the_sources = IDS[link.source] in model.owners_of(noted.incarnation)
+    return link.forward == "own" and not is_here and not is_the_sources
 
 
 def a_source_knows_the_owner(model: Model, link: Link) -> None:

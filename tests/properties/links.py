@@ -13,11 +13,12 @@ from zlib import crc32
 from tests.properties.lines import InFlight, Line, Standing
 from tests.properties.model import Site
 from tests.properties.readers import Conversation, ReadFrames, apply, copy_kept
-from tests.properties.shape import EVERYTHING, IDS, Link, lets_by
+from tests.properties.shape import EVERYTHING, IDS, Link
 from tests.properties.sites import World
 from tests.support.stepped import Stalled
 
 from fairlead.cluster.topic_filter import LinkTopics, TopicFilter
+from fairlead.gateway.links.passing import passing_partitions
 from fairlead.model.errors import FairleadError
 from fairlead.model.names import SLICES
 from fairlead.protocol.batch import CRC_AT
@@ -515,13 +516,11 @@ class Links:
         line.run += 1
         if line.cut or not self.knows_history(link):
             return
-        for note in destination.log.announced.state.behind(self.wire_id(link)):
-            topic = source.log.announced.state.by_incarnation(note.incarnation)
-            if topic is None or note.conflict or note.partition >= topic.partitions:
-                continue
-            if not lets_by(self._filter(link), topic.name):
-                continue
-            wanted = RepairPartition(topic.number, note.partition, note.end, note.reason)
+        noted = destination.log.announced.state.behind(self.wire_id(link))
+        behind = [note for note in noted if not note.conflict]
+        state, passing = source.log.announced.state, self._filter(link)
+        for number, note in passing_partitions(state, passing, link.forward, behind):
+            wanted = RepairPartition(number, note.partition, note.end, note.reason)
             self._grants += 1
             grant = RepairGrant(
                 grant=self._grants,

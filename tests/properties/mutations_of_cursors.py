@@ -51,4 +51,13 @@ OF_CURSORS = [
         13,
         GROUPS,
     ),
+    Mutation(
+        "cursors-bring-no-topic",
+        "over a link with forward own, what was committed brings no topic of others",
+        "gateway.links.passing:_may_come",
+        'forward != "own" or noted.reason',
+        "True or noted.reason",
+        600003,
+        GROUPS,
+    ),
 ]

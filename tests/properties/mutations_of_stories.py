@@ -7,6 +7,15 @@ from tests.properties.switching import Mutation
 
 OF_STORIES = [
     Mutation(
+        "damage-outlives-a-deletion",
+        "what came damaged may be a later owner, with whom a deleted topic lives again",
+        "streamlog.requests.topics:bury",
+        "if key[0] != told_by and may_hide_an_owner(note)",
+        "if False",
+        600001,
+        STORIES,
+    ),
+    Mutation(
         "start-behind-the-owner",
         "what an owner that is not known here says of its log's start waits for it",
         "streamlog.applying.rows:FrameRows._start",

@@ -210,6 +210,19 @@ class LinkPosition:
     run: GrantRun
 
 
+HARMED = "crc"
+"""Reason of the notes of a partition of which a row came that does not hold together; of the first one, perhaps a row
+of the topic itself."""
+
+
+UNKNOWN_TOPIC = "unknown-topic"
+"""Reason of the notes of a partition that is not here: its topic, or that it has so many, has not come."""
+
+
+CURSOR_FIRST = "cursor-of-unknown-topic"
+"""The same, where nothing has come of it but what groups have committed."""
+
+
 DELETED_HERE = "conflict: deleted here"
 """Reason of the notes of a topic whose deletion the same source had brought that now sends it."""
 
@@ -232,7 +245,7 @@ class Behind:
     partition: int
     end: int
     reason: str
-    """`gap`, `crc`, `unknown-topic`, `name` or `conflict: …`."""
+    """`gap`, `crc`, `ownership`, `unknown-topic`, `cursor-of-unknown-topic` or `conflict: …`."""
     noted_at: int
     """Milliseconds since 1970."""
 

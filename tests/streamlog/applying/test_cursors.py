@@ -301,7 +301,7 @@ def test_cursor_row_before_its_data_by_another_path() -> None:
     assert sites.join(sites.ny) == 150
     la = fresh(LA)
     applied(la, replace(rows, rows=only_cursors))
-    assert [note.behind.reason for note in la.announced.state.all_notes().values()] == ["unknown-topic"]
+    assert [note.behind.reason for note in la.announced.state.all_notes().values()] == ["cursor-of-unknown-topic"]
     replicated(sites.ny, la)
     applied(la, repair_frame(sites.sf, LA, sites.topic.number, 0, 0, link=b"2" * 16))
     assert not la.announced.state.all_notes()

@@ -15,6 +15,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import CursorPayload
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import cursor_of
+from fairlead.streamlog.values import CURSOR_FIRST, HARMED
 from fairlead.streamlog.writing.draft import Draft
 
 
@@ -47,12 +48,12 @@ class CursorRows:
             return
         topic = state.by_incarnation(named.incarnation)
         if topic is None or row.partition >= topic.partitions:
-            self._notes.note_behind(named, row.partition, 0, "unknown-topic")
+            self._notes.note_behind(named, row.partition, 0, CURSOR_FIRST)
             return
         try:
             payload = payloads.decode_cursor(row.batch)
         except CorruptBatch:
-            self._notes.note_behind(named, row.partition, state.partition(topic.number, row.partition).end, "crc")
+            self._notes.note_behind(named, row.partition, state.partition(topic.number, row.partition).end, HARMED)
             return
         if self._is_new(topic.number, row, payload):
             self.applied += 1

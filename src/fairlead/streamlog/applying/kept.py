@@ -14,6 +14,7 @@ from fairlead.streamlog.applying.topics import NOT_ITS_OWN
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import KeptPayload
 from fairlead.streamlog.rows import Row
+from fairlead.streamlog.values import HARMED, UNKNOWN_TOPIC
 from fairlead.streamlog.writing.draft import Draft
 
 
@@ -55,7 +56,7 @@ class KeptRows:
             return
         topic = state.by_incarnation(named.incarnation)
         if topic is None or partition >= topic.partitions:
-            self._notes.note_behind(named, partition, 0, "unknown-topic")
+            self._notes.note_behind(named, partition, 0, UNKNOWN_TOPIC)
             return
         if not self._admission.speaks_for(topic.owner, self._origin(row)):
             self._notes.set_aside(topic, NOT_ITS_OWN)
@@ -63,7 +64,7 @@ class KeptRows:
         try:
             payload = payloads.decode_kept(row.batch, row.kind)
         except CorruptBatch:
-            self._notes.note_behind(named, partition, state.partition(topic.number, partition).end, "crc")
+            self._notes.note_behind(named, partition, state.partition(topic.number, partition).end, HARMED)
             return
         self._keep(row, topic.number, payload)
 

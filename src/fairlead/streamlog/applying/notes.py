@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import BehindPayload, TopicPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import Note, payload_of
-from fairlead.streamlog.values import Behind, Topic
+from fairlead.streamlog.values import CURSOR_FIRST, HARMED, Behind, Topic
 from fairlead.streamlog.writing.draft import Draft
 
 OWNERSHIP = "ownership"
@@ -40,9 +41,20 @@ class LinkNotes:
         run = None
         if self._frame.repair is not None:
             run = (self._frame.run.epoch, self._frame.run.counter)
-        if note is None or (run is not None and note.refused_in != run):
+        is_more = note is not None and note.behind.reason == CURSOR_FIRST and reason != CURSOR_FIRST
+        if note is None or is_more or (run is not None and note.refused_in != run):
             behind = Behind(named.name, named.incarnation, partition, end, reason, self._draft.now_ms)
             self._put(behind, run, None if note is None else note.create)
+
+    def note_harmed(self, named: FrameTopic) -> None:
+        """Refuse a row of the topic itself. What else its first partition lacks waits with it: the note outlives a
+        deletion of the topic, which this row may have taken back."""
+        note = self.of(named.incarnation, 0)
+        if note is None or note.behind.conflict or note.behind.reason == HARMED:
+            self.note_behind(named, 0, 0, HARMED)
+        else:
+            self.behind += 1
+            self._put(replace(note.behind, reason=HARMED), note.refused_in, note.create)
 
     def note_missing(self, topic: TopicPayload, partition: int, end: int) -> None:
         """Have a partition brought from `end` on, whatever was noted of it: its owner's history is not all here. No row

@@ -41,7 +41,7 @@ from fairlead.streamlog.requests.claimed import is_claimed, note_claimed
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.rows import HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.state.effects import joined_history
-from fairlead.streamlog.values import PartitionState, RowKey, StoredBatch, Topic
+from fairlead.streamlog.values import HARMED, UNKNOWN_TOPIC, Behind, PartitionState, RowKey, StoredBatch, Topic
 from fairlead.streamlog.writing.draft import Draft
 
 
@@ -142,7 +142,7 @@ class FrameRows:
             if topic is not None and _is_of_before(topic, row):
                 self._topics.outdated.add(topic.number)
             else:
-                self.notes.note_behind(named, row.partition, 0, "unknown-topic")
+                self.notes.note_behind(named, row.partition, 0, UNKNOWN_TOPIC)
         elif not self._admission.speaks_for(topic.owner):
             self.notes.set_aside(topic, NOT_ITS_OWN)
         elif row.kind == Kind.BATCH:
@@ -168,7 +168,7 @@ class FrameRows:
         if not self._counts(topic, row, row.epoch):
             self.notes.set_aside(topic, NOT_ITS_OWN)
         elif not (are_offsets(row.base_offset, row.last_offset) and 0 <= row.epoch <= EPOCH_MAX):
-            self.notes.note_behind(named, row.partition, state.end, "crc")
+            self.notes.note_behind(named, row.partition, state.end, HARMED)
         elif row.epoch > topic.epoch:
             self.notes.note_behind(named, row.partition, state.end, OWNERSHIP)
         elif row.epoch < topic.epoch and self._is_superseded(topic, row):
@@ -185,7 +185,7 @@ class FrameRows:
                 topic, f"epoch {row.previous_epoch} before offset {state.end}, here it is {state.epoch}"
             )
         elif not _holds_together(row):
-            self.notes.note_behind(named, row.partition, state.end, "crc")
+            self.notes.note_behind(named, row.partition, state.end, HARMED)
         else:
             self._append(topic, row)
 
@@ -204,7 +204,7 @@ class FrameRows:
         if self._same(topic, row, state):
             self.duplicates += row.records
         elif not _holds_together(row):
-            self.notes.note_behind(named, row.partition, state.end, "crc")
+            self.notes.note_behind(named, row.partition, state.end, HARMED)
         else:
             self.notes.set_aside(
                 topic, f"another record stands at offset {row.base_offset} of partition {row.partition}"
@@ -288,7 +288,7 @@ class FrameRows:
         except CorruptBatch:
             pass
         end = self._draft.state.partition(topic.number, row.partition).end
-        self.notes.note_behind(named, row.partition, end, "crc")
+        self.notes.note_behind(named, row.partition, end, HARMED)
         return None
 
     def _after_link_began(self, row: Row) -> bool:
@@ -323,17 +323,21 @@ class FrameRows:
         if named is None or not repair.last or repair.read_to < recorded:
             return
         note = self.notes.of(named.incarnation, repair.partition)
-        topic = self._draft.state.by_incarnation(named.incarnation)
-        is_gone = topic is None and self._draft.state.tombstone(named.incarnation) is not None
-        if note is None or note.behind.conflict or (topic is None and not is_gone):
-            return
         run = (self._frame.run.epoch, self._frame.run.counter)
-        if note.refused_in != run and (topic is None or self._is_whole(topic, repair)):
+        if note is None or note.behind.conflict or note.refused_in == run:
+            return
+        if self._is_whole(named.incarnation, note.behind, repair):
             self.notes.clear(note.behind)
 
-    def _is_whole(self, topic: Topic, repair: Repair) -> bool:
+    def _is_whole(self, incarnation: bytes, noted: Behind, repair: Repair) -> bool:
         """Whether all that the repair brought is here, and all on which the owner's epoch stands: the source may have
-        lacked some of that itself."""
+        lacked some of that itself. Of a topic that was deleted here while it was behind, the source has no more than
+        was here: else this is the last frame of several, and the row by which the topic lives again is still to come.
+        """
+        topic = self._draft.state.by_incarnation(incarnation)
+        if topic is None:
+            is_all = noted.end == 0 or repair.end <= noted.end
+            return self._draft.state.tombstone(incarnation) is not None and is_all
         start, _ = beginning_of(topic.since, repair.partition)
         is_of_before = repair.partition >= topic.partitions
         end = self._draft.state.partition(topic.number, repair.partition).end

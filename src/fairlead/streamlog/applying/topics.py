@@ -39,7 +39,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.requests.cuts import undelete
-from fairlead.streamlog.requests.topics import bury, put_topic, release_waiting, renames_of
+from fairlead.streamlog.requests.topics import bury, may_hide_an_owner, put_topic, release_waiting, renames_of
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of, topic_of
 from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, NO_NAME_HERE, RowKey, Topic
@@ -120,7 +120,7 @@ class TopicRows:
         except CorruptBatch:
             payload = None
         if payload is None or payload.incarnation != named.incarnation:
-            self._notes.note_behind(named, 0, 0, "crc")
+            self._notes.note_harmed(named)
             return None
         name = prefixed(self._admission.prefix, payload.name)
         return replace(payload, name=name, home=payload.home or payload.name)
@@ -274,11 +274,11 @@ class TopicRows:
             return
         if payload.yielded:
             # A topic that made room never held a record there, so on this link none of it waits or is missing any more.
-            self._clear_notes(named)
+            self._clear_notes(named, row)
             return
         tombstone = self._draft.state.tombstone(named.incarnation)
         if tombstone is not None:
-            self._clear_notes(named)
+            self._clear_notes(named, row)
             if payload.epoch > tombstone.epoch and self._admission.speaks_for_all:
                 self._bury(Topic(tombstone.number, tombstone.name, named.incarnation, 0, b""), payload, row)
             return
@@ -291,7 +291,7 @@ class TopicRows:
             return
         if known is None and not self._admission.speaks_for_all:
             # Nobody knows whose it was: it may be a topic of somebody else that is still to come.
-            self._clear_notes(named)
+            self._clear_notes(named, row)
             return
         if known is None:
             # It is remembered though it was never here: another path may still bring its create row.
@@ -305,19 +305,25 @@ class TopicRows:
     def _bury(self, topic: Topic, payload: TopicDeletedPayload, row: Row) -> None:
         deleted = topic._replace(epoch=payload.epoch)
         origin = origin_of_change(self._draft, topic.number, self._origin(row))
-        bury(self._draft, deleted, origin, self._frame.source, row.commit, ext=payload.ext)
+        told_by = self._frame.link if self._ends_notes(row) else None
+        bury(self._draft, deleted, origin, self._frame.source, row.commit, told_by=told_by, ext=payload.ext)
 
     def _deleted_payload(self, named: FrameTopic, row: Row) -> TopicDeletedPayload | None:
         try:
             return payloads.decode_topic_deleted(row.batch)
         except CorruptBatch:
-            self._notes.note_behind(named, 0, 0, "crc")
+            self._notes.note_harmed(named)
             return None
 
-    def _clear_notes(self, named: FrameTopic) -> None:
+    def _clear_notes(self, named: FrameTopic, row: Row) -> None:
         for (link, _, _), note in self._draft.state.notes_of(named.incarnation).items():
-            if link == self._frame.link:
+            if link == self._frame.link and (self._ends_notes(row) or not may_hide_an_owner(note)):
                 self._notes.clear(note.behind)
+
+    def _ends_notes(self, row: Row) -> bool:
+        """Whether a deletion ends all notes of the link on its topic: in a repair it is the last that the source says
+        of the topic under that number, and else it stands behind all rows of before, unless it is sent again."""
+        return self._frame.repair is not None or not self._is_sent_again(row)
 
     def _origin(self, row: Row) -> bytes:
         return row.origin or self._frame.source

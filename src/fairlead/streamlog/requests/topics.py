@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotAllowed, NotOwner, UnknownTopic
@@ -10,8 +11,8 @@ from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.rows import NO_COMMIT, Kind
-from fairlead.streamlog.state.effects import Note, NoteKey, payload_of, topic_of
-from fairlead.streamlog.values import DELETED_HERE, Topic
+from fairlead.streamlog.state.effects import Note, NoteKey, payload_of, payload_of_note, topic_of
+from fairlead.streamlog.values import DELETED_HERE, HARMED, Topic
 from fairlead.streamlog.writing.draft import Draft
 
 RENAMES: Final = "renames"
@@ -88,12 +89,29 @@ def bury(
     via: bytes | None,
     via_commit: int = NO_COMMIT,
     *,
+    told_by: bytes | None = None,
     yielded: bool = False,
     ext: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the tombstone of a topic, or that it made room for another one."""
+    """Write the tombstone of a topic, or that it made room for another one. A deletion ends all notes on it but those
+    that `may_hide_an_owner`, of other links than `told_by`, which told of the deletion behind the rows that it had
+    damaged."""
+    end = draft.state.partition(topic.number, 0).end
+    hiding = [
+        replace(payload_of_note(key[0], note), end=max(end, note.behind.end))
+        for key, note in draft.state.notes_of(topic.incarnation).items()
+        if key[0] != told_by and may_hide_an_owner(note)
+    ]
     payload = TopicDeletedPayload(topic.name, topic.incarnation, yielded, topic.epoch, ext or {})
     draft.add_control(Kind.TOPIC_DELETED, payload, number=topic.number, origin=origin, via=via, via_commit=via_commit)
+    for again in hiding:
+        draft.add_control(Kind.BEHIND, again)
+
+
+def may_hide_an_owner(note: Note) -> bool:
+    """Whether a row of the topic itself may have come damaged: one that names a later owner than the one that deletes
+    the topic, with whom it lives again."""
+    return note.behind.partition == 0 and note.behind.reason == HARMED
 
 
 def release_waiting(draft: Draft, name: str) -> None:

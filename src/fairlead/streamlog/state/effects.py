@@ -315,6 +315,14 @@ def _behind(target: Target, row: Row) -> None:
     target.put_note((payload.link, payload.incarnation, payload.partition), note)
 
 
+def payload_of_note(link: bytes, note: Note) -> payloads.BehindPayload:
+    """The payload of the row that makes the note of a link."""
+    b = note.behind
+    return payloads.BehindPayload(
+        link, b.topic, b.incarnation, b.partition, b.end, b.reason, b.noted_at, note.refused_in, note.create
+    )
+
+
 def _truncate(target: Target, row: Row) -> None:
     """What stood from the row's offset on is gone from the partition. The row says which producers are forgotten: once
     a merge has dropped their dead batches, the log does not tell it any more. A row without an offset cuts nothing:

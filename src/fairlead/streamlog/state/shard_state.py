@@ -21,8 +21,10 @@ from fairlead.streamlog.state.producers import Producers, ProducerState
 from fairlead.streamlog.state.tables import PartitionTable, TopicTable
 from fairlead.streamlog.state.transactions import NO_TRANSACTIONS, Transactions
 from fairlead.streamlog.values import (
+    CURSOR_FIRST,
     DELETED_HERE,
     EMPTY_PARTITION,
+    UNKNOWN_TOPIC,
     Behind,
     Cut,
     DeadFrom,
@@ -236,7 +238,8 @@ class ShardState:
         return self._notes
 
     def behind(self, link: bytes) -> list[Behind]:
-        """Partitions that the link must bring again, each with its end as it is now."""
+        """Partitions that the link must bring again, each with its end as it is now. One that was not here may
+        have come by another link meanwhile."""
         notes = (note.behind for note in self.notes(link).values())
         # A deletion ends all notes of before. Of a topic that is deleted the row may be damaged that brings it back.
         found = (each for each in notes if not (each.conflict and each.incarnation in self.tombstones))
@@ -254,8 +257,11 @@ class ShardState:
 
     def _behind_now(self, behind: Behind) -> Behind:
         number = self._by_incarnation.get(behind.incarnation)
-        end = behind.end if number is None else self.partition(number, behind.partition).end
-        return Behind(behind.topic, behind.incarnation, behind.partition, end, behind.reason, behind.noted_at)
+        if number is None:
+            return behind
+        was_unknown = behind.reason in {UNKNOWN_TOPIC, CURSOR_FIRST}
+        reason = "gap" if was_unknown and behind.partition < self.partition_count(number) else behind.reason
+        return replace(behind, end=self.partition(number, behind.partition).end, reason=reason)
 
     def entry(self, key: str) -> Any:
         """The value of an entry; None if there is none."""

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from fairlead.streamlog import payloads
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.numbers import masks_alike, slices_of_mask
-from fairlead.streamlog.payloads import BehindPayload, PositionPayload
-from fairlead.streamlog.state.effects import Note, Tombstone, cursor_of, payload_of_cursor
+from fairlead.streamlog.payloads import PositionPayload
+from fairlead.streamlog.state.effects import Note, Tombstone, cursor_of, payload_of_cursor, payload_of_note
 from fairlead.streamlog.state.keyed import Kept
 from fairlead.streamlog.state.producers import ProducerBatch, ProducerState
 from fairlead.streamlog.state.shard_state import ShardState
@@ -42,7 +42,7 @@ def dump(state: ShardState) -> tuple[Tables, dict[str, Any]]:
     _dump_tombstones(state, tables)
     _dump_cursors(state, tables)
     tables["positions"] = [payloads.encode(payload) for payload in _position_payloads(state)]
-    tables["notes"] = [payloads.encode(_note_payload(key[0], note)) for key, note in state.all_notes().items()]
+    tables["notes"] = [payloads.encode(payload_of_note(key[0], note)) for key, note in state.all_notes().items()]
     _dump_kept(state, tables)
     configs = {int(n): dict(c) for n, c in state.topic_table.configs.items()}
     return tables, {
@@ -278,13 +278,6 @@ def _load_kept(state: ShardState, tables: Mapping[str, Any]) -> None:
     for data, (number, kind, partition) in zip(tables["kept"], keys, strict=True):
         payload = payloads.decode_kept(data, kind)
         state.put_kept(number, (kind, partition, payload.k), Kept(payload.n, data))
-
-
-def _note_payload(link: bytes, note: Note) -> BehindPayload:
-    b = note.behind
-    return BehindPayload(
-        link, b.topic, b.incarnation, b.partition, b.end, b.reason, b.noted_at, note.refused_in, note.create
-    )
 
 
 def _load_links(state: ShardState, tables: Mapping[str, Any]) -> None:

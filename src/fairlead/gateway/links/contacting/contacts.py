@@ -35,6 +35,7 @@ from fairlead.streamlog.applying.admission import ANYBODY
 from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.requests.rollback import rolled_back_message
+from fairlead.streamlog.values import HARMED
 from fairlead.wire.neighbours import LinkAnswer
 
 log = structlog.get_logger()
@@ -173,13 +174,13 @@ class Contacts:
 
     def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         noted = [each for each in answer.behind if not each.reason.startswith("conflict")]
-        behind = sent_ones(stream, link.record.brings, noted)
+        behind = sent_ones(stream, link.record.brings, link.record.forward, noted)
         link.not_sent = len(noted) - len(behind)
         if any(held.repair for held in self._table.of(link.record.id)):
             return
         link.note_behind(link.behind)
         alone = link.repairs > REPAIRS_BESIDE_TRAFFIC and any(
-            each.reason != "crc" and stream.by_incarnation(each.incarnation) is not None for each in behind
+            each.reason != HARMED and stream.by_incarnation(each.incarnation) is not None for each in behind
         )
         if alone:
             self._granting.take_back(link, "a repair goes first")

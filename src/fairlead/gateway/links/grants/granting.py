@@ -83,10 +83,8 @@ class Granting:
         nobody else is granted their slices until it is done."""
         given = False
         for shard_number, shard in enumerate(stream.shards):
-            found = passing_partitions(shard.state, link.record.brings, behind)
-            partitions = tuple(
-                RepairPartition(topic.number, each.partition, each.end, each.reason) for topic, each in found
-            )
+            found = passing_partitions(shard.state, link.record.brings, link.record.forward, behind)
+            partitions = tuple(RepairPartition(number, each.partition, each.end, each.reason) for number, each in found)
             if partitions:
                 given |= self._give_repair(link, stream, shard_number, partitions[:REPAIRED_AT_ONCE], alone=alone)
         return given
