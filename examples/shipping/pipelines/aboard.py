@@ -1,0 +1,30 @@
+"""Manifest against sensors: what ought to be on board after a call, and what says that it is.
+
+In: the movements of containers (loaded, unloaded, lost) and readings since the call. Out: a row for each container of
+either, with `agree` false where the two differ.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+MOVES = "container STRING, ship STRING, port STRING, event STRING, number BIGINT"
+"""The value of a movement's record, as JSON; `number` counts a container's movements."""
+
+
+def moves(records: DataFrame) -> DataFrame:
+    """The movements of containers in records."""
+    parsed = records.select(f.from_json(f.col("value").cast("string"), MOVES).alias("move"))
+    return parsed.select("move.*").where(f.col("container").isNotNull())
+
+
+def aboard(movements: DataFrame, readings: DataFrame, ship: str) -> DataFrame:
+    """`container`, `manifest` (its last movement put it on this ship), `sensors` (it was heard on it), `agree`."""
+    last = movements.groupBy("container").agg(f.max_by(f.struct("event", "ship"), "number").alias("last"))
+    listed = last.where((f.col("last.ship") == ship) & (f.col("last.event") == "loaded"))
+    heard = readings.groupBy("container").agg(f.max_by("place", "seq").alias("place"))
+    there = heard.where(f.col("place") == ship).select("container", f.lit(True).alias("sensors"))
+    both = listed.select("container", f.lit(True).alias("manifest")).join(there, "container", "full")
+    found = both.na.fill(False, ["manifest", "sensors"])
+    return found.withColumn("agree", f.col("manifest") == f.col("sensors"))

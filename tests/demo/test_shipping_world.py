@@ -1,0 +1,138 @@
+"""The simulated world of the shipping demo: containers, ways, sensors with their faults."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from examples.shipping import cargo, routes, sensors
+from examples.shipping.pipelines.lost import SILENT_AFTER, Bay
+from examples.shipping.pipelines.movements import state_after
+from examples.shipping.sensors import BEGAN_MS, HOUR_MS, Reading, Sensor, Where
+
+
+def test_numbers_of_containers_have_the_check_digit_of_iso_6346() -> None:
+    """CSQU3054383 is the standard's own example; a changed digit is noticed."""
+    assert cargo.is_number("CSQU3054383")
+    assert not cargo.is_number("CSQU3054384")
+    assert not cargo.is_number("CSQU305438")
+    assert all(cargo.is_number(each.number) for each in [*cargo.from_tokyo(), *cargo.from_singapore()])
+
+
+def test_a_third_of_the_ducks_is_bound_for_each_port_and_owners_have_streams_of_their_own() -> None:
+    """The same at every call; no number twice."""
+    loaded = [*cargo.from_tokyo(), *cargo.from_singapore()]
+    ducks = Counter(each.bound for each in loaded if each.cargo == "ducks")
+    assert ducks == {"singapore": 6, "london": 6, "sydney": 6}
+    assert {each.stream for each in loaded} == {"/containers/blue", "/containers/red", "/containers/yellow"}
+    assert len({each.number for each in loaded}) == len(loaded)
+    assert loaded == [*cargo.from_tokyo(), *cargo.from_singapore()]
+
+
+def test_ways_are_about_as_long_as_at_sea() -> None:
+    """Tokyo to Singapore is about 2,900 nautical miles, Singapore to London by Suez about 8,300."""
+    assert routes.length_nm(routes.way("tokyo", "singapore")) == pytest.approx(2_900, rel=0.05)
+    assert routes.length_nm(routes.way("singapore", "sydney")) == pytest.approx(4_300, rel=0.1)
+    assert routes.length_nm(routes.way("singapore", "london")) == pytest.approx(8_300, rel=0.05)
+
+
+def test_a_voyage_begins_and_ends_in_a_port_and_moves_on_each_hour() -> None:
+    """At rest at both ends, at an even speed with some noise between."""
+    found = list(routes.voyage("blue-whale", "Big Blue", "tokyo", "singapore", BEGAN_MS, 170, 1))
+    for end, port in ((found[0], "tokyo"), (found[-1], "singapore")):
+        assert routes.distance_nm((end.lat, end.lon), routes.PORTS[port]) < 1
+    assert (found[0].knots, found[-1].knots) == (0, 0)
+    assert all(14 < each.knots < 20 for each in found[1:-1])
+    assert all(after.time_ms - before.time_ms == HOUR_MS for before, after in pairwise(found))
+    assert found == list(routes.voyage("blue-whale", "Big Blue", "tokyo", "singapore", BEGAN_MS, 170, 1))
+
+
+@pytest.mark.skipif(not routes.EVER_GIVEN.exists(), reason="the recording is not here")
+def test_the_real_track_stands_still_for_six_days() -> None:
+    """The Ever Given lay across the canal from the 23rd to the 29th of March 2021."""
+    track = routes.recorded()
+    stuck = [each for each in track if routes.distance_nm((each.lat, each.lon), (30.0176, 32.5802)) < 0.5]
+    assert len(track) > 200
+    assert 5.5 < (stuck[-1].time_ms - stuck[0].time_ms) / 24 / HOUR_MS < 6.6
+
+
+def world(steps: int) -> list[Reading]:
+    """What a whole load says in so many hours at sea."""
+    listening = [Sensor(container, index) for index, container in enumerate(cargo.from_tokyo())]
+    found = []
+    for step in range(steps):
+        found += sensors.round_of(listening, Where("ship", 20, 130, BEGAN_MS + step * HOUR_MS, 0.3))
+    return [*found, *(reading for sensor in listening for reading in sensor.last_words())]
+
+
+def test_every_container_counts_through_also_with_a_bad_radio() -> None:
+    """What a bad radio keeps comes late and together, and in order."""
+    found = world(10)
+    by_container: dict[str, list[int]] = {}
+    for reading in found:
+        by_container.setdefault(reading.container, []).append(reading.seq)
+    assert all(seqs == list(range(10)) for seqs in by_container.values())
+    assert world(10) == found
+    value = json.loads(found[0].value(BEGAN_MS))
+    assert (value["container"], value["seq"], value["heard"]) == (found[0].container, 0, BEGAN_MS)
+
+
+def test_some_clocks_are_wrong_and_some_readings_late() -> None:
+    """Hours ahead, or in 1970; a bad radio says nothing for some rounds."""
+    found = world(3)
+    assert any(reading.time < HOUR_MS * 24 * 365 for reading in found)
+    assert any(reading.time > BEGAN_MS + 4 * HOUR_MS for reading in found)
+    assert sum(BEGAN_MS <= reading.time <= BEGAN_MS + 2 * HOUR_MS for reading in found) > len(found) * 0.8
+    listening = [Sensor(container, index) for index, container in enumerate(cargo.from_tokyo())]
+    at_once = sensors.round_of(listening, Where("ship", 20, 130, BEGAN_MS))
+    assert 0 < len(listening) - len(at_once) < 6
+
+
+def test_a_reefer_that_fails_thaws() -> None:
+    """Its cargo gets as warm as the air, slowly."""
+    sensor = Sensor(next(each for each in cargo.from_tokyo() if each.cargo == "tuna"), 0)
+    at = Where("ship", 5, 105, BEGAN_MS)
+    assert sensor.heard(at)[0].celsius < -20
+    sensor.cooling = False
+    temperatures = [sensor.heard(at)[0].celsius for _ in range(60)]
+    assert temperatures[2] < -10
+    assert temperatures[-1] > 15
+
+
+def test_a_container_overboard_is_told_at_once_and_once() -> None:
+    """By tilt, a hit and water together; a hard wave alone says nothing."""
+    containers = cargo.from_tokyo()[:3]
+    listening = [Sensor(container, index) for index, container in enumerate(containers)]
+    at, bay = Where("ship", -34, 151, BEGAN_MS, 0.9), Bay({})
+    calm = [alert for _ in range(20) for each in sensors.round_of(listening, at) for alert in bay.took(each)]
+    assert calm == []
+    said = [alert for reading in listening[0].overboard(at) for alert in bay.took(reading)]
+    assert said == [(containers[0].number, "overboard")]
+    later = [alert for _ in range(20) for each in sensors.round_of(listening[1:], at) for alert in bay.took(each)]
+    assert later == []
+
+
+def test_silence_is_an_alert_only_while_neighbours_are_heard() -> None:
+    """A dead sensor is noticed; a silent bay, or a lone neighbour, is not taken for it."""
+    containers = cargo.from_tokyo()[:3]
+    listening = [Sensor(container, index) for index, container in enumerate(containers)]
+    at, bay = Where("ship", -34, 151, BEGAN_MS), Bay({})
+    for reading in sensors.round_of(listening, at):
+        bay.took(reading)
+    alone = [alert for _ in range(50) for each in sensors.round_of(listening[:1], at) for alert in bay.took(each)]
+    assert alone == []
+    bay = Bay.loads(bay.dumps())
+    first = [alert for _ in range(SILENT_AFTER) for each in listening[1].heard(at) for alert in bay.took(each)]
+    assert first == [(containers[2].number, "silent")]
+    assert [alert for each in listening[1].heard(at) for alert in bay.took(each)] == []
+
+
+def test_a_ship_docks_by_lying_still_and_leaves_by_going_away() -> None:
+    """Passing by is no call, shifting berth is no leaving."""
+    ports = {"here": (0.0, 0.0)}
+    assert state_after(None, (0.01, 0.0), 8, ports) is None
+    assert state_after(None, (0.01, 0.0), 0.1, ports) == "here"
+    assert state_after("here", (0.02, 0.0), 4, ports) == "here"
+    assert state_after("here", (0.2, 0.0), 12, ports) is None
