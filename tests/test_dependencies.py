@@ -17,6 +17,8 @@ NEVER_IMPORTED = {
     "cramjam": "aiokafka packs snappy, lz4 and zstd by it",
     "import-linter": "a tool of `make check`",
     "mypy": "a tool of `make check`",
+    "pandas": "PySpark's transformWithState asks for it",
+    "protobuf": "PySpark's transformWithState talks to its state by it",
     "pytest-asyncio": "pytest finds it by itself",
     "python-snappy": "kafka-python packs snappy by it",
     "ruff": "a tool of `make check`",

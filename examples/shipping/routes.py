@@ -36,7 +36,7 @@ EARTH_NM = 3440.065
 """Its radius, in nautical miles."""
 EVER_GIVEN = Path(__file__).resolve().parents[3] / "shared" / "data" / "ever-given-2021-03.csv"
 """Ships around the Suez Canal in March 2021 (movingpandas-examples, data by VesselsValue)."""
-EVER_GIVEN_ID = 207
+EVER_GIVEN_ID = 235
 
 
 @dataclass(frozen=True, slots=True)
