@@ -172,7 +172,7 @@ class Recoveries:
         """What is to become of topics that are ours here, and those that are not here, or not ours here although they
         are by now."""
         parsed = [_parsed(entry) for entry in entries]
-        here = [each for each in parsed if _is_ours(stream, each[0])]
+        here = [each for each in parsed if _ours(stream, each[0])]
         others = [each for each in parsed if not _is_ours_or_gone(stream, each[0])]
         later = await self._later(stream, [each[0] for each in others], force=force)
         unknown = [each for each in others if stream.by_incarnation(each[0]) is None or each[0] in later]
@@ -208,7 +208,7 @@ class Recoveries:
     async def _hear_news(self, stream: Stream, entries: Iterable[str], *, force: bool) -> None:
         """Give our topics the settings and the partitions that they have got since the backup: what is set next must be
         newer than those, or no replica takes it."""
-        ours = [each for each, _, _ in map(_parsed, entries) if _is_ours(stream, each)]
+        ours = [each for each, _, _ in map(_parsed, entries) if _ours(stream, each)]
         for neighbour in self._neighbours(stream):
             try:
                 await self._pulls.news(stream, neighbour.stream, ours)
@@ -395,22 +395,22 @@ def _grown(stream: Stream, entries: Iterable[str]) -> list[tuple[Topic, int]]:
     """Topics of ours that have got partitions since the backup, and how many they have by now."""
     found: list[tuple[Topic, int]] = []
     for incarnation, count, _ in map(_parsed, entries):
-        known = stream.by_incarnation(incarnation)
-        if known is not None and known[1].owner == stream.id and known[1].partitions < count:
-            found.append((known[1], count))
+        topic = _ours(stream, incarnation)
+        if topic is not None and topic.partitions < count:
+            found.append((topic, count))
     return found
 
 
-def _is_ours(stream: Stream, incarnation: bytes) -> bool:
+def _ours(stream: Stream, incarnation: bytes) -> Topic | None:
+    """The topic, if it is here and ours."""
     found = stream.by_incarnation(incarnation)
-    return found is not None and found[1].owner == stream.id
+    return found[1] if found is not None and found[1].owner == stream.id else None
 
 
 def _is_ours_or_gone(stream: Stream, incarnation: bytes) -> bool:
     """The topic is here and ours, or was here and is deleted."""
-    found = stream.by_incarnation(incarnation)
-    if found is not None:
-        return found[1].owner == stream.id
+    if _ours(stream, incarnation) is not None:
+        return True
     return any(shard.state.tombstone(incarnation) is not None for shard in stream.shards)
 
 

@@ -111,7 +111,7 @@ class Pulls:
         while keys:
             source = self._neighbour(stream, neighbour)
             some, later = keys[:WANTED_MAX], keys[WANTED_MAX:]
-            step = _Step(stream, source, some, news_only=True)
+            step = _News(stream, source, some)
             await step.take(await self._ask(stream, source, step.wanted))
             keys = [*step.again, *later]
 
@@ -138,11 +138,8 @@ class Pulls:
 class _Step:
     """One question and its answer."""
 
-    def __init__(
-        self, stream: Stream, source: Neighbour, keys: Sequence[PartitionKey], *, news_only: bool = False
-    ) -> None:
+    def __init__(self, stream: Stream, source: Neighbour, keys: Sequence[PartitionKey]) -> None:
         self._stream = stream
-        self._news_only = news_only
         self._source = source
         self._before = {key: _standing(stream, key) for key in keys}
         self.records = 0
@@ -155,9 +152,6 @@ class _Step:
     @property
     def wanted(self) -> list[WantedPartition]:
         """What is asked for."""
-        if self._news_only:
-            standings = ((key, standing._replace(end=OFFSET_MAX)) for key, standing in self._before.items())
-            return [WantedPartition(*key, *standing) for key, standing in standings]
         return [WantedPartition(*key, *standing) for key, standing in self._before.items()]
 
     async def take(self, answer: bytes) -> None:
@@ -197,8 +191,6 @@ class _Step:
         refused: dict[PartitionKey, str] = {}
         size_bytes = sum(len(row.batch) for row in frame.rows)
         admission = replace(self._source.admission, falls_here=self._stream.falls_into(shard))
-        if self._news_only:
-            frame = replace(frame, rows=[row for row in frame.rows if _is_news(row, self._before[key].epoch)])
         for first in range(0, len(frame.rows), PIECE_ROWS):
             piece = replace(frame, rows=frame.rows[first : first + PIECE_ROWS])
             request = partial(apply_pulled, frame=piece, admission=admission)
@@ -213,9 +205,6 @@ class _Step:
     def _judge(self, key: PartitionKey, frame: Frame, refused: str) -> None:
         """Whether the partition has all now, cannot have it, or is asked for again."""
         assert frame.repair is not None
-        if self._news_only:
-            self.again.remove(key)
-            return
         now = _standing(self._stream, key)
         if now != self._before[key] and (refused or not frame.repair.last):
             return
@@ -253,6 +242,22 @@ class _Step:
 
     def _broken(self, why: str) -> CorruptBatch:
         return CorruptBatch(f"answer of {self._source.path} about missing records: {why}")
+
+
+class _News(_Step):
+    """The same of what has become of topics that are here, without their records."""
+
+    @property
+    def wanted(self) -> list[WantedPartition]:
+        """The partitions, as if all records were here."""
+        return [replace(each, end=OFFSET_MAX) for each in super().wanted]
+
+    async def _frame(self, frame: Frame, key: PartitionKey, shard: Shard) -> None:
+        news = [row for row in frame.rows if _is_news(row, self._before[key].epoch)]
+        await super()._frame(replace(frame, rows=news), key, shard)
+
+    def _judge(self, key: PartitionKey, frame: Frame, refused: str) -> None:
+        self.again.remove(key)
 
 
 class _Standing(NamedTuple):

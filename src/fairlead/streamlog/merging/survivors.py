@@ -23,12 +23,12 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects.by_partition import Offsets, last_of_groups, packed_keys
-from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.columns import Columns, start_in_place
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.payloads import DELETED_RECORDS, History, PositionPayload, StartPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.reading.located import LocatedRows, load
-from fairlead.streamlog.rows import KEPT_KINDS, NO_OFFSET, NO_TOPIC, PASSED_ON_KINDS, Kind, Row
+from fairlead.streamlog.rows import KEPT_KINDS, NO_TOPIC, PASSED_ON_KINDS, Kind, Row
 from fairlead.streamlog.values import DeadFrom, PartitionKey
 
 EXPIRED = "ttl"
@@ -174,31 +174,10 @@ def _starts(
 
 def _start(expired: Columns, last: int, reason: str, history: History, deleted_to: int) -> Row:
     """The row in the place of the batch `last`."""
-    topic, partition = int(expired.topic[last]), int(expired.partition[last])
     offset, epoch = int(expired.last_offset[last]) + 1, int(expired.epoch[last])
     before = tuple(entry for entry in history if entry[1] < offset)
     payload = StartPayload(reason, max(offset, deleted_to), before, deleted_to=deleted_to, epoch=epoch)
-    return Row(
-        Kind.START,
-        topic,
-        partition,
-        offset,
-        NO_OFFSET,
-        epoch,
-        offset,
-        epoch,
-        bytes(expired.origin[last]) if expired.origin_set[last] else None,
-        bytes(expired.via[last]) if expired.via_set[last] else None,
-        int(expired.via_commit[last]),
-        int(expired.appended_at[last]),
-        -1,
-        0,
-        0,
-        0,
-        int(expired.commit[last]),
-        int(expired.row[last]),
-        payloads.encode(payload),
-    )
+    return start_in_place(expired, last, payload)
 
 
 def _epochs(rows: Columns, first: int, last: int) -> list[tuple[int, int]]:

@@ -9,9 +9,11 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairlead.streamlog import payloads
 from fairlead.streamlog.objects import layout
 from fairlead.streamlog.objects.side_by_side import runs
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.rows import NO_OFFSET, Kind, Row
 
 _NUMBERS: Final = tuple(name for name in layout.DTYPES if name not in layout.NULLABLE and name != "size")
 
@@ -131,3 +133,29 @@ def join(parts: Sequence[Columns]) -> Columns:
     arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
     first, end = min(part.first for part in parts), max(part.end for part in parts)
     return Columns(name="", first=first, end=end, **arrays)
+
+
+def start_in_place(batches: Columns, last: int, payload: StartPayload) -> Row:
+    """The START row in the place of the batch at `last`, which stands for its partition's records up to that one."""
+    offset, epoch = int(batches.last_offset[last]) + 1, int(batches.epoch[last])
+    return Row(
+        Kind.START,
+        int(batches.topic[last]),
+        int(batches.partition[last]),
+        offset,
+        NO_OFFSET,
+        epoch,
+        offset,
+        epoch,
+        bytes(batches.origin[last]) if batches.origin_set[last] else None,
+        bytes(batches.via[last]) if batches.via_set[last] else None,
+        int(batches.via_commit[last]),
+        int(batches.appended_at[last]),
+        -1,
+        0,
+        0,
+        0,
+        int(batches.commit[last]),
+        int(batches.row[last]),
+        payloads.encode(payload),
+    )

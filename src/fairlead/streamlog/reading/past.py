@@ -17,11 +17,11 @@ from fairlead.model.errors import CorruptBatch
 from fairlead.storage.interface import Storage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.objects.by_partition import last_of_groups
-from fairlead.streamlog.objects.columns import Columns, join
+from fairlead.streamlog.objects.columns import Columns, join, start_in_place
 from fairlead.streamlog.objects.format import columns_at, columns_of_rows
 from fairlead.streamlog.payloads import FROM_NOW, History, StartPayload
 from fairlead.streamlog.reading.located import LocatedRows, load
-from fairlead.streamlog.rows import NO_OFFSET, Kind, Row
+from fairlead.streamlog.rows import Kind, Row
 
 
 def without_past(storage: Storage, rows: LocatedRows, begin: int) -> LocatedRows:
@@ -57,27 +57,7 @@ def _ends(batches: Columns) -> Iterator[Row]:
         offset, epoch = int(batches.last_offset[last]) + 1, int(batches.epoch[last])
         before = int(batches.previous_end[first])
         payload = StartPayload(FROM_NOW, offset, _history(batches, first, offset), before, epoch=epoch)
-        yield Row(
-            Kind.START,
-            int(batches.topic[last]),
-            int(batches.partition[last]),
-            offset,
-            NO_OFFSET,
-            epoch,
-            offset,
-            epoch,
-            bytes(batches.origin[last]) if batches.origin_set[last] else None,
-            bytes(batches.via[last]) if batches.via_set[last] else None,
-            int(batches.via_commit[last]),
-            int(batches.appended_at[last]),
-            -1,
-            0,
-            0,
-            0,
-            int(batches.commit[last]),
-            int(batches.row[last]),
-            payloads.encode(payload),
-        )
+        yield start_in_place(batches, last, payload)
 
 
 def _history(batches: Columns, first: int, below: int) -> History:
