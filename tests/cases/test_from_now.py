@@ -217,7 +217,7 @@ async def test_a_topic_with_a_past_is_handed_over_to_a_replica_without_it_only_b
 
 async def test_a_replica_without_the_past_takes_over_and_the_tail_is_kept(tmp_path: Path) -> None:
     """sf comes back with a record that ny never got, and with the past that ny never had."""
-    async with fleet(tmp_path, "sf", "ny") as (sf, ny):
+    async with fleet(tmp_path, "sf", "ny", merge_interval_seconds=0.1) as (sf, ny):
         await sf.write(SHIPS, "t", b"0", b"1")
         await follow(sf, ny)
         await link(ny, sf)

@@ -119,7 +119,7 @@ async def test_a_topic_is_handed_over_and_taken_over_behind_a_prefix(tmp_path: P
 async def test_a_tail_is_kept_and_told_behind_a_prefix(tmp_path: Path) -> None:
     """b takes `a_t` over while a, which is not asked, writes `t` on: both cut and keep the same, each by its names. And
     b claims it."""
-    async with fleet(tmp_path, "a", "b") as (a, b):
+    async with fleet(tmp_path, "a", "b", merge_interval_seconds=0.1) as (a, b):
         await link(a, b, "a_")
         await link(b, a, "b_")
         await a.write(SHIPS, "t", b"1")

@@ -11,13 +11,12 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
-import uvicorn
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -79,7 +78,8 @@ from fairlead.wire.link_protocol import PROTOCOL
 from fairlead.wire.messages import APPLY_HEARS, READER_HEARS, SINK_HEARS, from_json, to_json
 from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply
 from tests.support.batches import produced_to
-from tests.support.waiting import WAIT_SECONDS, until
+from tests.support.http_listener import Listener
+from tests.support.waiting import WAIT_SECONDS
 
 SHIPS = "/ships"
 SOURCE = StreamPath("/ships", "sf")
@@ -117,10 +117,6 @@ class NoListeners:
     def addresses(self) -> dict[str, str]:
         """No stream is exposed."""
         return {}
-
-
-class _Server(uvicorn.Server):
-    capture_signals = nullcontext  # type: ignore[assignment]
 
 
 class Site:
@@ -209,9 +205,8 @@ class Site:
         listening.bind(("127.0.0.1", self.port))
         self.port = listening.getsockname()[1]
         self.cluster.urls = (self.url,)
-        self._server = _Server(configuration(app))
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
-        await until(lambda: self._server.started)
+        self._listener = Listener(configuration(app))
+        await self._listener.start(listening)
 
     @property
     def url(self) -> str:
@@ -236,8 +231,7 @@ class Site:
         self.apply.close()
         await self.jobs.close()
         await self.manager.close()
-        self._server.should_exit = self._server.force_exit = True
-        await self._serving
+        await self._listener.end()
         await self._http.aclose()
         await self.kafka.close()
         await self.cluster.close()

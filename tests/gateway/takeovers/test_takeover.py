@@ -29,7 +29,7 @@ PLAIN, FORCED, DRY = TakeoverOptions(), TakeoverOptions(force=True), TakeoverOpt
 @pytest.fixture
 async def la(tmp_path: Path) -> AsyncIterator[Site]:
     """A third cluster."""
-    async with Site("la", tmp_path) as site:
+    async with Site("la", tmp_path, merge_interval_seconds=0.1) as site:
         yield site
 
 
@@ -50,7 +50,7 @@ async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
     """sf, which works until it is lost."""
     works = AsyncExitStack()
     async with works:
-        site = await works.enter_async_context(Site("sf", tmp_path))
+        site = await works.enter_async_context(Site("sf", tmp_path, merge_interval_seconds=0.1))
         await site.stream(SHIPS)
         await works.enter_async_context(Worker(site))
         yield Owner(site, works)
