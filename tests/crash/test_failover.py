@@ -41,12 +41,14 @@ MAKE: dict[str, Callable[[JavaVM, str, str, str], Mover]] = {
 }
 KINDS = tuple(MAKE)
 TOPICS = [f"container-{kind}" for kind in KINDS]
+SETTINGS = {"merge_interval_seconds": "0.5"}
+"""Tails are copied soon: nobody waits ten seconds for what shows nothing."""
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[tuple[Site, Site]]:
     """San Francisco and New York."""
-    with sites(tmp_path, "sanfrancisco", "newyork", command="server") as (west, east):
+    with sites(tmp_path, "sanfrancisco", "newyork", settings=SETTINGS, command="server") as (west, east):
         for site in (west, east):
             site.cli("cluster", "add", "-http", site.url)
         yield west, east

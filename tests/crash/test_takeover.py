@@ -95,7 +95,9 @@ def owner(site: Site) -> str:
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[Site]]:
     """Tokyo, a ship and Singapore, all linked to each other."""
-    with sites(tmp_path, "tokyo", "ship", "singapore", command="server") as found:
+    with sites(
+        tmp_path, "tokyo", "ship", "singapore", settings={"merge_interval_seconds": "0.5"}, command="server"
+    ) as found:
         for site in found:
             site.cli("cluster", "add", "-http", site.url)
             site.cli("stream", "create", "-path", at(site))
