@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.mirror.carrying.engine import Engine
+from fairlead.mirror.carrying.local import LocalEngine
 from fairlead.mirror.destination import Destination
 from fairlead.mirror.holding import Holding
 from fairlead.mirror.options import MirrorOptions
@@ -63,6 +65,7 @@ class Mirror:
         randomness: Randomness,
         say: Say,
         paces: Paces = Paces(),
+        engine: Engine | None = None,
     ) -> None:
         self.tally = Tally()
         self._options = options
@@ -70,6 +73,7 @@ class Mirror:
         self._paces = paces
         self._destination = Destination(destination, name, clock)
         self._holding = Holding(self._destination, clock, randomness)
+        self._engine = engine or LocalEngine(options.streams, options.queue_records, options.handler)
         self._upstreams = upstreams
         self._sources: list[Source] = []
         """Those that were opened."""
@@ -107,6 +111,7 @@ class Mirror:
                 return
             await self._patiently(self._destination.open_books, "the destination")
             await self._holding.take(takeover=self._options.takeover)
+            await self._engine.open()
             await self._carry()
         finally:
             await self._close()
@@ -149,6 +154,8 @@ class Mirror:
 
     async def _carry(self) -> None:
         self._spawn(self._holding.keep(self._paces.holder))
+        for work in self._engine.work():
+            self._spawn(work)
         for upstream in self._upstreams:
             try:
                 await self._start(upstream)
@@ -170,7 +177,9 @@ class Mirror:
             if source.label == upstream.label:
                 return source
         cluster = await upstream.open()
-        source = Source(upstream.label, cluster, upstream.group, self._destination, self._options, self.tally)
+        source = Source(
+            upstream.label, cluster, upstream.group, self._destination, self._options, self.tally, self._engine
+        )
         self._sources.append(source)
         return source
 
@@ -184,10 +193,10 @@ class Mirror:
         )
         await source.start(topics, planned)
         await source.commit()  # a group with members is somebody else's, maybe a MirrorMaker that still runs
-        if len(source.streams) < self._options.streams:
-            self._say(f"{source.label}: {len(source.streams)} of {self._options.streams} streams have something to do")
-        for stream in source.streams:
-            self._spawn(stream.run())
+        if source.workers < self._options.streams:
+            self._say(f"{source.label}: {source.workers} of {self._options.streams} streams have something to do")
+        for work in source.work():
+            self._spawn(work)
         if not self._options.once:
             self._spawn(self._keep_fresh(source))
 
@@ -284,4 +293,5 @@ class Mirror:
         await self._cancel_tasks()
         for source in self._sources:
             await source.close()
+        await self._engine.close()
         await self._destination.close()

@@ -1,4 +1,4 @@
-"""A cluster that is mirrored from: which of its topics, the streams that fetch them, and what becomes of trouble.
+"""A cluster that is mirrored from: which of its topics, where each begins, and what becomes of trouble.
 
 A partition that lost something, or cannot keep what was asked for, stands still with its reason, and the others go on;
 an option says for each loss whether it goes on by itself instead (`GoesOn`).
@@ -7,17 +7,17 @@ an option says for each loss whether it goes on by itself instead (`GoesOn`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from fairlead.mirror.books.book import Book, Position
 from fairlead.mirror.books.origins import Origins
-from fairlead.mirror.carrying.copying import Copy
-from fairlead.mirror.carrying.making import Maker
-from fairlead.mirror.carrying.stream import Carried, Stream
+from fairlead.mirror.carrying.engine import Engine, Load, Way
+from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.destination import Destination
-from fairlead.mirror.lanes import Part, stream_of, streams_used
+from fairlead.mirror.lanes import Part
 from fairlead.mirror.options import EARLIEST, MirrorOptions
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.planning import Planned, PlannedTopic, TopicPlan, plan_partitions, plan_topics
@@ -38,27 +38,28 @@ class Source:
         destination: Destination,
         options: MirrorOptions,
         tally: Tally,
+        engine: Engine,
     ) -> None:
         self.label = label
         self.cluster = cluster
         self.group = group
         self.trouble: str | None = None
         """Why the last look at its topics failed, if it did."""
-        self.copies: dict[Part, Copy] = {}
+        self.copies: dict[Part, Standing] = {}
         self.until: dict[Part, int] = {}
         """With `--once`: where each partition ends."""
         self._destination = destination
         self._options = options
         self._tally = tally
         self._origins = Origins(cluster, destination.cluster.id)
-        self._streams: list[Stream] = []
+        self._carrier = engine.carrier(Way(label, cluster, self._origins, destination, tally, self._heard, self._worry))
         self._known: dict[str, Topic] = {}
         self._names: dict[str, str] = {}
         """Source topic → destination topic of what is mirrored."""
         self._never_begun: set[Part] = set()
         self._past: dict[Part, Position] = {}
         """How far topics were mirrored that are gone since."""
-        self._changed: set[Copy] = set()
+        self._changed: set[Standing] = set()
         self._moved = asyncio.Event()
 
     # ------------------------------------------------------------ what is mirrored
@@ -94,14 +95,7 @@ class Source:
         self._note_others(topics)
         self.claim(topics)
         await self._make(topics.topics)
-        await self._destination.open_sender(self.cluster.id)
-        self._streams.clear()
-        for _ in range(streams_used(self._options.streams, len(planned))):
-            feed = self.cluster.feed()
-            stream = Stream(
-                feed, self._origins, self._destination, self._tally, self._options.queue_records, self._worry
-            )
-            self._streams.append(stream)
+        await self._carrier.open(len(planned))
         await self._begin(topics.topics, planned)
 
     async def _make(self, topics: Iterable[PlannedTopic]) -> None:
@@ -128,17 +122,15 @@ class Source:
         # Before anything is fetched: whoever began at the end goes on from there, also if nothing came until a restart.
         await self._destination.write_positions(fresh)
         for each in planned:
-            copy = Copy(each.part, each.to, each.begin, self._destination.sender, self._tally, self._heard)
-            copy.end = each.end
-            self.copies[each.part] = copy
             self.until[each.part] = each.end
             if each.stop is not None or each.route is None:
                 self._never_begun.add(each.part)
-                copy.stop(each.stop or "")
+                standing = Standing(each.part, each.to, each.begin, self._tally, self._heard, each.end)
+                self.copies[each.part] = standing
+                standing.stop(each.stop or "")
                 continue
-            stream = self._stream(copy)
-            maker = Maker(each.route, limits[each.to], stream.buffers, each.part, self._options.handler)
-            stream.add(Carried(copy, maker, each.part.topic_id, each.begin.offset))
+            load = Load(each.part, each.to, each.route, limits[each.to], each.begin, each.end)
+            self.copies[each.part] = self._carrier.take(load)
 
     def _note_others(self, plan: TopicPlan) -> None:
         for topic, why in plan.refused.items():
@@ -188,8 +180,8 @@ class Source:
                 if (part.topic, part.topic_id) == (name, known.topic_id):
                     self._lose(part, copy)
 
-    def _lose(self, part: Part, copy: Copy) -> None:
-        self._stream(copy).remove(copy)
+    def _lose(self, part: Part, copy: Standing) -> None:
+        self._carrier.remove(copy)
         left = copy.end - copy.position.offset - copy.records_under_way
         self._tally.notes[part.topic] = "it was deleted at the source"
         if left > 0 and copy.stopped is None:
@@ -199,69 +191,61 @@ class Source:
 
     # ------------------------------------------------------------ trouble
 
-    async def _worry(self, carried: Carried, answer: Answer) -> None:
+    async def _worry(self, copy: Standing, offset: int, answer: Answer) -> None:
         """A partition cannot be fetched from where it stands."""
-        copy = carried.copy
         try:
-            await insisting(partial(self._settle, carried, answer))
+            await insisting(partial(self._settle, copy, offset, answer))
         except BadRequest as error:
             copy.stop(str(error))
 
-    async def _settle(self, carried: Carried, answer: Answer) -> None:
-        copy = carried.copy
+    async def _settle(self, copy: Standing, offset: int, answer: Answer) -> None:
         if answer.trouble is Trouble.UNKNOWN_TOPIC:
-            self._stream(copy).remove(copy)  # the next look at the topics says what became of it
+            self._carrier.remove(copy)  # the next look at the topics says what became of it
         elif answer.trouble is Trouble.REFUSED:
             copy.stop(f"the source refuses to have it read: {answer.detail}")
         elif answer.trouble is Trouble.TRUNCATED:
-            self._truncated(carried, answer.diverged_at, "where the two part")
+            self._truncated(copy, offset, answer.diverged_at, "where the two part")
         else:
-            await self._out_of_range(carried)
+            await self._out_of_range(copy, offset)
 
-    async def _out_of_range(self, carried: Carried) -> None:
-        place = Place(carried.copy.part.topic, carried.copy.part.partition)
+    async def _out_of_range(self, copy: Standing, offset: int) -> None:
+        place = Place(copy.part.topic, copy.part.partition)
         start = (await self.cluster.offsets([place], AT_START))[place]
         end = (await self.cluster.offsets([place], LATEST))[place]
-        if carried.offset < start:
-            self._gap(carried, start)
-        elif carried.offset > end:
+        if offset < start:
+            self._gap(copy, offset, start)
+        elif offset > end:
             # Where the two part is not known: what came since may lie below the end, so nothing is stepped over.
-            self._truncated(carried, start, "at the start of the log")
+            self._truncated(copy, offset, start, "at the start of the log")
         else:
-            self._stream(carried.copy).again(carried, carried.offset)
+            self._carrier.again(copy, offset)
 
-    def _gap(self, carried: Carried, start: int) -> None:
-        copy, lost = carried.copy, start - carried.offset
+    def _gap(self, copy: Standing, offset: int, start: int) -> None:
+        lost = start - offset
         self._tally.lost_offsets += lost
-        why = f"offsets {carried.offset} to {start - 1} were gone at the source before they were mirrored"
+        why = f"offsets {offset} to {start - 1} were gone at the source before they were mirrored"
         if not self._options.goes_on.gap:
             copy.stop(f"{why}; --on.gap continue goes on at {start}")
             return
         self._tally.notes[str(copy.part)] = f"{why}; it went on at {start}"
         copy.skip(start, lost)
-        self._stream(copy).again(carried, start)
+        self._carrier.again(copy, start)
 
-    def _truncated(self, carried: Carried, at: int, where: str) -> None:
-        copy = carried.copy
-        why = f"the source has lost records that were mirrored: its log went on otherwise below offset {carried.offset}"
+    def _truncated(self, copy: Standing, offset: int, at: int, where: str) -> None:
+        why = f"the source has lost records that were mirrored: its log went on otherwise below offset {offset}"
         if not self._options.goes_on.truncated:
             copy.stop(f"{why}; --on.truncated continue goes on {where} ({at}), and the destination keeps what it has")
             return
         self._tally.notes[str(copy.part)] = f"{why}; it went on {where} ({at})"
         self._tally.truncated += 1
         copy.skip(at, 0)
-        self._stream(copy).again(carried, at)
+        self._carrier.again(copy, at)
 
     # ------------------------------------------------------------ positions
 
-    def _stream(self, copy: Copy) -> Stream:
-        return self._streams[stream_of(copy.part, len(self._streams))]
-
-    def _heard(self, copy: Copy) -> None:
+    def _heard(self, copy: Standing) -> None:
         self._changed.add(copy)
         self._moved.set()
-        if self._streams:
-            self._stream(copy).heard(copy)
 
     async def record(self) -> None:
         """Write the positions that have moved, and wait until they are durable."""
@@ -295,13 +279,18 @@ class Source:
     # ------------------------------------------------------------ running
 
     @property
-    def streams(self) -> Sequence[Stream]:
-        return self._streams
+    def workers(self) -> int:
+        """How many of the streams that were asked for have something to do."""
+        return self._carrier.workers
+
+    def work(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What runs for as long as it is mirrored from."""
+        return self._carrier.work()
 
     @property
     def down(self) -> str | None:
         """What it waits for, if anything is away."""
-        return next((stream.down for stream in self._streams if stream.down is not None), self.trouble)
+        return self._carrier.down or self.trouble
 
     @property
     def destinations(self) -> Iterable[str]:
@@ -328,10 +317,8 @@ class Source:
             self.trouble = f"{self.label}: {error}"
 
     async def drain(self) -> None:
-        """Wait until what is under way is acknowledged; the streams fetch no more."""
-        for copy in self.copies.values():
-            while copy.stopped is None and not copy.idle:
-                await self._move()
+        """Wait until what is under way is acknowledged; its work has ended."""
+        await self._carrier.drain()
 
     async def _move(self) -> None:
         self._moved.clear()
@@ -339,6 +326,5 @@ class Source:
 
     async def close(self) -> None:
         """End."""
-        for stream in self._streams:
-            await stream.close()
+        await self._carrier.close()
         await self.cluster.close()

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from fairlead.mirror.books.book import Position
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.carrying.settled import Settled, Step
+from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.report import Tally
 
@@ -52,8 +53,8 @@ class _Waiting(NamedTuple):
     step: Step
 
 
-class Copy:
-    """A partition that is mirrored."""
+class Copy(Standing):
+    """A partition whose batches are sent in this process."""
 
     def __init__(
         self,
@@ -62,30 +63,18 @@ class Copy:
         begin: Position,
         senders: Callable[[str], Sender],
         tally: Tally,
-        changed: Callable[[Copy], None],
+        moved: Callable[[Standing], None],
+        end: int = -1,
     ) -> None:
-        self.part = part
-        self.to = to
-        self.stopped: str | None = None
-        """Why it does not go on; somebody must look at it."""
-        self.records_under_way = 0
-        self.bytes_under_way = 0
-        self.recorded = begin
-        """The position that stands in the books; of a partition that stands still from the start, none does."""
-        self.gone = begin.gone
-        self.end = -1
-        """Where the source's partition ended for readers of committed records, when it was asked last; -1: not yet."""
+        super().__init__(part, to, begin, tally, moved, end)
         self._settled = Settled(begin.offset, begin.epoch)
         self._senders = senders
-        self._tally = tally
-        self._changed = changed
         self._waiting: deque[_Waiting] = deque()
         self._sent = 0
         self._origin = ""
 
     @property
     def position(self) -> Position:
-        """How far everything is acknowledged."""
         return Position(self._settled.offset, self._settled.epoch, self.part.topic, self.to, self.gone)
 
     @property
@@ -109,20 +98,12 @@ class Copy:
         if made.stop is not None:
             self.stop(made.stop)
         self._pump()
-        self._changed(self)
+        self._moved(self)
 
     def skip(self, until: int, lost: int) -> None:
-        """Go on at `until`, since what lies before it is gone at the source; `lost` offsets of it were not mirrored."""
         self.gone += lost
         self._settled.add(until, -1, 0)
-        self._changed(self)
-
-    def stop(self, why: str) -> None:
-        """It does not go on; what is under way still counts."""
-        if self.stopped is None:
-            self.stopped = why
-            self._tally.stopped(self.part, why)
-            self._changed(self)
+        self._moved(self)
 
     def _queue(self, origin: str, partition: int, outgoing: Outgoing, step: Step) -> None:
         self.records_under_way += outgoing.records
@@ -152,7 +133,7 @@ class Copy:
         self._tally.mirrored(self.part.topic, item.outgoing)
         self._settled.acknowledged(item.step)
         self._pump()
-        self._changed(self)
+        self._moved(self)
 
     def _forget_waiting(self) -> None:
         for item in self._waiting:

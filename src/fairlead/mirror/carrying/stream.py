@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.bytes.buffers import Buffers
 from fairlead.mirror.bytes.committed import Committed, committed
 from fairlead.mirror.carrying.copying import Copy
+from fairlead.mirror.carrying.engine import Producers
 from fairlead.mirror.carrying.making import Maker
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.ports import Answer, Feed, Place
@@ -44,12 +45,6 @@ class Carried:
     offset: int
     """Where the next answer begins."""
     paused: bool = False
-
-
-class Producers(Protocol):
-    """The destination, as far as a stream knows it."""
-
-    async def open_sender(self, origin: str) -> None: ...
 
 
 Worry = Callable[[Carried, Answer], Awaitable[None]]

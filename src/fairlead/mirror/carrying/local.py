@@ -1,0 +1,109 @@
+"""Partitions carried in this process: some streams of each source, and the producers of the mirror itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from fairlead.mirror.bytes.handled import Handler
+from fairlead.mirror.carrying.copying import Copy
+from fairlead.mirror.carrying.engine import Load, Way
+from fairlead.mirror.carrying.making import Maker
+from fairlead.mirror.carrying.standing import Standing
+from fairlead.mirror.carrying.stream import Carried, Stream
+from fairlead.mirror.lanes import Part, stream_of, streams_used
+from fairlead.mirror.ports import Answer
+
+
+class LocalCarrier:
+    """Of one source."""
+
+    def __init__(self, way: Way, streams: int, queue_records: int, handler: Handler | None) -> None:
+        self._way = way
+        self._wanted = streams
+        self._queue_records = queue_records
+        self._handler = handler
+        self._streams: list[Stream] = []
+        self._carried: dict[Part, Carried] = {}
+        self._moved = asyncio.Event()
+
+    @property
+    def down(self) -> str | None:
+        return next((stream.down for stream in self._streams if stream.down is not None), None)
+
+    @property
+    def workers(self) -> int:
+        return len(self._streams)
+
+    async def open(self, partitions: int) -> None:
+        way = self._way
+        await way.destination.open_sender(way.source.id)
+        self._streams.clear()
+        for _ in range(streams_used(self._wanted, partitions)):
+            feed = way.source.feed()
+            self._streams.append(
+                Stream(feed, way.origins, way.destination, way.tally, self._queue_records, self._worry)
+            )
+
+    def take(self, load: Load) -> Standing:
+        way = self._way
+        copy = Copy(load.part, load.to, load.begin, way.destination.sender, way.tally, self._heard, load.end)
+        stream = self._stream(copy)
+        maker = Maker(load.route, load.limits, stream.buffers, load.part, self._handler)
+        carried = Carried(copy, maker, load.part.topic_id, load.begin.offset)
+        self._carried[load.part] = carried
+        stream.add(carried)
+        return copy
+
+    def again(self, standing: Standing, offset: int) -> None:
+        carried = self._carried[standing.part]
+        self._stream(standing).again(carried, offset)
+
+    def remove(self, standing: Standing) -> None:
+        assert isinstance(standing, Copy)
+        self._stream(standing).remove(standing)
+
+    def work(self) -> Iterable[Coroutine[Any, Any, None]]:
+        return [stream.run() for stream in self._streams]
+
+    async def drain(self) -> None:
+        for carried in self._carried.values():
+            while carried.copy.stopped is None and not carried.copy.idle:
+                self._moved.clear()
+                await self._moved.wait()
+
+    async def close(self) -> None:
+        for stream in self._streams:
+            await stream.close()
+
+    async def _worry(self, carried: Carried, answer: Answer) -> None:
+        await self._way.worry(carried.copy, carried.offset, answer)
+
+    def _heard(self, standing: Standing) -> None:
+        assert isinstance(standing, Copy)
+        self._stream(standing).heard(standing)
+        self._way.moved(standing)
+        self._moved.set()
+
+    def _stream(self, standing: Standing) -> Stream:
+        return self._streams[stream_of(standing.part, len(self._streams))]
+
+
+class LocalEngine:
+    """All in this process and its event loop; what computes goes to threads."""
+
+    def __init__(self, streams: int, queue_records: int, handler: Handler | None) -> None:
+        self._given = (streams, queue_records, handler)
+
+    async def open(self) -> None:
+        """Nothing is needed."""
+
+    def carrier(self, way: Way) -> LocalCarrier:
+        return LocalCarrier(way, *self._given)
+
+    def work(self) -> Iterable[Coroutine[Any, Any, None]]:
+        return ()
+
+    async def close(self) -> None:
+        """Nothing is left."""
