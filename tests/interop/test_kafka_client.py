@@ -78,6 +78,13 @@ async def test_topics_and_their_settings(bootstrap: str, name: str) -> None:
         configs = (await cluster.describe_configs([name]))[name]
         assert (configs["retention.ms"].value, configs["retention.ms"].own) == ("-1", True)
         assert not configs["segment.bytes"].own
+        refused = await cluster.alter_configs({name: {"retention.ms": None, "segment.bytes": "1048576"}})
+        assert not refused
+        refused = await cluster.alter_configs({name: {"retention.ms": "long"}})
+        assert "INVALID_CONFIG" in str(refused[name])
+        configs = (await cluster.describe_configs([name]))[name]
+        assert not configs["retention.ms"].own
+        assert (configs["segment.bytes"].value, configs["segment.bytes"].own) == ("1048576", True)
 
 
 async def test_ends_times_and_groups(bootstrap: str, name: str) -> None:
@@ -96,6 +103,9 @@ async def test_ends_times_and_groups(bootstrap: str, name: str) -> None:
         assert await cluster.committed(group, [place]) == {place: OffsetAndEpoch(1, 0)}
         assert await asyncio.to_thread(_first_read, bootstrap, group, name) == b"b"
         assert (await cluster.committed(group, [place]))[place].offset == 2
+        listed = (await cluster.groups())[group]
+        assert (listed.protocol, listed.state) == ("consumer", "Empty")
+        assert (await cluster.all_committed({group: listed.node}))[group][place].offset == 2  # type: ignore[index]
 
 
 def _first_read(bootstrap: str, group: str, topic: str) -> bytes:

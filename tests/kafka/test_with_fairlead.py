@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fairlead.kafka import EARLIEST, LATEST, OffsetAndEpoch, TopicPartition
-from fairlead.model.errors import AlreadyExists, InvalidValue, TryAgain
+from fairlead.model.errors import AlreadyExists, BadRequest, InvalidValue, TryAgain
 from tests.interop.site import Site
 from tests.kafka.client import batch, fetching, opened, producing, values_of
 
@@ -63,6 +63,33 @@ async def test_a_group_without_members_has_its_offsets(site: Site) -> None:
         assert await cluster.committed("nobody", [one, other]) == {}
         await cluster.commit("g", {one: OffsetAndEpoch(0, 0, "what I wrote")})
         assert await cluster.committed("g", [one, other]) == {one: OffsetAndEpoch(0, 0, "what I wrote")}
+
+
+async def test_all_groups_are_listed_with_all_that_they_have_committed(site: Site) -> None:
+    site.make_topic("listed", 2)
+    one, other = TopicPartition("listed", 0), TopicPartition("listed", 1)
+    async with opened(site.of_stream) as cluster:
+        for number in range(3):
+            await cluster.commit(f"listed-{number}", {one: OffsetAndEpoch(0), other: OffsetAndEpoch(0)})
+        groups = {name: each for name, each in (await cluster.groups()).items() if name.startswith("listed-")}
+        assert {each.state for each in groups.values()} == {"Empty"}
+        found = await cluster.all_committed({name: each.node for name, each in groups.items()})
+        assert [found[name].keys() for name in groups] == [{one, other}] * 3  # type: ignore[union-attr]
+
+
+async def test_settings_of_topics_are_changed_and_what_is_refused_is_told(site: Site) -> None:
+    """The others are changed all the same."""
+    for name in ("altered", "refused"):
+        site.make_topic(name)
+    async with opened(site.of_stream) as cluster:
+        refused = await cluster.alter_configs({"altered": {"retention.ms": "5000"}, "refused": {"no.such": "1"}})
+        assert set(refused) == {"refused"}
+        configs = await cluster.describe_configs(["altered"])
+        assert (configs["altered"]["retention.ms"].value, configs["altered"]["retention.ms"].own) == ("5000", True)
+        assert not await cluster.alter_configs({"altered": {"retention.ms": None}})
+        assert not (await cluster.describe_configs(["altered"]))["altered"]["retention.ms"].own
+        with pytest.raises(BadRequest, match="SECURITY_DISABLED"):
+            await cluster.acls()
 
 
 async def test_a_cluster_that_is_not_there_is_an_error_that_names_it() -> None:

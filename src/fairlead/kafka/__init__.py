@@ -28,7 +28,9 @@ from fairlead.kafka.producing.producer import Producer
 from fairlead.kafka.values import (
     EARLIEST,
     LATEST,
+    Acl,
     ConfigValue,
+    ListedGroup,
     OffsetAndEpoch,
     PartitionMetadata,
     TopicMetadata,
@@ -38,6 +40,7 @@ from fairlead.kafka.values import (
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "Acl",
     "Batch",
     "ClientSettings",
     "Cluster",
@@ -46,6 +49,7 @@ __all__ = [
     "FetchSettings",
     "Fetched",
     "Fetcher",
+    "ListedGroup",
     "OffsetAndEpoch",
     "PartitionMetadata",
     "ProduceSettings",

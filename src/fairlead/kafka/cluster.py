@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from fairlead.kafka.asking.acls import Acls
 from fairlead.kafka.asking.admin import Admin
 from fairlead.kafka.asking.groups import Groups
 from fairlead.kafka.asking.metadata import Metadata
@@ -13,7 +14,8 @@ from fairlead.kafka.configuration.settings import ClientSettings, FetchSettings,
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.fetching.fetcher import Fetcher
 from fairlead.kafka.producing.producer import OnId, Producer
-from fairlead.kafka.values import ConfigValue, OffsetAndEpoch, TopicMetadata, TopicPartition
+from fairlead.kafka.values import Acl, ConfigValue, ListedGroup, OffsetAndEpoch, TopicMetadata, TopicPartition
+from fairlead.model.errors import FairleadError
 
 
 class Cluster:
@@ -24,8 +26,9 @@ class Cluster:
         self._brokers = Brokers(settings)
         self._metadata = Metadata(self._brokers)
         self._offsets = Offsets(self._brokers, self._metadata)
-        self._groups = Groups(self._brokers)
+        self._groups = Groups(self._brokers, self._metadata)
         self._admin = Admin(self._brokers)
+        self._acls = Acls(self._brokers)
 
     @classmethod
     async def open(cls, settings: ClientSettings) -> Cluster:
@@ -81,6 +84,30 @@ class Cluster:
     async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
         """The settings of topics. Raises: UnknownTopic, NotAllowed."""
         return await self._admin.describe_configs(topics)
+
+    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, FairleadError]:
+        """Set these settings of topics, or with None let them have their defaults again; which topics were refused
+        that, each as a whole, and why."""
+        return await self._admin.alter_configs(changes)
+
+    async def acls(self) -> list[Acl]:
+        """Who may do what with topics that are named. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
+        return await self._acls.described()
+
+    async def create_acls(self, acls: Sequence[Acl]) -> None:
+        """Add these to those that there are. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
+        await self._acls.create(acls)
+
+    async def groups(self) -> dict[str, ListedGroup]:
+        """All groups that there are, as their coordinators list them. Raises: NotAllowed."""
+        return await self._groups.listed()
+
+    async def all_committed(
+        self, groups: Mapping[str, int]
+    ) -> dict[str, dict[TopicPartition, OffsetAndEpoch] | FairleadError]:
+        """What each of these groups has committed, of all topics, or why we may not know; given with the coordinator
+        that has listed it."""
+        return await self._groups.all_committed(groups)
 
     async def committed(self, group: str, places: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndEpoch]:
         """What a group has committed; partitions without a commit are missing. Raises: NotAllowed."""

@@ -56,3 +56,35 @@ class ConfigValue(NamedTuple):
     own: bool
     """It was set for this topic; else it is the cluster's or the default."""
     sensitive: bool
+    of_broker: bool = False
+    """It stands in the property file of a broker, or can never be set for a topic."""
+
+
+class ListedGroup(NamedTuple):
+    """A group as its coordinator lists it."""
+
+    node: int
+    """Id of the coordinator."""
+    protocol: str
+    """`consumer` if its members subscribe to topics; "" if it never had members."""
+    state: str
+    """`Empty`, `Stable`, …; "" of a broker older than Kafka 2.6, which does not say."""
+    kind: str
+    """`classic`, `consumer`, `share`, `streams`; "" of a broker older than Kafka 3.8."""
+
+
+class Acl(NamedTuple):
+    """Who may do what with a topic, in Kafka's numbers (`AclOperation`, `AclPermissionType`)."""
+
+    topic: str
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+DENY: Final = 2
+ALLOW: Final = 3
+OPERATION_ALL: Final = 2
+OPERATION_READ: Final = 3
+OPERATION_WRITE: Final = 4

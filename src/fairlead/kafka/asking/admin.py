@@ -1,4 +1,4 @@
-"""Topics are made and widened, and their settings read."""
+"""Topics are made and widened, and their settings read and changed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from typing import Any
 
 from fairlead.kafka.asking.retrying import again
 from fairlead.kafka.connecting.brokers import Brokers
-from fairlead.kafka.connecting.versions import CREATE_PARTITIONS, CREATE_TOPICS, DESCRIBE_CONFIGS
-from fairlead.kafka.errors import check
+from fairlead.kafka.connecting.versions import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+)
+from fairlead.kafka.errors import PASSING, check
 from fairlead.kafka.values import ConfigValue
+from fairlead.model.errors import FairleadError
 
 _TOPIC = 2
 _SET_FOR_THE_TOPIC = 1
 """Where a setting comes from; version 0 of the answer is not asked for."""
+_OF_A_BROKERS_FILE = 4
+_SET, _DELETE = 0, 1
 _NAMES_AT_ONCE = 1000
 
 
@@ -71,6 +79,33 @@ class Admin:
 
         return await again(self._brokers.settings, ask)
 
+    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, FairleadError]:
+        """See `Cluster.alter_configs`."""
+        names = sorted(changes)
+        refused: dict[str, FairleadError] = {}
+        for first in range(0, len(names), _NAMES_AT_ONCE):
+            refused |= await self._altered({name: changes[name] for name in names[first : first + _NAMES_AT_ONCE]})
+        return refused
+
+    async def _altered(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, FairleadError]:
+        question = {"resources": [_alteration(name, values) for name, values in changes.items()]}
+
+        async def ask() -> dict[str, FairleadError]:
+            """Settings are set to what they are to be, so what may have been done is simply done again."""
+            connection = await self._brokers.controller()
+            answer = await connection.call(INCREMENTAL_ALTER_CONFIGS, question | {"validate_only": False})
+            refused: dict[str, FairleadError] = {}
+            for each in answer.responses:
+                try:
+                    check(each.error_code, f"topic {each.resource_name}", each.error_message)
+                except PASSING:
+                    raise
+                except FairleadError as error:
+                    refused[each.resource_name] = error
+            return refused
+
+        return await again(self._brokers.settings, ask)
+
     async def _changed(self, api_key: int, fields: dict[str, Any]) -> Any:
         waits = timedelta(milliseconds=self._brokers.settings.request_timeout_ms)
         connection = await self._brokers.controller()
@@ -78,4 +113,13 @@ class Admin:
 
 
 def _value(config: Any) -> ConfigValue:
-    return ConfigValue(config.value, config.config_source == _SET_FOR_THE_TOPIC, config.is_sensitive)
+    of_broker = config.config_source == _OF_A_BROKERS_FILE or config.read_only
+    return ConfigValue(config.value, config.config_source == _SET_FOR_THE_TOPIC, config.is_sensitive, of_broker)
+
+
+def _alteration(topic: str, values: Mapping[str, str | None]) -> dict[str, Any]:
+    configs = [
+        {"name": name, "config_operation": _DELETE if value is None else _SET, "value": value}
+        for name, value in sorted(values.items())
+    ]
+    return {"resource_type": _TOPIC, "resource_name": topic, "configs": configs}

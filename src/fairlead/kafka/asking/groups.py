@@ -1,49 +1,118 @@
-"""What a consumer group has committed, for one that is no member of it."""
+"""Consumer groups: which there are, and what they have committed, for one that is no member of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any, Final
 
+from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.retrying import again
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.connection import Connection
-from fairlead.kafka.connecting.versions import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
-from fairlead.kafka.errors import check
-from fairlead.kafka.values import OffsetAndEpoch, TopicPartition
+from fairlead.kafka.connecting.versions import FIND_COORDINATOR, LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
+from fairlead.kafka.errors import PASSING, check
+from fairlead.kafka.values import ListedGroup, OffsetAndEpoch, TopicPartition
 from fairlead.model.addresses import Address
+from fairlead.model.errors import FairleadError, TryAgain
 
 _GROUP = 0
 _NO_GENERATION = -1
 _AS_THE_BROKER_KEEPS = timedelta(milliseconds=-1)
+_MANY_GROUPS_SINCE: Final = 8
+"""OffsetFetch, KIP-709."""
+_GROUPS_AT_ONCE: Final = 100
+
+Commits = dict[TopicPartition, OffsetAndEpoch]
 
 
 class Groups:
-    """Asks the coordinator, which is sought anew each time: commits are seconds apart."""
+    """Asks the coordinator of each group."""
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: Brokers, metadata: Metadata) -> None:
         self._brokers = brokers
+        self._metadata = metadata
 
-    async def committed(self, group: str, places: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndEpoch]:
+    # ------------------------------------------------------------ all groups
+
+    async def listed(self) -> dict[str, ListedGroup]:
+        """See `Cluster.groups`."""
+        return await again(self._brokers.settings, self._listed)
+
+    async def _listed(self) -> dict[str, ListedGroup]:
+        await self._metadata.ask([])
+        found: dict[str, ListedGroup] = {}
+        for part in await asyncio.gather(*(self._listed_by(node) for node in self._brokers.nodes)):
+            found |= part
+        return found
+
+    async def _listed_by(self, node: int) -> dict[str, ListedGroup]:
+        connection = await self._brokers.of(node)
+        answer = await connection.call(LIST_GROUPS, {"states_filter": [], "types_filter": []})
+        check(answer.error_code, f"{connection.who}, its groups")
+        return {
+            each.group_id: ListedGroup(
+                node, each.protocol_type, getattr(each, "group_state", ""), getattr(each, "group_type", "")
+            )
+            for each in answer.groups
+        }
+
+    async def all_committed(self, groups: Mapping[str, int]) -> dict[str, Commits | FairleadError]:
+        """See `Cluster.all_committed`."""
+        by_node: dict[int, list[str]] = {}
+        for group, node in groups.items():
+            by_node.setdefault(node, []).append(group)
+        parts = [
+            (node, names[first : first + _GROUPS_AT_ONCE])
+            for node, names in by_node.items()
+            for first in range(0, len(names), _GROUPS_AT_ONCE)
+        ]
+        found: dict[str, Commits | FairleadError] = {}
+        for part in await asyncio.gather(*(self._of_some(node, names) for node, names in parts)):
+            found |= part
+        for group in [group for group, commits in found.items() if isinstance(commits, PASSING)]:
+            found[group] = await self._sought(group)
+        return found
+
+    async def _of_some(self, node: int, groups: Sequence[str]) -> dict[str, Commits | FairleadError]:
+        """What some groups of one coordinator have committed, or why that is not known."""
+        try:
+            connection = await self._brokers.of(node)
+            if connection.versions.of(OFFSET_FETCH) >= _MANY_GROUPS_SINCE:
+                return await _fetched(connection, groups)
+            return {
+                group: commits for each in groups for group, commits in (await _fetched(connection, [each])).items()
+            }
+        except PASSING as error:
+            return dict.fromkeys(groups, error if isinstance(error, TryAgain) else TryAgain(str(error)))
+
+    async def _sought(self, group: str) -> Commits | FairleadError:
+        """The same of one group, which may have another coordinator now."""
+
+        async def ask() -> Commits | FairleadError:
+            commits = (await _fetched(await self._coordinator(group), [group]))[group]
+            if isinstance(commits, PASSING):
+                raise commits
+            return commits
+
+        return await again(self._brokers.settings, ask)
+
+    # ------------------------------------------------------------ one group
+
+    async def committed(self, group: str, places: Iterable[TopicPartition]) -> Commits:
         """See `Cluster.committed`."""
         topics: dict[str, list[int]] = {}
         for place in sorted(set(places)):
             topics.setdefault(place.topic, []).append(place.partition)
         named = [{"name": name, "partition_indexes": numbers} for name, numbers in topics.items()]
-        question = {"group_id": group, "topics": named, "require_stable": True}
 
-        async def ask() -> dict[TopicPartition, OffsetAndEpoch]:
-            answer = await (await self._coordinator(group)).call(OFFSET_FETCH, question)
-            check(answer.error_code, f"group {group}")
-            found = {}
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    place = TopicPartition(topic.name, each.partition_index)
-                    check(each.error_code, f"group {group}, {place}")
-                    if each.committed_offset >= 0:
-                        epoch = getattr(each, "committed_leader_epoch", -1)
-                        found[place] = OffsetAndEpoch(each.committed_offset, epoch, each.metadata or "")
-            return found
+        async def ask() -> Commits:
+            connection = await self._coordinator(group)
+            commits = (await _fetched(connection, [group], named, stable=True))[group]
+            if isinstance(commits, FairleadError):
+                raise commits
+            return commits
 
         return await again(self._brokers.settings, ask) if named else {}
 
@@ -79,3 +148,31 @@ class Groups:
         answer = await (await self._brokers.any()).call(FIND_COORDINATOR, {"key": group, "key_type": _GROUP})
         check(answer.error_code, f"group {group}", answer.error_message)
         return await self._brokers.at(Address(answer.host, answer.port))
+
+
+async def _fetched(
+    connection: Connection, groups: Sequence[str], topics: Sequence[Any] | None = None, *, stable: bool = False
+) -> dict[str, Commits | FairleadError]:
+    """What groups have committed of these topics, or of all, or why that is not known; in one request, which a broker
+    of before `_MANY_GROUPS_SINCE` takes for one group. `stable`: a commit in an open transaction is waited for."""
+    asked = [{"group_id": group, "topics": topics} for group in groups]
+    answer = await connection.call(OFFSET_FETCH, {"groups": asked, **asked[0], "require_stable": stable})
+    if not hasattr(answer, "groups"):
+        return {groups[0]: _commits(groups[0], answer)}
+    return {each.group_id: _commits(each.group_id, each) for each in answer.groups}
+
+
+def _commits(group: str, answer: Any) -> Commits | FairleadError:
+    try:
+        check(answer.error_code, f"group {group}")
+        found: Commits = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                place = TopicPartition(topic.name, each.partition_index)
+                check(each.error_code, f"group {group}, {place}")
+                if each.committed_offset >= 0:
+                    epoch = getattr(each, "committed_leader_epoch", -1)
+                    found[place] = OffsetAndEpoch(each.committed_offset, epoch, each.metadata or "")
+    except FairleadError as error:
+        return error
+    return found

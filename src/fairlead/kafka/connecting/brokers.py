@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import ssl
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fairlead import __version__
 from fairlead.kafka.configuration.settings import ClientSettings
@@ -36,6 +36,11 @@ class Brokers:
         """The cluster has these brokers now."""
         self._nodes = dict(nodes)
         self._controller = controller
+
+    @property
+    def nodes(self) -> Collection[int]:
+        """Ids of the brokers, as the cluster named them last."""
+        return self._nodes.keys()
 
     async def connect(self, node: int) -> Connection:
         """A new connection to a broker; whoever asked for it closes it.

@@ -16,14 +16,18 @@ METADATA: Final = 3
 OFFSET_COMMIT: Final = 8
 OFFSET_FETCH: Final = 9
 FIND_COORDINATOR: Final = 10
+LIST_GROUPS: Final = 16
 SASL_HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 INIT_PRODUCER_ID: Final = 22
 OFFSET_FOR_LEADER_EPOCH: Final = 23
+DESCRIBE_ACLS: Final = 29
+CREATE_ACLS: Final = 30
 DESCRIBE_CONFIGS: Final = 32
 SASL_AUTHENTICATE: Final = 36
 CREATE_PARTITIONS: Final = 37
+INCREMENTAL_ALTER_CONFIGS: Final = 44
 
 SPOKEN: Final[Mapping[int, range]] = {
     PRODUCE: client_produce.VERSIONS,
@@ -31,16 +35,20 @@ SPOKEN: Final[Mapping[int, range]] = {
     LIST_OFFSETS: range(2, 8),
     METADATA: range(4, 13),
     OFFSET_COMMIT: range(2, 9),
-    OFFSET_FETCH: range(2, 8),
+    OFFSET_FETCH: range(2, 9),
     FIND_COORDINATOR: range(1, 4),
+    LIST_GROUPS: range(6),
     SASL_HANDSHAKE: range(1, 2),
     API_VERSIONS: range(4),
     CREATE_TOPICS: range(2, 8),
     INIT_PRODUCER_ID: range(5),
     OFFSET_FOR_LEADER_EPOCH: range(2, 5),
+    DESCRIBE_ACLS: range(1, 4),
+    CREATE_ACLS: range(1, 4),
     DESCRIBE_CONFIGS: range(1, 5),
     SASL_AUTHENTICATE: range(3),
     CREATE_PARTITIONS: range(4),
+    INCREMENTAL_ALTER_CONFIGS: range(2),
 }
 """By API key. Kafka 0.11 has the lowest of them, 4.1 the highest; later forms say nothing that the client needs."""
 

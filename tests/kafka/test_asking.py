@@ -1,0 +1,105 @@
+"""Questions about groups and ACLs, to brokers that answer as no real one does on demand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from fairlead.kafka import Acl, OffsetAndEpoch, TopicPartition
+from fairlead.kafka.connecting.versions import (
+    CREATE_ACLS,
+    DESCRIBE_ACLS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    OFFSET_FETCH,
+)
+from fairlead.model.errors import BadRequest, NotAllowed
+from tests.kafka.client import opened
+from tests.kafka.fake_broker import FakeBroker, fake_broker
+
+PLACE = TopicPartition("t", 0)
+
+
+def of_group(group: str, offset: int, error: ErrorCode = ErrorCode.none) -> dict[str, Any]:
+    """Its part of an answer to OffsetFetch."""
+    part = {"partition_index": 0, "committed_offset": offset, "metadata": "m", "error_code": ErrorCode.none}
+    none = {"partition_index": 1, "committed_offset": -1, "metadata": "", "error_code": ErrorCode.none}
+    topics = [] if error else [{"name": "t", "partitions": [part, none]}]
+    return {"group_id": group, "topics": topics, "error_code": error}
+
+
+def listing(*groups: str) -> Any:
+    said = {"protocol_type": "consumer", "group_state": "Stable", "group_type": "classic"}
+    listed = [{"group_id": group} | said for group in groups]
+    return lambda _: {"error_code": ErrorCode.none, "groups": listed}
+
+
+def pair(one: FakeBroker, other: FakeBroker) -> None:
+    for broker in (one, other):
+        broker.peers = [one, other]
+
+
+async def test_groups_of_all_brokers_are_listed_and_each_is_asked_for_its_own() -> None:
+    """Many groups in one request; one that may not be read leaves the others as they are."""
+    async with fake_broker(0) as one, fake_broker(1) as other:
+        pair(one, other)
+        one.next(LIST_GROUPS, listing("a", "b"))
+        other.next(LIST_GROUPS, listing("c"))
+        refused = of_group("b", 0, ErrorCode.group_authorization_failed)
+        one.next(OFFSET_FETCH, lambda _: {"groups": [of_group("a", 4), refused]})
+        other.next(OFFSET_FETCH, lambda _: {"groups": [of_group("c", 7)]})
+        async with opened(one.bootstrap) as cluster:
+            groups = await cluster.groups()
+            assert {name: each.node for name, each in groups.items()} == {"a": 0, "b": 0, "c": 1}
+            found = await cluster.all_committed({name: each.node for name, each in groups.items()})
+        assert found["a"] == {PLACE: OffsetAndEpoch(4, -1, "m")}
+        assert list(found["c"]) == [PLACE]  # type: ignore[arg-type]
+        assert isinstance(found["b"], NotAllowed)
+        assert [len(broker.of(OFFSET_FETCH)) for broker in (one, other)] == [1, 1]
+
+
+async def test_a_group_that_has_another_coordinator_meanwhile_is_sought() -> None:
+    async with fake_broker(0) as one, fake_broker(1) as other:
+        pair(one, other)
+        one.next(OFFSET_FETCH, lambda _: {"groups": [of_group("a", 0, ErrorCode.not_coordinator)]})
+        moved = {"error_code": ErrorCode.none, "node_id": 1, "host": "127.0.0.1", "port": other.port}
+        one.next(FIND_COORDINATOR, lambda _: moved)
+        other.next(OFFSET_FETCH, lambda _: {"groups": [of_group("a", 9)]})
+        async with opened(one.bootstrap) as cluster:
+            found = await cluster.all_committed({"a": 0})
+        assert [at.offset for at in found["a"].values()] == [9]  # type: ignore[union-attr]
+
+
+async def test_brokers_of_before_kafka_3_are_asked_for_one_group_at_a_time() -> None:
+    """And say neither the state nor the kind of a group."""
+    async with fake_broker(versions={OFFSET_FETCH: range(2, 8), LIST_GROUPS: range(4)}) as broker:
+        broker.next(LIST_GROUPS, listing("a", "b"))
+        broker.next(OFFSET_FETCH, lambda _: of_group("a", 1), lambda _: of_group("b", 2))
+        async with opened(broker.bootstrap) as cluster:
+            groups = await cluster.groups()
+            assert {each.state for each in groups.values()} == {""}
+            found = await cluster.all_committed({name: each.node for name, each in groups.items()})
+        assert [commits[PLACE].offset for commits in found.values()] == [1, 2]  # type: ignore[index]
+
+
+async def test_acls_of_topics_are_read_and_made() -> None:
+    """One that is refused is an error that names its topic."""
+    acl = Acl("t", "User:u", "*", 3, 3)
+    described = {"principal": "User:u", "host": "*", "operation": 3, "permission_type": 3}
+    resource = {"resource_type": 2, "resource_name": "t", "pattern_type": 3, "acls": [described]}
+    refused = {"error_code": ErrorCode.security_disabled, "error_message": "No Authorizer is configured."}
+    async with fake_broker() as broker:
+        broker.next(DESCRIBE_ACLS, lambda _: {"error_code": ErrorCode.none, "resources": [resource]})
+        broker.next(
+            CREATE_ACLS, lambda _: {"results": [{"error_code": ErrorCode.none}]}, lambda _: {"results": [refused]}
+        )
+        async with opened(broker.bootstrap) as cluster:
+            assert await cluster.acls() == [acl]
+            await cluster.create_acls([acl])
+            with pytest.raises(BadRequest, match="topic t for User:u: SECURITY_DISABLED"):
+                await cluster.create_acls([acl])
+        (made, _) = broker.of(CREATE_ACLS)
+        (created,) = made.creations
+        assert (created.resource_name, created.resource_pattern_type, created.operation) == ("t", 3, 3)
