@@ -23,6 +23,19 @@ def of_numbers(records: pa.RecordBatch) -> pa.RecordBatch:
     return records
 
 
+def those_of(records: pa.RecordBatch, args: str) -> pa.RecordBatch:
+    """Leaves out all but one value."""
+    return records.filter(pc.equal(pc.cast(records["value"], pa.string()), args))
+
+
+async def test_a_function_gets_the_arguments_of_the_command_line(world: World) -> None:
+    """As MirrorMaker 1 handed them on: one text."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 10))
+    await world.once(handler="tests.mirror.test_handler:those_of", handler_args="7")
+    assert world.b.values("t") == [b"7"]
+
+
 async def test_records_go_as_a_function_makes_them(world: World) -> None:
     """And what it leaves out is mirrored too: the next start does not look at it again."""
     world.a.make("t")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.mirror.options import GoesOn, checked, parse_from
+from fairlead.mirror.options import GoesOn, checked
 from fairlead.model.errors import InvalidValue
 from tests.mirror.world import options
 
@@ -44,18 +44,16 @@ def test_a_loss_stops_its_partition_unless_the_command_line_says_otherwise() -> 
         ({"begin": "yesterday"}, "--from"),
         ({"begin": "1960-01-01"}, "1970"),
         ({"on_gap": "maybe"}, "--on.gap"),
+        ({"abort_on_send_failure": "maybe"}, "--abort.on.send.failure"),
+        ({"commit_interval_ms": 0}, "--offset.commit.interval.ms"),
+        ({"handler_args": "x"}, "--message.handler.args"),
+        ({"handler": "com.acme.Handler"}, "a Java class cannot be run here"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(given: dict[str, object], said: str) -> None:
     """As an error that ends the command with 1."""
     with pytest.raises(InvalidValue, match=said):
         options(**given)
-
-
-def test_a_time_without_a_zone_is_utc() -> None:
-    """As everything that Kafka keeps."""
-    assert parse_from("1970-01-01T00:00:01").timestamp_ms == 1_000
-    assert parse_from("1970-01-01T01:00:01+01:00").timestamp_ms == 1_000
 
 
 def test_several_sources_are_given_by_several_files() -> None:

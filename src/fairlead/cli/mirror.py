@@ -47,10 +47,26 @@ def mirror(
         str | None,
         typer.Option("--message.handler", metavar="MODULE:FUNCTION", help="a Python function that changes records"),
     ] = None,
+    message_handler_args: Annotated[
+        str | None, typer.Option("--message.handler.args", metavar="TEXT", help="the handler's second argument")
+    ] = None,
     begin: Annotated[
         str,
-        typer.Option("--from", metavar="WHEN", help="earliest, latest, group or a time: where new partitions begin"),
+        typer.Option(
+            "--from",
+            metavar="WHENCE",
+            help="earliest, latest, group, mm1, mm2, a time or a file: where new partitions begin",
+        ),
     ] = "earliest",
+    offset_commit_interval_ms: Annotated[
+        int | None, typer.Option("--offset.commit.interval.ms", help="how often positions are written")
+    ] = None,
+    abort_on_send_failure: Annotated[
+        str | None,
+        typer.Option(
+            "--abort.on.send.failure", metavar="[true|false]", help="a refused batch ends the process (default: false)"
+        ),
+    ] = None,
     on_gap: Annotated[
         str, typer.Option("--on.gap", help="stop|continue: records expired at the source before they were mirrored")
     ] = "stop",
@@ -68,12 +84,26 @@ def mirror(
         bool, typer.Option("--takeover", help="start though another process may run this mirror; that one ends")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="progress with a line for each topic")] = False,
+    consumer_rebalance_listener: Annotated[
+        str | None, typer.Option("--consumer.rebalance.listener", metavar="CLASS", help="has no effect here")
+    ] = None,
+    rebalance_listener_args: Annotated[
+        str | None, typer.Option("--rebalance.listener.args", metavar="TEXT", help="has no effect here")
+    ] = None,
+    new_consumer: Annotated[bool, typer.Option("--new.consumer", help="has no effect here")] = False,
 ) -> None:
     """Mirror topics from Kafka clusters to another: at least once, in order, batches as they are. Needs no Java."""
     with ending_at_once():
         from fairlead.mirror.options import checked
-        from fairlead.mirror.run import run_until_told
+        from fairlead.mirror.run import run_until_told, say
 
+    idle = {
+        "--consumer.rebalance.listener": consumer_rebalance_listener,
+        "--rebalance.listener.args": rebalance_listener_args,
+        "--new.consumer": new_consumer,
+    }
+    for option in (option for option, given in idle.items() if given):
+        say(f"fairlead: warning: {option} has no effect here: one process carries all partitions, without rebalances")
     options = checked(
         consumer_configs=consumer_config or [],
         producer_config=producer_config,
@@ -87,6 +117,9 @@ def mirror(
         queue_records=queue_size,
         name=name,
         handler=message_handler,
+        handler_args=message_handler_args,
+        commit_interval_ms=offset_commit_interval_ms,
+        abort_on_send_failure=abort_on_send_failure,
         begin=begin,
         on_gap=on_gap,
         on_truncated=on_truncated,

@@ -138,7 +138,7 @@ class Mirror:
             made = ", to be made" if topic.makes else ", gets more partitions" if topic.grows else ""
             self._say(f"  {topic.source.name} → {topic.to} ({topic.partitions} partitions{made})")
         for each in planned:
-            where = "position" if each.known else "new"
+            where = "position" if each.known else "taken over" if each.taken_over else "new"
             left = max(each.end - each.begin.offset, 0)
             stop = f"; STOPS: {each.stop}" if each.stop else ""
             self._say(f"  {each.part}: from {each.begin.offset} ({where}), {left:,} to mirror{stop}")
@@ -177,19 +177,20 @@ class Mirror:
             if source.label == upstream.label:
                 return source
         cluster = await upstream.open()
-        source = Source(
-            upstream.label, cluster, upstream.group, self._destination, self._options, self.tally, self._engine
-        )
+        upward = (upstream.label, cluster, upstream.group)
+        source = Source(*upward, self._destination, self._options, self.tally, self._engine, self._give_up)
         self._sources.append(source)
         return source
 
     async def _start(self, upstream: Upstream) -> None:
         source = await self._opened(upstream)
         topics, planned = await source.plan(self._taken(source))
-        known = sum(each.known for each in planned)
+        known, taken = sum(each.known for each in planned), sum(each.taken_over for each in planned)
+        taken_over = f" and {taken} where another mirror has ended" if taken else ""
         self._say(
             f"{source.label}: {len(topics.topics)} topics with {len(planned)} partitions match, {known} of them go on "
-            f"from their positions; {sum(max(each.end - each.begin.offset, 0) for each in planned):,} records to mirror"
+            f"from their positions{taken_over}; "
+            f"{sum(max(each.end - each.begin.offset, 0) for each in planned):,} records to mirror"
         )
         await source.start(topics, planned)
         await source.commit()  # a group with members is somebody else's, maybe a MirrorMaker that still runs
@@ -256,6 +257,11 @@ class Mirror:
         self.stop()
 
     # ------------------------------------------------------------ the end
+
+    def _give_up(self, why: str) -> None:
+        if not self._stop.is_set():
+            self._say(f"ends, as --abort.on.send.failure says: {why}")
+            self.stop()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -5,32 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from fairlead.mirror.bytes.handled import Handler, handler_named
 from fairlead.mirror.names import Chosen
+from fairlead.mirror.whence import EARLIEST, From, parse_from
 from fairlead.model.errors import InvalidValue
 
 QUEUE_RECORDS: Final = 10_000
 """Default of `--queue.size`."""
+INTERVAL_MS_MIN: Final = 100
+"""Of what is done again and again."""
 NAME_LENGTH_MAX: Final = 200
 """Of a mirror's name, which is part of the name of a topic (Kafka allows 249)."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class From:
-    """Where partitions begin of which no position is known."""
-
-    what: str
-    """`earliest`, `latest`, `time` or `group`: what `group.id` has committed at the source."""
-    timestamp_ms: int = 0
-    """With `time`: begin at the first record that is not older."""
-
-
-EARLIEST: Final = From("earliest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +53,10 @@ class MirrorOptions:
     handler: Handler | None = None
     """The user's function for all records."""
     begin: From = EARLIEST
+    commit_seconds: float | None = None
+    """How often positions are written and the group commits, if that is not as usual."""
+    aborts: bool = False
+    """A batch that the destination refuses for good ends the process, not its partition alone."""
     goes_on: GoesOn = GoesOn()
     once: bool = False
     dry_run: bool = False
@@ -86,6 +79,9 @@ def checked(
     queue_records: int = QUEUE_RECORDS,
     name: str | None = None,
     handler: str | None = None,
+    handler_args: str | None = None,
+    commit_interval_ms: int | None = None,
+    abort_on_send_failure: str | None = None,
     begin: str = "earliest",
     on_gap: str = "stop",
     on_truncated: str = "stop",
@@ -109,6 +105,12 @@ def checked(
             raise InvalidValue(f"{option} {value}: write a number from 1")
     if name is not None:
         check_name(name, "--name")
+    if handler_args is not None and handler is None:
+        raise InvalidValue("--message.handler.args is for a --message.handler, and none is given")
+    if commit_interval_ms is not None and commit_interval_ms < INTERVAL_MS_MIN:
+        raise InvalidValue(
+            f"--offset.commit.interval.ms {commit_interval_ms}: write a number of milliseconds from {INTERVAL_MS_MIN}"
+        )
     return MirrorOptions(
         consumer_configs=tuple(consumer_configs),
         producer_config=producer_config,
@@ -120,7 +122,9 @@ def checked(
         preserve_order=preserve_order,
         queue_records=queue_records,
         name=name,
-        handler=None if handler is None else handler_named(handler),
+        handler=None if handler is None else handler_named(handler, handler_args),
+        commit_seconds=None if commit_interval_ms is None else commit_interval_ms / 1000,
+        aborts=_is_true("--abort.on.send.failure", abort_on_send_failure),
         begin=parse_from(begin),
         goes_on=GoesOn(
             gap=_goes_on("--on.gap", on_gap),
@@ -144,25 +148,6 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
-def parse_from(text: str) -> From:
-    """Read `--from`. Raises: InvalidValue."""
-    word = text.strip().lower()
-    if word in ("earliest", "latest", "group"):
-        return From(word)
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise InvalidValue(
-            f"--from {text!r}: write earliest, latest, group or a time such as 2026-03-01T12:00:00Z"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    milliseconds = int(moment.timestamp() * 1000)
-    if milliseconds < 0:
-        raise InvalidValue(f"--from {text!r}: the time is before 1970")
-    return From("time", milliseconds)
-
-
 def _checked_prefix(prefix: str) -> str:
     if prefix and not _NAME.fullmatch(prefix):
         raise InvalidValue(f"--prefix {prefix!r}: topics have letters, digits, '.', '_' and '-' in their names")
@@ -173,3 +158,9 @@ def _goes_on(option: str, word: str) -> bool:
     if word not in ("stop", "continue"):
         raise InvalidValue(f"{option} {word!r}: write stop or continue")
     return word == "continue"
+
+
+def _is_true(option: str, word: str | None) -> bool:
+    if word is not None and word.lower() not in ("true", "false"):
+        raise InvalidValue(f"{option} {word!r}: write true or false")
+    return word is not None and word.lower() == "true"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from fairlead.mirror.beginning import begins
 from fairlead.mirror.books.book import Book, Position
 from fairlead.mirror.carrying.making import Route, route_of
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.names import destinations
-from fairlead.mirror.options import From, MirrorOptions
+from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.ports import EARLIEST, LATEST, Cluster, Place, Topic
+from fairlead.mirror.whence import From
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Planned:
     end: int
     stop: str | None
     """Why it stands still."""
+    taken_over: bool = False
+    """Whether it goes on where another mirror has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ def _planned_topic(source: Topic, to: str, found: Topic | None, known: bool) -> 
 
 async def plan_partitions(
     source: Cluster,
+    destination: Cluster,
     topics: Iterable[PlannedTopic],
     options: MirrorOptions,
     book: Book,
@@ -100,32 +105,18 @@ async def plan_partitions(
     places = [Place(topic.source.name, number) for topic in topics for number in numbers[topic.source.name]]
     ends = await source.offsets(places, LATEST) if places else {}
     starts = await source.offsets(places, EARLIEST) if places else {}
-    fresh = await _fresh(source, places, begin, group, starts, ends)
+    fresh = await begins(begin, source, destination, group, starts, ends)
     planned = []
     for topic in topics:
         for number in numbers[topic.source.name]:
             place = Place(topic.source.name, number)
             part = Part(source.id, topic.source.topic_id, topic.source.name, number)
-            planned.append(_planned(part, topic, options, book, starts[place], fresh[place], ends[place]))
+            # What a MirrorMaker 2 has copied went with its topic.
+            taken = place in fresh.taken_over and not (topic.makes and begin.what == "mm2")
+            where = fresh.offsets[place] if taken or place not in fresh.taken_over else starts[place]
+            each = _planned(part, topic, options, book, starts[place], where, ends[place])
+            planned.append(replace(each, taken_over=taken and not each.known))
     return planned
-
-
-async def _fresh(
-    source: Cluster,
-    places: list[Place],
-    begin: From,
-    group: str | None,
-    starts: Mapping[Place, int],
-    ends: Mapping[Place, int],
-) -> Mapping[Place, int]:
-    """Where partitions begin of which no position is known."""
-    if begin.what == "latest":
-        return ends
-    if begin.what == "time" and places:
-        return await source.offsets(places, begin.timestamp_ms)
-    if begin.what == "group" and group is not None and places:
-        return {**starts, **await source.committed(group, places)}
-    return starts
 
 
 def _planned(

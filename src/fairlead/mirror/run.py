@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,7 +18,7 @@ from fairlead.kafka.configuration.clients import consumer_settings, producer_set
 from fairlead.kafka.configuration.properties import load_properties
 from fairlead.mirror.clusters import KafkaCluster
 from fairlead.mirror.mirror import Mirror, Paces, Upstream
-from fairlead.mirror.options import MirrorOptions, check_name
+from fairlead.mirror.options import INTERVAL_MS_MIN, MirrorOptions, check_name
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.report import summary
 from fairlead.model.clock import SystemClock, SystemRandomness
@@ -27,7 +28,6 @@ from fairlead.process.interrupts import INTERRUPTED
 
 FAILED: Final = 1
 COMMIT_INTERVAL: Final = "auto.commit.interval.ms"
-_INTERVAL_MS_MIN: Final = 100
 TOPICS_AGE: Final = "metadata.max.age.ms"
 
 
@@ -54,7 +54,7 @@ async def _run(options: MirrorOptions) -> int:
     name = _name(options, [settings.group_id for _, settings in files.sources])
     destination = await _destination(options, files)
     upstreams = [Upstream(label, partial(_source, settings), settings.group_id) for label, settings in files.sources]
-    mirror = Mirror(options, name, upstreams, destination, SystemClock(), SystemRandomness(), _say, files.paces)
+    mirror = Mirror(options, name, upstreams, destination, SystemClock(), SystemRandomness(), say, files.paces)
     interrupts = _heard(mirror)
     running = asyncio.create_task(mirror.run())
     cut = asyncio.create_task(interrupts.wait())
@@ -81,7 +81,7 @@ def _heard(mirror: Mirror) -> asyncio.Event:
             again.set()
         else:
             told.set()
-            _say("ends: fetches no more, and waits for what is under way (a second Ctrl-C ends at once)")
+            say("ends: fetches no more, and waits for what is under way (a second Ctrl-C ends at once)")
             mirror.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -108,6 +108,8 @@ def _read(options: MirrorOptions) -> _Files:
         commit_seconds = _seconds(properties, COMMIT_INTERVAL, commit_seconds, path)
         topic_seconds = _seconds(properties, TOPICS_AGE, topic_seconds, path)
     paces = Paces(commits=commit_seconds, topics=topic_seconds)
+    if options.commit_seconds is not None:
+        paces = replace(paces, commits=options.commit_seconds, positions=options.commit_seconds)
     return _Files(_labelled(sources), found.settings, paces)
 
 
@@ -116,8 +118,8 @@ def _seconds(properties: Mapping[str, str], key: str, most: float, path: Path) -
     text = properties.get(key)
     if text is None:
         return most
-    if not text.isdigit() or int(text) < _INTERVAL_MS_MIN:
-        raise InvalidValue(f"{path}: {key}={text}: write a number of milliseconds from {_INTERVAL_MS_MIN}")
+    if not text.isdigit() or int(text) < INTERVAL_MS_MIN:
+        raise InvalidValue(f"{path}: {key}={text}: write a number of milliseconds from {INTERVAL_MS_MIN}")
     return min(int(text) / 1000, most)
 
 
@@ -152,7 +154,7 @@ async def _destination(options: MirrorOptions, files: _Files) -> KafkaCluster:
     if options.once or options.dry_run:
         cluster = await open_it()
     else:
-        cluster = await insisting(open_it, lambda error: _say(f"the destination is away: {error}"))
+        cluster = await insisting(open_it, lambda error: say(f"the destination is away: {error}"))
     return KafkaCluster(cluster, producing=files.destination.produce, connections=options.producers)
 
 
@@ -163,10 +165,11 @@ async def _source(settings: ConsumerSettings) -> KafkaCluster:
 # ---------------------------------------------------------------- people
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """A line for people."""
     print(shown(line), file=sys.stderr, flush=True)
 
 
 def _warn(warnings: Sequence[str]) -> None:
     for warning in warnings:
-        _say(f"fairlead: warning: {warning}")
+        say(f"fairlead: warning: {warning}")

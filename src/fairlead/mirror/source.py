@@ -7,7 +7,7 @@ an option says for each loss whether it goes on by itself instead (`GoesOn`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,12 +18,13 @@ from fairlead.mirror.carrying.engine import Engine, Load, Way
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.destination import Destination
 from fairlead.mirror.lanes import Part
-from fairlead.mirror.options import EARLIEST, MirrorOptions
+from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.planning import Planned, PlannedTopic, TopicPlan, plan_partitions, plan_topics
 from fairlead.mirror.ports import EARLIEST as AT_START
 from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic, Trouble
 from fairlead.mirror.report import Tally
+from fairlead.mirror.whence import EARLIEST
 from fairlead.model.errors import BadRequest, TryAgain
 
 
@@ -39,7 +40,9 @@ class Source:
         options: MirrorOptions,
         tally: Tally,
         engine: Engine,
+        give_up: Callable[[str], None],
     ) -> None:
+        """`give_up` is told why the whole mirror is to end."""
         self.label = label
         self.cluster = cluster
         self.group = group
@@ -51,6 +54,7 @@ class Source:
         self._destination = destination
         self._options = options
         self._tally = tally
+        self._give_up = give_up
         self._origins = Origins(cluster, destination.cluster.id)
         self._carrier = engine.carrier(Way(label, cluster, self._origins, destination, tally, self._heard, self._worry))
         self._known: dict[str, Topic] = {}
@@ -72,6 +76,7 @@ class Source:
         numbers = {topic.source.name: range(topic.source.partitions) for topic in topics.topics}
         return topics, await plan_partitions(
             self.cluster,
+            self._destination.cluster,
             topics.topics,
             self._options,
             self._destination.book,
@@ -153,7 +158,8 @@ class Source:
             return
         await self._make(fresh)
         book, group = self._book(), self.group
-        planned = await plan_partitions(self.cluster, fresh, self._options, book, group, numbers, EARLIEST)
+        here = self._destination.cluster
+        planned = await plan_partitions(self.cluster, here, fresh, self._options, book, group, numbers, EARLIEST)
         await self._begin(fresh, planned)
 
     def _book(self) -> Book:
@@ -246,6 +252,8 @@ class Source:
     def _heard(self, copy: Standing) -> None:
         self._changed.add(copy)
         self._moved.set()
+        if copy.refused and self._options.aborts:
+            self._give_up(f"{copy.part}: {copy.stopped}")
 
     async def record(self) -> None:
         """Write the positions that have moved, and wait until they are durable."""

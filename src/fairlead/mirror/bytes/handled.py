@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -43,15 +44,18 @@ class Changed(NamedTuple):
     """What it failed at, or what cannot be sent; nothing behind it was looked at."""
 
 
-def handler_named(name: str) -> Handler:
-    """The function `module:function`.
+def handler_named(name: str, args: str | None = None) -> Handler:
+    """The function `module:function`; with `args` it gets these as its second argument.
 
     Raises:
         InvalidValue: there is none; the message says what is wrong.
     """
     module, _, function = name.partition(":")
     if not function or not all(part.isidentifier() for part in module.split(".")):
-        raise InvalidValue(f"message.handler {name}: write module:function, a Python function of record batches")
+        raise InvalidValue(
+            f"message.handler {name}: write module:function, a Python function of record batches; a Java class "
+            "cannot be run here"
+        )
     try:
         found = getattr(importlib.import_module(module), function, None)
     except Exception as error:  # whatever the module does while it is loaded
@@ -60,8 +64,12 @@ def handler_named(name: str) -> Handler:
         raise InvalidValue(f"message.handler {name}: module {module} has no {function}")
     if not callable(found):
         raise InvalidValue(f"message.handler {name}: {function} is no function")
-    handler: Handler = found
+    handler: Handler = found if args is None else partial(_with_args, found, args)
     return handler
+
+
+def _with_args(function: Callable[[pa.RecordBatch, str], pa.RecordBatch], args: str, batch: pa.RecordBatch) -> Any:
+    return function(batch, args)
 
 
 def handled(batches: Sequence[SourceBatch], handler: Handler, topic: str, partition: int) -> Changed:

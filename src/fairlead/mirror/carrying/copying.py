@@ -128,6 +128,7 @@ class Copy(Standing):
         if error is not None:
             self._forget_waiting()
             first, last = item.outgoing.first_offset, item.outgoing.last_offset
+            self.refused = True
             self.stop(f"the destination refused what lies at offsets {first} to {last}: {error}")
             return
         self._tally.mirrored(self.part.topic, item.outgoing)

@@ -22,6 +22,8 @@ class Standing:
         self.to = to
         self.stopped: str | None = None
         """Why it does not go on; somebody must look at it."""
+        self.refused = False
+        """Whether it stopped since the destination refused something of it for good."""
         self.records_under_way = 0
         self.bytes_under_way = 0
         self.recorded = begin

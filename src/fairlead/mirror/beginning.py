@@ -1,0 +1,60 @@
+"""Where partitions begin of which the mirror's books know nothing: `--from`, asked of the clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from fairlead.mirror.books.connect import mirrormaker_ends
+from fairlead.mirror.ports import Cluster, Place
+from fairlead.mirror.whence import From
+from fairlead.model.errors import InvalidValue
+
+
+class Begins(NamedTuple):
+    """Where each partition of a question begins."""
+
+    offsets: Mapping[Place, int]
+    taken_over: frozenset[Place]
+    """Those that go on where another mirror has ended."""
+
+
+async def begins(
+    begin: From,
+    source: Cluster,
+    destination: Cluster,
+    group: str | None,
+    starts: Mapping[Place, int],
+    ends: Mapping[Place, int],
+) -> Begins:
+    """Where the partitions of `starts` and `ends` begin.
+
+    Raises:
+        BadRequest: there is nothing to begin from.
+        TryAgain
+    """
+    places: Sequence[Place] = list(starts)
+    match begin.what:
+        case _ if not places:
+            return Begins({}, frozenset())
+        case "latest":
+            return Begins(ends, frozenset())
+        case "time":
+            return Begins(await source.offsets(places, begin.timestamp_ms), frozenset())
+        case "group" | "mm2" | "file":
+            found = await _of_others(begin, source, destination, group, places)
+            taken = {place: found[place] for place in places if place in found}
+            return Begins({**starts, **taken}, frozenset(taken))
+    return Begins(starts, frozenset())
+
+
+async def _of_others(
+    begin: From, source: Cluster, destination: Cluster, group: str | None, places: Sequence[Place]
+) -> Mapping[Place, int]:
+    if begin.what == "file":
+        return {Place(*place): offset for place, offset in begin.offsets.items()}
+    if begin.what == "mm2":
+        return await mirrormaker_ends(destination, begin.alias, begin.offsets_topic)
+    if group is None:
+        raise InvalidValue("--from group: the consumer.config has no group.id, whose commits would say where to begin")
+    return await source.committed(group, places)
