@@ -30,6 +30,8 @@ NAME_SHOWN_MAX = 1000
 """Characters of a name in a row or a frame, legal here or not."""
 STREAM_PATH_LENGTH_MAX = 1024
 GROUP_ID_BYTES_MAX = 2457
+KAFKA_SCHEME = "kafka://"
+"""How the name of a Kafka cluster begins, where the path of a stream could stand."""
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _CLUSTER = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}\Z")

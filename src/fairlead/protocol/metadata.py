@@ -25,6 +25,9 @@ _ERROR_FROM = 13
 NOT_ASKED = -(2**31)
 """Authorized operations (KIP-430) if the client did not ask for them."""
 
+Epochs = int | tuple[int, ...]
+"""The leader epoch of all partitions of a topic, or that of each, in order."""
+
 _I32 = struct.Struct(">i")
 _I16 = struct.Struct(">h")
 _PARTITION = struct.Struct(">hii")
@@ -119,13 +122,13 @@ def end(version: int, operations: int = NOT_ASKED) -> bytes:
 
 
 def topic(
-    version: int, node: int, name: str, topic_id: bytes, partitions: int, epoch: int, operations: int = NOT_ASKED
+    version: int, node: int, name: str, topic_id: bytes, partitions: int, epochs: Epochs, operations: int = NOT_ASKED
 ) -> bytes:
     """One topic that exists."""
     flexible = version >= FLEXIBLE_FROM
     known_id = topic_id if version >= TOPIC_IDS_FROM else b""
     return b"".join(
-        (b"\x00\x00", string(name, flexible), known_id, _rest(version, node, partitions, epoch, operations))
+        (b"\x00\x00", string(name, flexible), known_id, _rest(version, node, partitions, epochs, operations))
     )
 
 
@@ -139,11 +142,12 @@ def missing(version: int, asked: Asked, error: int) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _rest(version: int, node: int, partitions: int, epoch: int, operations: int) -> bytes:
+def _rest(version: int, node: int, partitions: int, epochs: Epochs, operations: int) -> bytes:
     """A topic after its name and id: the same for all topics with these numbers."""
     flexible = version >= FLEXIBLE_FROM
+    each = (epochs,) * partitions if isinstance(epochs, int) else epochs
     out = [b"\x00" if version >= 1 else b"", array_length(partitions, flexible)]
-    out += [_partition(version, node, index, epoch) for index in range(partitions)]
+    out += [_partition(version, node, index, epoch) for index, epoch in enumerate(each)]
     out.append(_I32.pack(operations) if version >= _AUTHORIZED_FROM else b"")
     out.append(no_tags(flexible))
     return b"".join(out)

@@ -96,7 +96,7 @@ class TopicPayload:
     """Its name at its owner: that of its creation, or the one that the owner gave it last. `name` is that at the
     sender."""
     owner_at: GlobalPath = ""
-    """Where the owner is: /mapr/<cluster>/<path>."""
+    """Where the owner is: /mapr/<cluster>/<path>, or kafka://<name>."""
     since: Annotated[Since, MaxLen(PARTITIONS_PER_TOPIC_MAX)] = ()
     """From where the owner gives offsets in this epoch; empty at epoch 0."""
     deleted_to: Annotated[tuple[Offset, ...], MaxLen(PARTITIONS_PER_TOPIC_MAX)] = ()

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fairlead.model.errors import UnknownPartition, UnknownTopic
+from fairlead.model.names import KAFKA_SCHEME
 from fairlead.streamlog.rows import Row
 
 Since = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
@@ -33,7 +34,7 @@ class Topic(NamedTuple):
     home: str = ""
     """Its name at its owner: that of its creation, or the one that the owner gave it last."""
     owner_at: str = ""
-    """Where the owner is: /mapr/<cluster>/<path>; empty if that is not known."""
+    """Where the owner is: /mapr/<cluster>/<path>, or kafka://<name>; empty if that is not known."""
     since: Since = ()
     """For each partition the offset from which the owner gives them in this epoch; empty at epoch 0. Partitions that
     are missing began in this epoch."""
@@ -41,6 +42,11 @@ class Topic(NamedTuple):
     """What its row says and this program does not know."""
     deleted_to: tuple[int, ...] = ()
     """For each partition the offset below which the owners before this one had deleted all records; empty: of none."""
+
+    @property
+    def is_of_kafka(self) -> bool:
+        """A Kafka cluster owns it. Its partitions have epochs of their own, at or above the topic's."""
+        return is_kafka(self.owner_at)
 
     def deleted_before(self, partition: int) -> int:
         """The offset below which the owners before this one had deleted all records of a partition."""
@@ -53,6 +59,11 @@ class Topic(NamedTuple):
         """
         if not 0 <= partition < self.partitions:
             raise UnknownPartition(f"topic {self.name} has no partition {partition}")
+
+
+def is_kafka(owner_at: str) -> bool:
+    """Whether the owner there is a Kafka cluster."""
+    return owner_at.startswith(KAFKA_SCHEME)
 
 
 def topic_with(topic: Topic | None, number: int, partition: int) -> Topic:

@@ -67,17 +67,6 @@ class AskedTopic:
         number, table = self.found.topic.number, self.found.shard.state.topic_table
         return table.slot[number] == self._slot and table.epoch[number] == self.found.topic.epoch
 
-    def check_epoch(self, asked: int) -> None:
-        """Compare the epoch that the client knows with the topic's of now: it may be another since the topic was found,
-        and then other records may stand where the client waits.
-
-        Raises:
-            Refused: see `partitions.check_epoch`.
-        """
-        assert self.found is not None
-        topic = self.found.topic
-        check_epoch(topic if self.same else self.found.shard.state.topic(topic.number) or topic, asked)
-
     def end_of(self, partition: int, *, committed: bool) -> int:
         """Where a partition of a topic that was found ends now, for who reads all records or the committed ones."""
         assert self.found is not None
@@ -184,7 +173,7 @@ class Reading:
         try:
             found.shard.check_open()
             found.topic.check_partition(asked.partition)
-            part.topic.check_epoch(asked.current_leader_epoch)
+            check_epoch(found, asked.partition, asked.current_leader_epoch)
             reader, number = found.shard.reader, found.topic.number
             fetched = reader.fetch_cached(
                 number, asked.partition, asked.offset, limit, at_least_one=first, committed=self._committed
@@ -276,8 +265,10 @@ def _read_from_disk(cold: Sequence[_Cold]) -> list[Fetched | Exception]:
 
 def _checked(part: Part, result: Fetched | Exception) -> Fetched | Exception:
     """What was read beside the loop, if the topic has the same epoch still."""
+    found, asked = part.topic.found, part.asked
+    assert found is not None
     try:
-        part.topic.check_epoch(part.asked.current_leader_epoch)
+        check_epoch(found, asked.partition, asked.current_leader_epoch)
     except RefusedRequest as refused:
         return refused
     return result

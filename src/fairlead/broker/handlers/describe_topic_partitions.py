@@ -72,9 +72,10 @@ async def _described(ctx: RequestContext, name: str, first: int, room: int, pace
     except Exception as error:
         return _error(name, code_of(error)), None
     end = min(found.topic.partitions, first + room)
+    table = found.shard.state.topic_table
     partitions: list[Fields] = []
     for index in range(first, end):
-        partitions.append(_partition(index, found.topic.epoch))
+        partitions.append(_partition(index, table.leader_epoch(found.topic.number, index)))
         await pace.turn()
     return _topic(name, found, partitions), end if end < found.topic.partitions else None
 

@@ -53,12 +53,12 @@ async def _answered(ctx: RequestContext, name: str, asked: Any, committed: bool)
     try:
         found = ctx.listener.find(name)
         found.topic.check_partition(partition)
-        check_epoch(found.topic, getattr(asked, "current_leader_epoch", -1))
+        check_epoch(found, partition, getattr(asked, "current_leader_epoch", -1))
         offset, timestamp = await _look_up(ctx, found, partition, asked.timestamp, committed)
     except Exception as error:
         return packed.partition(ctx.version, partition, code_of(error))
     state = found.shard.state.partition(found.topic.number, partition)
-    epoch = _epoch_at(state, found.topic.epoch, offset)
+    epoch = _epoch_at(state, max(found.topic.epoch, state.epoch), offset)
     return packed.partition(ctx.version, partition, ErrorCode.none, timestamp, offset, epoch)
 
 
@@ -87,7 +87,7 @@ async def _look_up(
 
 
 def _epoch_at(state: PartitionState, current: int, offset: int) -> int:
-    """Topic epoch of the record at an offset; the current one at the end, where the next record will be."""
+    """Topic epoch of the record at an offset; the `current` one at the end, where the next record will be."""
     if offset < 0:
         return -1
     return current if offset >= state.end else state.epoch_before(offset + 1)

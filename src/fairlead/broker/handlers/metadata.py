@@ -80,7 +80,8 @@ def _answer(ctx: RequestContext, asked: Asked, options: Options) -> bytes:
     name = asked.name or ctx.listener.name_of(found.stream, found.topic.name)
     topic_id = found.stream.topic_id(found.shard, found.topic)
     operations = authorized.of_topic(found) if options.topic_operations else NOT_ASKED
-    return topic(ctx.version, NODE_ID, name, topic_id, found.topic.partitions, found.topic.epoch, operations)
+    epochs = found.shard.state.topic_table.leader_epochs(found.topic.number)
+    return topic(ctx.version, NODE_ID, name, topic_id, found.topic.partitions, epochs, operations)
 
 
 async def _make_missing(ctx: RequestContext, asked: list[Asked], pace: Pace) -> None:

@@ -34,7 +34,7 @@ def _answered(ctx: RequestContext, name: str, asked: Any) -> dict[str, Any]:
     try:
         found = ctx.listener.find(name)
         found.topic.check_partition(asked.partition)
-        check_epoch(found.topic, getattr(asked, "current_leader_epoch", -1))
+        check_epoch(found, asked.partition, getattr(asked, "current_leader_epoch", -1))
     except Exception as error:
         return {"error_code": code_of(error), "partition": asked.partition}
     state = found.shard.state.partition(found.topic.number, asked.partition)

@@ -1,7 +1,8 @@
 """Metadata of all topics of streams, kept packed: a run of topic numbers is packed once and again after a change.
 
 A topic's number and incarnation never change; its slots move when it gets partitions or goes, its epoch changes with
-its owner, its name seldom. So the slots, epochs and names of a run of numbers say whether the packed bytes still hold.
+its owner, its name seldom. So the slots, epochs and names of a run of numbers say whether the packed bytes still hold;
+with them the epochs of the partitions of those topics that a Kafka cluster owns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from weakref import WeakKeyDictionary
 from fairlead.broker.node import NODE_ID
 from fairlead.broker.pacing import Pace
 from fairlead.cluster.stream import Stream
-from fairlead.protocol.metadata import TOPIC_IDS_FROM
+from fairlead.protocol.metadata import TOPIC_IDS_FROM, Epochs
 from fairlead.protocol.metadata import topic as pack_topic
 from fairlead.streamlog.writing.shard import Shard
 
@@ -34,6 +35,8 @@ class _Run(NamedTuple):
     slots: bytes
     epochs: bytes
     names: list[str | None]
+    raised: dict[int, Epochs]
+    """By number, of topics of Kafka clusters."""
     topics: int
     packed: bytes
 
@@ -89,14 +92,15 @@ async def _current(place: _Place, layout: int, runs: _Runs, pace: Pace) -> _Run:
     slots = table.slot[first : first + RUN].tobytes()
     epochs = table.epoch[first : first + RUN].tobytes()
     names = table.names[first : first + RUN]
+    raised = {each: table.leader_epochs(each) for each in range(first, first + RUN) if each in table.of_kafka}
     run = runs.get(first)
-    if run is None or (run.slots, run.epochs, run.names) != (slots, epochs, names):
-        packed = await _pack(place, layout, pace)
-        run = runs[first] = _Run(slots, epochs, names, len(packed), b"".join(packed))
+    if run is None or (run.slots, run.epochs, run.names, run.raised) != (slots, epochs, names, raised):
+        packed = await _pack(place, layout, raised, pace)
+        run = runs[first] = _Run(slots, epochs, names, raised, len(packed), b"".join(packed))
     return run
 
 
-async def _pack(place: _Place, layout: int, pace: Pace) -> list[bytes]:
+async def _pack(place: _Place, layout: int, raised: Mapping[int, Epochs], pace: Pace) -> list[bytes]:
     """The topics of a run as they are at the call. By columns: a `Topic` takes longer to make than to pack."""
     stream, shard, prefix, first = place
     table, numbers = shard.state.topic_table, slice(first, first + RUN)
@@ -106,6 +110,7 @@ async def _pack(place: _Place, layout: int, pace: Pace) -> list[bytes]:
         if name is None or incarnation is None:
             continue
         topic_id = stream.id_of(shard, number, incarnation) if layout >= TOPIC_IDS_FROM else b""
-        packed.append(pack_topic(layout, NODE_ID, prefix + name, topic_id, partitions, epoch))
+        epochs = raised.get(number, epoch)
+        packed.append(pack_topic(layout, NODE_ID, prefix + name, topic_id, partitions, epochs))
         await pace.turn()  # here, since a topic of 4,096 partitions takes as long as a thousand small ones
     return packed

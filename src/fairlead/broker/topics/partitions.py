@@ -7,7 +7,6 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.errors import RefusedRequest
 from fairlead.broker.topics.topics import Found, ListenerView
 from fairlead.model.errors import NotFound
-from fairlead.streamlog.values import Topic
 
 
 def find_topic(listener: ListenerView, name: str | None, topic_id: bytes | None) -> Found:
@@ -24,14 +23,17 @@ def find_topic(listener: ListenerView, name: str | None, topic_id: bytes | None)
         raise RefusedRequest(ErrorCode.unknown_topic_id, str(error)) from error
 
 
-def check_epoch(topic: Topic, asked: int) -> None:
-    """Compare the leader epoch that a client knows with the topic's; -1 is not compared (KIP-320).
+def check_epoch(found: Found, partition: int, asked: int) -> None:
+    """Compare the leader epoch that a client knows with that of now; -1 is not compared (KIP-320). The topic may have
+    another one since it was found, and then other records may stand where the client waits.
 
     Raises:
         Refused: FENCED_LEADER_EPOCH, the client must ask for metadata; UNKNOWN_LEADER_EPOCH, it knows more than this
             copy, which will hear of it.
     """
-    if asked < 0 or asked == topic.epoch:
+    if asked < 0:
         return
-    code = ErrorCode.fenced_leader_epoch if asked < topic.epoch else ErrorCode.unknown_leader_epoch
-    raise RefusedRequest(code, f"topic {topic.name} has epoch {topic.epoch}, not {asked}")
+    epoch = found.shard.state.topic_table.leader_epoch(found.topic.number, partition)
+    if asked != epoch:
+        code = ErrorCode.fenced_leader_epoch if asked < epoch else ErrorCode.unknown_leader_epoch
+        raise RefusedRequest(code, f"topic {found.topic.name}, partition {partition} has epoch {epoch}, not {asked}")

@@ -1,6 +1,6 @@
 """Applies the rows of one frame, one after the other, each to the state that the rows before it left.
 
-    of an owner not known here   behind
+    of an owner not known here   behind (a Kafka cluster has epochs for each partition, which nobody tells before)
     of an owner of before,
       from B on                  superseded: dropped, a START row is clipped to B
     last < E                     the same batch stands there: dropped; another one: conflict
@@ -169,7 +169,7 @@ class FrameRows:
             self.notes.set_aside(topic, NOT_ITS_OWN)
         elif not (are_offsets(row.base_offset, row.last_offset) and 0 <= row.epoch <= EPOCH_MAX):
             self.notes.note_behind(named, row.partition, state.end, HARMED)
-        elif row.epoch > topic.epoch:
+        elif row.epoch > topic.epoch and not topic.is_of_kafka:
             self.notes.note_behind(named, row.partition, state.end, OWNERSHIP)
         elif row.epoch < topic.epoch and self._is_superseded(topic, row):
             self.superseded += row.records
@@ -230,7 +230,7 @@ class FrameRows:
             self.notes.set_aside(topic, NOT_ITS_OWN)
             return
         state = self._draft.state.partition(topic.number, row.partition)
-        if payload.epoch > topic.epoch:
+        if payload.epoch > topic.epoch and not topic.is_of_kafka:
             self.notes.note_behind(named, row.partition, state.end, OWNERSHIP)
             return
         if payload.epoch < topic.epoch:

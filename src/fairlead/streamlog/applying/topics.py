@@ -42,7 +42,7 @@ from fairlead.streamlog.requests.cuts import undelete
 from fairlead.streamlog.requests.topics import bury, may_hide_an_owner, put_topic, release_waiting, renames_of
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of, topic_of
-from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, NO_NAME_HERE, RowKey, Topic
+from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, NO_NAME_HERE, RowKey, Topic, is_kafka
 from fairlead.streamlog.writing.draft import Draft
 
 NOT_ITS_OWN = "the upstream is a partner, and the topic is none of its own (-origins)"
@@ -249,7 +249,8 @@ class TopicRows:
 
     def _alias(self, create: TopicPayload) -> str:
         """A name of its own for a topic whose name another one holds: it says which cluster owns the topic."""
-        cluster = parse_stream_path(create.owner_at).cluster if create.owner_at else create.owner.hex()
+        is_known = create.owner_at and not is_kafka(create.owner_at)
+        cluster = parse_stream_path(create.owner_at).cluster if is_known else create.owner.hex()
         names = names_like(f"{create.name}.at.{cluster}")
         return next(name for name in names if self._admission.falls_here(name))
 

@@ -26,6 +26,10 @@ from fairlead.streamlog.values import Behind, Cut, Gap, GrantRun, LinkPosition, 
 HEAD_BYTES = PRODUCER_END
 """What a batch does depends only on this many of its first bytes."""
 
+KAFKA_EPOCHS_MAX = 64
+"""Epochs that are kept of a partition of a Kafka cluster's topic: those of 100,000 partitions take 800 MB at the most,
+and one that follows no election 15."""
+
 PositionKey = tuple[bytes, int, int]
 """(link, shard of the source, slice)."""
 NoteKey = tuple[bytes, bytes, int]
@@ -108,7 +112,7 @@ def _batch(target: Target, row: Row) -> None:
     number, partition = row.topic, row.partition
     if not _has_partition(target, row):
         return
-    target.put_partition(number, partition, _appended(target.partition(number, partition), row))
+    target.put_partition(number, partition, _appended(target, target.partition(number, partition), row))
     if row.batch and row.bits & TRANSACTIONAL:
         _note_transaction(target, row)
     if row.batch and not row.bits & CONTROL:
@@ -127,14 +131,23 @@ def _has_partition(target: Target, row: Row) -> bool:
     return count > 0
 
 
-def _appended(state: PartitionState, row: Row) -> PartitionState:
+def _appended(target: Target, state: PartitionState, row: Row) -> PartitionState:
     if not are_offsets(row.base_offset, row.last_offset) or not 0 <= row.epoch <= EPOCH_MAX:
         raise CorruptBatch(f"batch of epoch {row.epoch} at offsets {row.base_offset} to {row.last_offset}")
     end = row.last_offset + 1
     if row.epoch <= state.epoch:
         return PartitionState(state.start, end, state.epoch, state.history, state.deleted_to)
-    history = (*state.history, (row.epoch, row.base_offset))
+    history = _folded(target, row.topic, (*state.history, (row.epoch, row.base_offset)))
     return PartitionState(state.start, end, row.epoch, history, state.deleted_to)
+
+
+def _folded(target: Target, number: int, history: History) -> History:
+    """The history that is kept of a partition. A Kafka cluster begins an epoch whenever a leader changes, so of its
+    topics only the newest are kept; what was before is not compared, and ends where the oldest that is kept begins."""
+    if len(history) <= KAFKA_EPOCHS_MAX:
+        return history
+    topic = target.topic(number)
+    return history[-KAFKA_EPOCHS_MAX:] if topic is not None and topic.is_of_kafka else history
 
 
 def _note_producer(target: Target, row: Row) -> None:
@@ -176,7 +189,7 @@ def _start(target: Target, row: Row) -> None:
     payload = payloads.decode_start(row.batch)
     state = target.partition(row.topic, row.partition)
     start = row.base_offset
-    history = joined_history(state.history, payload.history, start)
+    history = _folded(target, row.topic, joined_history(state.history, payload.history, start))
     epoch = history[-1][0] if history else -1
     end = max(state.end, start)
     if payload.gap_from is not None:

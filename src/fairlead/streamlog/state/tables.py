@@ -91,6 +91,8 @@ class TopicTable:
         self.incarnations: list[bytes | None] = []
         self.owners: list[bytes] = []
         self.owner_places: list[str] = []
+        self.of_kafka: set[int] = set()
+        """Numbers of the topics that a Kafka cluster owns."""
         self.configs: dict[int, Mapping[str, str]] = {}
         self.homes: dict[int, str] = {}
         """Of the topics that have another name at their owner than here."""
@@ -168,6 +170,7 @@ class TopicTable:
         self.incarnations[number] = topic.incarnation
         self.owners[number] = self._owner_ids.setdefault(topic.owner, topic.owner)
         self.owner_places[number] = self._places.setdefault(topic.owner_at, topic.owner_at)
+        (self.of_kafka.add if topic.is_of_kafka else self.of_kafka.discard)(number)
         _set(self.configs, number, dict(topic.configs))
         _set(self.lives, number, life_of(topic.configs))
         _set(self.homes, number, topic.home if topic.home != topic.name else None)
@@ -192,6 +195,7 @@ class TopicTable:
         self.slot[number] = _NO_SLOT
         self.names[number] = None
         self.incarnations[number] = None
+        self.of_kafka.discard(number)
         few: tuple[dict[int, Any], ...] = (self.configs, self.lives, self.homes, self.since, self.deleted_to)
         for column in (*few, self.ext):
             column.pop(number, None)
@@ -202,6 +206,18 @@ class TopicTable:
             return _NO_SLOT
         first = self.slot[number]
         return _NO_SLOT if first == _NO_SLOT else first + partition
+
+    def leader_epoch(self, number: int, partition: int) -> int:
+        """The epoch that clients know of a partition: its topic's, or that of its newest record, if that is higher. So
+        it is where a Kafka cluster owns the topic, whose partitions have epochs of their own."""
+        slot = self.slot_of(number, partition)
+        return self.epoch[number] if slot < 0 else max(self.epoch[number], self._partitions.epoch[slot])
+
+    def leader_epochs(self, number: int) -> int | tuple[int, ...]:
+        """The same of all partitions, in order; one number, if it is that of them all."""
+        if number not in self.of_kafka:
+            return self.epoch[number]
+        return tuple(self.leader_epoch(number, each) for each in range(self.count[number]))
 
     def place(self, number: int, slot: int, count: int) -> None:
         """Give a topic slots that exist already, from a checkpoint."""
