@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from fairlead.mirror.bytes.outgoing import Outgoing
-from fairlead.mirror.ports import EARLIEST, LATEST, Answer, Place, Topic, Trouble
+from fairlead.mirror.ports import CLUSTERS_OWN, EARLIEST, LATEST, Answer, Place, Topic, Trouble
 from fairlead.model.errors import BadRequest, NotAllowed, Unreachable
 from fairlead.protocol.batch import build_batch, read_header, records_of, set_offset
 from fairlead.protocol.records import Record
@@ -69,6 +69,8 @@ class FakeCluster:
         """What is produced is durable, and nobody is told."""
         self.refuses: Callable[[str, int, Outgoing], str | None] = lambda topic, partition, outgoing: None
         """Why a batch is refused for good."""
+        self.replicas: dict[str, int] = {}
+        """What was asked for of each topic that was made."""
         self.open = 0
         """Feeds and senders that are not closed."""
         self._changed = asyncio.Event()
@@ -143,8 +145,11 @@ class FakeCluster:
         self._answers()
         return {topic: self.made[topic].configs for topic in topics}
 
-    async def create(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+    async def create(
+        self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
+    ) -> None:
         self._answers()
+        self.replicas[topic] = replication
         if topic not in self.made:
             self.make(topic, partitions)
             self.made[topic].configs.update({name: (value, True) for name, value in configs.items()})

@@ -79,6 +79,14 @@ async def test_a_topic_that_grew_while_the_mirror_was_off_grows_with_the_next_st
     assert world.b.values("t", 2) == [b"x"]
 
 
+async def test_a_topic_gets_as_many_replicas_as_are_asked_for(world: World) -> None:
+    """The mirror's own books get what is usual there."""
+    world.a.make("t")
+    await world.once(replication=3)
+    assert world.b.replicas["t"] == 3
+    assert world.b.replicas["fairlead-mirror.m.internal"] == -1
+
+
 async def test_a_partition_that_the_destination_lacks_stops_where_its_number_is_to_be_kept(world: World) -> None:
     """The original dropped its records. The others go on."""
     world.a.make("t", 3)

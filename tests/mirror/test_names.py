@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.names import Chosen, destinations
 
 
@@ -25,6 +26,14 @@ def test_a_whitelist_matches_whole_names(expression: str, chosen: list[str]) -> 
 def test_a_blacklist_leaves_whole_names_out() -> None:
     """The others are all chosen."""
     assert Chosen.of(None, "ships").among(["weather", "ships2", "ships"]) == ["ships2", "weather"]
+
+
+def test_what_is_chosen_may_have_exceptions() -> None:
+    """What is left out all the same, and what is carried in spite of all."""
+    topics = ["ships", "ships.replica", "weather", "a.heartbeats"]
+    chosen = Chosen("ships.*", excludes=False, unless=".*replica", besides="(?:.*[.])?heartbeats")
+    assert chosen.among(topics) == ["a.heartbeats", "ships"]
+    assert Chosen("ships", excludes=True, unless="weather").among(topics) == ["a.heartbeats", "ships.replica"]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +58,17 @@ def test_a_prefix_stands_before_the_name() -> None:
     """`test` with `dc1_` is `dc1_test`."""
     named = destinations(["test"], "dc1_", same_cluster=False, taken={})
     assert named.carried == {"test": "dc1_test"}
+
+
+def test_with_the_aliases_of_mirrormaker_2_names_say_where_topics_came_from() -> None:
+    """Where copies are named so; heartbeats are, everywhere."""
+    aliases = Aliases("east", "west")
+    topics = ["t", "west.t", "heartbeats"]
+    named = destinations(topics, "east.", same_cluster=False, taken={}, aliases=aliases)
+    assert named.carried == {"t": "east.t", "heartbeats": "east.heartbeats"}
+    assert "came from west" in named.left_out["west.t"]
+    named = destinations(topics, "", same_cluster=False, taken={}, aliases=aliases)
+    assert named.carried == {"t": "t", "west.t": "west.t", "heartbeats": "east.heartbeats"}
 
 
 def test_a_topic_is_never_its_own_destination() -> None:

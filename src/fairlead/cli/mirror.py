@@ -37,6 +37,16 @@ def mirror(
         bool, typer.Option("--preserve.order", help="keep the order of records without a key too")
     ] = False,
     prefix: Annotated[str, typer.Option("--prefix", help="put this before the name of each topic")] = "",
+    source_alias: Annotated[
+        list[str] | None,
+        typer.Option("--source.alias", metavar="NAME", help="MirrorMaker 2's name of a source; one for each"),
+    ] = None,
+    target_alias: Annotated[
+        str, typer.Option("--target.alias", metavar="NAME", help="MirrorMaker 2's name of the destination")
+    ] = "target",
+    replication_factor: Annotated[
+        int, typer.Option("--replication.factor", help="of topics that are made (-1: the destination's own)")
+    ] = -1,
     queue_size: Annotated[
         int, typer.Option("--queue.size", help="records of a partition that may be under way")
     ] = 10_000,
@@ -94,8 +104,9 @@ def mirror(
 ) -> None:
     """Mirror topics from Kafka clusters to another: at least once, in order, batches as they are. Needs no Java."""
     with ending_at_once():
+        from fairlead.mirror.files import flow_of
         from fairlead.mirror.options import checked
-        from fairlead.mirror.run import run_until_told, say
+        from fairlead.mirror.run import run_until_told, warn
 
     idle = {
         "--consumer.rebalance.listener": consumer_rebalance_listener,
@@ -103,13 +114,16 @@ def mirror(
         "--new.consumer": new_consumer,
     }
     for option in (option for option, given in idle.items() if given):
-        say(f"fairlead: warning: {option} has no effect here: one process carries all partitions, without rebalances")
+        warn(f"{option} has no effect here: one process carries all partitions, without rebalances")
     options = checked(
         consumer_configs=consumer_config or [],
         producer_config=producer_config,
         whitelist=whitelist,
         blacklist=blacklist,
         prefix=prefix,
+        source_aliases=source_alias or [],
+        target_alias=target_alias,
+        replication=replication_factor,
         streams=num_streams,
         producers=num_producers,
         preserve_partitions=preserve_partitions,
@@ -129,4 +143,4 @@ def mirror(
         takeover=takeover,
         verbose=verbose,
     )
-    raise typer.Exit(run_until_told(options))
+    raise typer.Exit(run_until_told([flow_of(options, warn)]))

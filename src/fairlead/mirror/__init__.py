@@ -1,18 +1,19 @@
 """`fairlead mirror`: topics of Kafka clusters, copied to another one at least once, in order, batches as they are.
 
-In: options and two sorts of property files (`options.py`, `run.py`). Out: batches at the destination; positions in a
+In: options and two sorts of property files (`options.py`, `files.py`). Out: batches at the destination; positions in a
 topic of the mirror's own there; lines for people. Always true: a position covers only what the destination has
 acknowledged, or what was left out for a reason that is told (`carrying/settled.py`); what comes from a partition goes
 on in its order (`carrying/copying.py`); whatever is lost at the source before it was mirrored stops its partition,
 unless the command line says otherwise (`source.py`). Never: knows Spark or streams; a cluster of Fairlead is one that
 speaks Kafka.
 
-    names, options, lanes      what is chosen, what it is called, which lane a partition belongs to
+    names, aliases, options, lanes     what is chosen, what it is called, which lane a partition belongs to
     bytes/                     one batch into another; pure functions
     ports, clusters            what is asked of a Kafka cluster, and how that is asked over `fairlead.kafka`
     books/                     the topics in which mirrors keep their books: positions, holder, producers
     planning, configs          which topics go where, and from where on
     carrying/                  one partition on its way
-    source, destination, holding, mirror, run      from the fetch to the process
+    source, destination, holding, mirror           what is mirrored, and by whom
+    files, flowing, run        what property files say; one mirror of the process, and all of them
     report                     what people are told
 """

@@ -10,7 +10,7 @@ from typing import Final
 from fairlead import kafka
 from fairlead.kafka import FetchSettings, OffsetAndEpoch, ProduceSettings, TopicPartition
 from fairlead.mirror.bytes.outgoing import Outgoing
-from fairlead.mirror.ports import LATEST, Answer, Place, Sender, Topic, Trouble
+from fairlead.mirror.ports import CLUSTERS_OWN, LATEST, Answer, Place, Sender, Topic, Trouble
 from fairlead.model.errors import AlreadyExists
 
 _OFFSET_OUT_OF_RANGE: Final = 1
@@ -56,9 +56,11 @@ class KafkaCluster:
             for topic, values in found.items()
         }
 
-    async def create(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+    async def create(
+        self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
+    ) -> None:
         with suppress(AlreadyExists):
-            await self._cluster.create_topic(topic, partitions, configs)
+            await self._cluster.create_topic(topic, partitions, configs, replication)
 
     async def grow(self, topic: str, partitions: int) -> None:
         await self._cluster.create_partitions(topic, partitions)

@@ -23,7 +23,7 @@ from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import BOOK_CONFIGS, MESSAGE_BYTES_MAX, configs_for
 from fairlead.mirror.lanes import LANES, Part, lane_of
 from fairlead.mirror.names import REGISTRY, positions_topic
-from fairlead.mirror.ports import Cluster, Sender, Topic
+from fairlead.mirror.ports import CLUSTERS_OWN, Cluster, Sender, Topic
 from fairlead.model.clock import Clock
 
 HOLDER_LANE = 0
@@ -33,11 +33,13 @@ HOLDER_LANE = 0
 class Destination:
     """One for each mirror, however many sources it has."""
 
-    def __init__(self, cluster: Cluster, name: str, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, name: str, clock: Clock, replication: int = CLUSTERS_OWN) -> None:
+        """`replication`: how many replicas mirrored topics get that are made."""
         self.cluster = cluster
         self.name = name
         self.book = Book({}, None)
         self._clock = clock
+        self._replication = replication
         self._holders = Journal(cluster, positions_topic(name), HOLDER_LANE)
         self._topics: dict[str, Topic] = {}
         self._limits: dict[str, Limits] = {}
@@ -82,7 +84,7 @@ class Destination:
 
     async def make(self, topic: str, partitions: int, source: Mapping[str, tuple[str, bool]]) -> Topic:
         """Make a topic like the source's. Raises: BadRequest, TryAgain."""
-        await self.cluster.create(topic, partitions, configs_for(source))
+        await self.cluster.create(topic, partitions, configs_for(source), self._replication)
         return await self._look(topic)
 
     async def grow(self, topic: str, partitions: int) -> Topic:

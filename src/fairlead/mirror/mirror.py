@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.carrying.local import LocalEngine
 from fairlead.mirror.destination import Destination
@@ -50,6 +51,8 @@ class Upstream:
     open: Callable[[], Awaitable[Cluster]]
     """Raises: TryAgain: it is away."""
     group: str | None
+    aliases: Aliases | None = None
+    """What MirrorMaker 2 would call it, and the destination."""
 
 
 class Mirror:
@@ -71,7 +74,7 @@ class Mirror:
         self._options = options
         self._say = say
         self._paces = paces
-        self._destination = Destination(destination, name, clock)
+        self._destination = Destination(destination, name, clock, options.replication)
         self._holding = Holding(self._destination, clock, randomness)
         self._engine = engine or LocalEngine(options.streams, options.queue_records, options.handler)
         self._upstreams = upstreams
@@ -177,7 +180,7 @@ class Mirror:
             if source.label == upstream.label:
                 return source
         cluster = await upstream.open()
-        upward = (upstream.label, cluster, upstream.group)
+        upward = (upstream.label, cluster, upstream.group, upstream.aliases)
         source = Source(*upward, self._destination, self._options, self.tally, self._engine, self._give_up)
         self._sources.append(source)
         return source

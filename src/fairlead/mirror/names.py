@@ -13,6 +13,7 @@ from typing import Final, Self
 
 import pyarrow as pa
 
+from fairlead.mirror.aliases import Aliases
 from fairlead.model.errors import InvalidValue
 from fairlead.model.expressions import whole_matches
 
@@ -48,6 +49,10 @@ class Chosen:
     """With `|` for commas, without the blanks and quotes that Kafka's tools leave out too."""
     excludes: bool
     """Whether it names the topics that are left out."""
+    unless: str | None = None
+    """Expression for topics that are left out all the same."""
+    besides: str | None = None
+    """Expression for topics that are carried whatever the others say."""
 
     @classmethod
     def of(cls, whitelist: str | None, blacklist: str | None) -> Self:
@@ -57,17 +62,29 @@ class Chosen:
             raise InvalidValue("exactly one of --whitelist and --blacklist is needed")
         option = "--whitelist" if whitelist else "--blacklist"
         expression = given[0].strip().replace(",", "|").replace(" ", "").strip("\"'")
-        try:
-            whole_matches(expression, [""])
-        except pa.ArrowInvalid as error:
-            raise InvalidValue(f"{option} {given[0]!r} is not a regular expression: {error}") from None
+        check_expression(expression, f"{option} {given[0]!r}")
         return cls(expression, excludes=not whitelist)
 
     def among(self, topics: Iterable[str]) -> list[str]:
         """Those that are to be carried, in the order of their names."""
         names = sorted(topic for topic in topics if not keeps_books(topic))
-        matches = whole_matches(self.expression, names).to_pylist() if names else []
-        return [name for name, match in zip(names, matches, strict=True) if match is not self.excludes]
+        chosen = set(names) - _matching(self.expression, names) if self.excludes else _matching(self.expression, names)
+        chosen = (chosen - _matching(self.unless, names)) | _matching(self.besides, names)
+        return [name for name in names if name in chosen]
+
+
+def check_expression(expression: str, what: str) -> None:
+    """Raises: InvalidValue: it is none, and `what` says where it stands."""
+    try:
+        whole_matches(expression, [""])
+    except pa.ArrowInvalid as error:
+        raise InvalidValue(f"{what} is not a regular expression: {error}") from None
+
+
+def _matching(expression: str | None, names: Sequence[str]) -> set[str]:
+    if expression is None or not names:
+        return set()
+    return {name for name, match in zip(names, whole_matches(expression, names).to_pylist(), strict=True) if match}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +106,10 @@ def destinations(
     same_cluster: bool,
     taken: Mapping[str, str],
     looping: Container[str] = (),
+    aliases: Aliases | None = None,
 ) -> Named:
-    """Where these topics of one source go; those in `looping` are copies of topics of the destination.
+    """Where these topics of one source go; those in `looping` are copies of topics of the destination, and so are those
+    of which `aliases` say it by their names, where copies are named so.
 
     `taken` has the destination topics of the other sources, with the source that each comes from: two topics in one
     would lie in it mingled, and nobody could tell them apart. Within one cluster a topic may not be its own
@@ -101,13 +120,15 @@ def destinations(
     refused: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for topic in topics:
-        name = prefix + topic
+        name = prefix + topic if aliases is None else aliases.remote(topic, prefix)
         if same_cluster and not prefix:
             refused[topic] = "source and destination are one cluster, and without --prefix it would be its own copy"
         elif same_cluster and topic.startswith(prefix):
             left_out[topic] = f"it begins with {prefix} already, in the one cluster that is source and destination"
         elif topic in looping:
             left_out[topic] = "mirrors made it from a topic of the destination: it would go back there"
+        elif aliases is not None and prefix == aliases.prefix and aliases.is_cycle(topic):
+            left_out[topic] = f"its name says that it came from {aliases.target}, the destination"
         elif len(name) > TOPIC_NAME_LENGTH_MAX:
             refused[topic] = f"its name with the prefix is longer than {TOPIC_NAME_LENGTH_MAX} letters"
         elif name in taken:

@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.bytes.handled import Handler, handler_named
 from fairlead.mirror.names import Chosen
+from fairlead.mirror.ports import CLUSTERS_OWN
 from fairlead.mirror.whence import EARLIEST, From, parse_from
 from fairlead.model.errors import InvalidValue
 
 QUEUE_RECORDS: Final = 10_000
 """Default of `--queue.size`."""
+TARGET_ALIAS: Final = "target"
+"""MirrorMaker 2's default."""
+REPLICATION_MAX: Final = 32_767
 INTERVAL_MS_MIN: Final = 100
 """Of what is done again and again."""
 NAME_LENGTH_MAX: Final = 200
@@ -42,6 +47,13 @@ class MirrorOptions:
     producer_config: Path
     chosen: Chosen
     prefix: str = ""
+    source_aliases: tuple[str, ...] = ()
+    """What MirrorMaker 2 would call each source; none: they have no such names."""
+    target_alias: str = TARGET_ALIAS
+    replication: int = CLUSTERS_OWN
+    """Replicas of mirrored topics that are made."""
+    grows_all: bool = False
+    """Whether topics of the destination grow with their sources, whoever made them."""
     streams: int = 1
     """Fetching streams per source."""
     producers: int = 1
@@ -64,6 +76,10 @@ class MirrorOptions:
     verbose: bool = False
     """A progress line for each topic."""
 
+    def aliases(self, number: int) -> Aliases | None:
+        """Of the source of that number and the destination."""
+        return Aliases(self.source_aliases[number], self.target_alias) if self.source_aliases else None
+
 
 def checked(
     *,
@@ -72,6 +88,9 @@ def checked(
     whitelist: str | None,
     blacklist: str | None,
     prefix: str = "",
+    source_aliases: Sequence[str] = (),
+    target_alias: str = TARGET_ALIAS,
+    replication: int = CLUSTERS_OWN,
     streams: int = 1,
     producers: int = 1,
     preserve_partitions: bool = False,
@@ -116,6 +135,9 @@ def checked(
         producer_config=producer_config,
         chosen=Chosen.of(whitelist, blacklist),
         prefix=_checked_prefix(prefix),
+        source_aliases=_checked_aliases(source_aliases, len(consumer_configs)),
+        target_alias=check_name(target_alias, "--target.alias"),
+        replication=_checked_replication(replication),
         streams=streams,
         producers=producers,
         preserve_partitions=preserve_partitions,
@@ -142,8 +164,8 @@ def check_name(name: str, what: str) -> str:
     """The name, if it can be part of a topic's name. Raises: InvalidValue."""
     if not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
         raise InvalidValue(
-            f"{what} {name!r}: a mirror's name has letters, digits, '.', '_' and '-', at most {NAME_LENGTH_MAX}; "
-            "choose one with --name"
+            f"{what} {name!r}: names are made of letters, digits, '.', '_' and '-', at most {NAME_LENGTH_MAX} of them"
+            f"{'' if what.startswith('--') else '; choose one with --name'}"
         )
     return name
 
@@ -152,6 +174,20 @@ def _checked_prefix(prefix: str) -> str:
     if prefix and not _NAME.fullmatch(prefix):
         raise InvalidValue(f"--prefix {prefix!r}: topics have letters, digits, '.', '_' and '-' in their names")
     return prefix
+
+
+def _checked_aliases(aliases: Sequence[str], sources: int) -> tuple[str, ...]:
+    if aliases and len(aliases) != sources:
+        raise InvalidValue(f"--source.alias is given {len(aliases)} times and --consumer.config {sources} times")
+    return tuple(check_name(alias, "--source.alias") for alias in aliases)
+
+
+def _checked_replication(replication: int) -> int:
+    if replication != CLUSTERS_OWN and not 1 <= replication <= REPLICATION_MAX:
+        raise InvalidValue(
+            f"--replication.factor {replication}: write a number from 1, or -1 for the destination's own"
+        )
+    return replication
 
 
 def _goes_on(option: str, word: str) -> bool:

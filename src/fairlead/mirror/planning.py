@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.beginning import begins
 from fairlead.mirror.books.book import Book, Position
 from fairlead.mirror.carrying.making import Route, route_of
@@ -65,24 +66,27 @@ def plan_topics(
     book: Book,
     taken: Mapping[str, str],
     looping: Container[str],
+    aliases: Aliases | None,
 ) -> TopicPlan:
     """Which topics of `there` go where among those of `here`.
 
     A topic that was mirrored before, or that has as many partitions at both ends, grows with its source. One that
-    somebody else made with fewer partitions stays as it is.
+    somebody else made with fewer partitions stays as it is, unless all are to grow.
     """
     names = options.chosen.among(name for name, topic in there.items() if not topic.internal)
-    named = destinations(names, options.prefix, same_cluster=source.id == destination, taken=taken, looping=looping)
+    within_one = source.id == destination
+    named = destinations(names, options.prefix, same_cluster=within_one, taken=taken, looping=looping, aliases=aliases)
     topics = tuple(
-        _planned_topic(there[name], to, here.get(to), book.knows(source.id, name)) for name, to in named.carried.items()
+        _planned_topic(there[name], to, here.get(to), options.grows_all or book.knows(source.id, name))
+        for name, to in named.carried.items()
     )
     return TopicPlan(topics, named.refused, named.left_out)
 
 
-def _planned_topic(source: Topic, to: str, found: Topic | None, known: bool) -> PlannedTopic:
+def _planned_topic(source: Topic, to: str, found: Topic | None, follows: bool) -> PlannedTopic:
     if found is None:
         return PlannedTopic(source, to, makes=True, grows=False, partitions=source.partitions)
-    grows = known and found.partitions < source.partitions
+    grows = follows and found.partitions < source.partitions
     return PlannedTopic(source, to, False, grows, source.partitions if grows else found.partitions)
 
 

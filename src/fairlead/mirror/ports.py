@@ -13,6 +13,9 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """The end for readers of committed records: the last stable offset."""
 
+CLUSTERS_OWN: Final = -1
+"""As many replicas as is usual in the cluster."""
+
 
 class Place(NamedTuple):
     """A partition of a topic, by its name."""
@@ -117,8 +120,10 @@ class Cluster(Protocol):
         """The settings of topics: value, and whether it was set for the topic itself."""
         ...
 
-    async def create(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Make a topic, with the cluster's own replication factor; one that is there stays as it is."""
+    async def create(
+        self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
+    ) -> None:
+        """Make a topic with so many replicas; one that is there stays as it is."""
         ...
 
     async def grow(self, topic: str, partitions: int) -> None: ...

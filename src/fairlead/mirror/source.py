@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.books.book import Book, Position
 from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.carrying.engine import Engine, Load, Way
@@ -36,6 +37,7 @@ class Source:
         label: str,
         cluster: Cluster,
         group: str | None,
+        aliases: Aliases | None,
         destination: Destination,
         options: MirrorOptions,
         tally: Tally,
@@ -46,6 +48,7 @@ class Source:
         self.label = label
         self.cluster = cluster
         self.group = group
+        self.aliases = aliases
         self.trouble: str | None = None
         """Why the last look at its topics failed, if it did."""
         self.copies: dict[Part, Standing] = {}
@@ -93,7 +96,8 @@ class Source:
         here = self._destination.topics
         options, book = self._options, self._book()
         looping = self._origins.looping
-        return plan_topics(self.cluster, there, here, self._destination.cluster.id, options, book, taken, looping)
+        to = self._destination.cluster.id
+        return plan_topics(self.cluster, there, here, to, options, book, taken, looping, self.aliases)
 
     async def start(self, topics: TopicPlan, planned: Sequence[Planned]) -> None:
         """Make the topics and begin to mirror. Raises: BadRequest, TryAgain."""

@@ -1,0 +1,103 @@
+"""What property files say of a mirror: from where, to where, under which name, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fairlead.kafka import ConsumerSettings, ProducerSettings
+from fairlead.kafka.configuration.clients import consumer_settings, producer_settings
+from fairlead.kafka.configuration.properties import load_properties
+from fairlead.mirror.mirror import Paces
+from fairlead.mirror.options import INTERVAL_MS_MIN, MirrorOptions, check_name
+from fairlead.model.errors import InvalidValue
+
+COMMIT_INTERVAL: Final = "auto.commit.interval.ms"
+TOPICS_AGE: Final = "metadata.max.age.ms"
+
+Warn = Callable[[str], None]
+"""Gets what a person should know."""
+
+
+class Labelled(NamedTuple):
+    """A source."""
+
+    label: str
+    settings: ConsumerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A mirror that can be run. One process may run several."""
+
+    label: str
+    """For people, where there are several."""
+    name: str
+    """By which it finds its positions."""
+    options: MirrorOptions
+    sources: Sequence[Labelled]
+    destination: ProducerSettings
+    paces: Paces
+
+
+def flow_of(options: MirrorOptions, warn: Warn) -> Flow:
+    """The mirror of a command line with files of consumers and a producer.
+
+    Raises:
+        InvalidValue: a file cannot be read, or something in it is wrong.
+    """
+    assert options.producer_config is not None
+    found = producer_settings(load_properties(options.producer_config), str(options.producer_config))
+    _tell(warn, found.warnings)
+    sources: list[Labelled] = []
+    commit_seconds, topic_seconds = Paces().commits, Paces().topics
+    for path in options.consumer_configs:
+        properties = load_properties(path)
+        read = consumer_settings(properties, str(path))
+        _tell(warn, read.warnings)
+        if "auto.offset.reset" in properties:
+            warn(f"{path}: auto.offset.reset has no effect here; --from says where new partitions begin (earliest)")
+        sources.append(Labelled(path.name, read.settings))
+        commit_seconds = _seconds(properties, COMMIT_INTERVAL, commit_seconds, path)
+        topic_seconds = _seconds(properties, TOPICS_AGE, topic_seconds, path)
+    paces = Paces(commits=commit_seconds, topics=topic_seconds)
+    if options.commit_seconds is not None:
+        paces = replace(paces, commits=options.commit_seconds, positions=options.commit_seconds)
+    name = _name(options, [source.settings.group_id for source in sources])
+    return Flow(name, name, options, _told_apart(sources), found.settings, paces)
+
+
+def _tell(warn: Warn, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        warn(warning)
+
+
+def _seconds(properties: Mapping[str, str], key: str, most: float, path: Path) -> float:
+    """How often, where the file asks for more often than usual. Raises: InvalidValue."""
+    text = properties.get(key)
+    if text is None:
+        return most
+    if not text.isdigit() or int(text) < INTERVAL_MS_MIN:
+        raise InvalidValue(f"{path}: {key}={text}: write a number of milliseconds from {INTERVAL_MS_MIN}")
+    return min(int(text) / 1000, most)
+
+
+def _told_apart(sources: Sequence[Labelled]) -> Sequence[Labelled]:
+    """Files of one name in several folders are told apart by their number."""
+    names = [source.label for source in sources]
+    return [
+        source if names.count(source.label) == 1 else source._replace(label=f"{source.label} ({number})")
+        for number, source in enumerate(sources, 1)
+    ]
+
+
+def _name(options: MirrorOptions, groups: Sequence[str | None]) -> str:
+    """Of the mirror: as it is told, or of its groups."""
+    if options.name is not None:
+        return options.name
+    found = sorted({group for group in groups if group})
+    if not found:
+        raise InvalidValue("no consumer.config has a group.id, by which a mirror finds its positions; give it a --name")
+    return check_name("-".join(found), "group.id")

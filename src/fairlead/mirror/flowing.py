@@ -1,0 +1,75 @@
+"""One flow of the process: its clusters opened, its mirror run, its end told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from fairlead.kafka import Cluster, ConsumerSettings
+from fairlead.mirror.clusters import KafkaCluster
+from fairlead.mirror.files import Flow
+from fairlead.mirror.mirror import Mirror, Upstream
+from fairlead.mirror.patience import insisting
+from fairlead.model.clock import SystemClock, SystemRandomness
+
+Say = Callable[[str], None]
+
+
+class Flowing:
+    """A flow that runs, or waits for its destination."""
+
+    def __init__(self, flow: Flow, say: Say) -> None:
+        self.flow = flow
+        self.mirror: Mirror | None = None
+        """None: its destination has not answered yet."""
+        self._say = say
+        self._told_to_stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """End in order."""
+        self._told_to_stop.set()
+        if self.mirror is not None:
+            self.mirror.stop()
+
+    async def run(self) -> None:
+        """Until it is told to stop, or has done what it was to do. Raises: as `Mirror.run`."""
+        destination = await self._unless_stopped(self._destination())
+        if destination is None:
+            return
+        flow = self.flow
+        upstreams = [
+            Upstream(label, partial(_source, settings), settings.group_id, flow.options.aliases(number))
+            for number, (label, settings) in enumerate(flow.sources)
+        ]
+        clock, randomness = SystemClock(), SystemRandomness()
+        self.mirror = Mirror(flow.options, flow.name, upstreams, destination, clock, randomness, self._say, flow.paces)
+        await self.mirror.run()
+
+    async def _destination(self) -> KafkaCluster:
+        """A mirror that runs for ever waits for what is away; one that ends does not."""
+        flow = self.flow
+
+        def open_it() -> Awaitable[Cluster]:
+            return Cluster.open(flow.destination.client)
+
+        if flow.options.once or flow.options.dry_run:
+            cluster = await open_it()
+        else:
+            cluster = await insisting(open_it, lambda error: self._say(f"the destination is away: {error}"))
+        return KafkaCluster(cluster, producing=flow.destination.produce, connections=flow.options.producers)
+
+    async def _unless_stopped(self, opening: Awaitable[KafkaCluster]) -> KafkaCluster | None:
+        task = asyncio.ensure_future(opening)
+        told = asyncio.create_task(self._told_to_stop.wait())
+        try:
+            await asyncio.wait((task, told), return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for each in (task, told):
+                each.cancel()
+            await asyncio.gather(task, told, return_exceptions=True)
+
+
+async def _source(settings: ConsumerSettings) -> KafkaCluster:
+    return KafkaCluster(await Cluster.open(settings.client), fetching=settings.fetch)
