@@ -16,20 +16,20 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 from fairlead.process.control_secret import FILE
-from fairlead.replication.carried.rows import LinkFrame
-from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.task import ReaderSettings, ReaderTask
 from fairlead.replication.sink.task import SinkTask
+from fairlead.spark.handover import Handover
+from fairlead.spark.packets import Packet
 
 
-class _Direct(Handover[LinkFrame]):
+class _Direct(Handover[Packet]):
     """Hands frames to the sink in the same loop."""
 
     def __init__(self, sink: SinkTask) -> None:
         super().__init__(1)
         self._sink = sink
 
-    async def put(self, item: LinkFrame, size_bytes: int) -> None:
+    async def put(self, item: Packet, size_bytes: int) -> None:
         self._sink.offer(item)
 
 

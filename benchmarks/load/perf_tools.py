@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from benchmarks.load.launch import ClientFailed
-from fairlead.replication.spark.java import find_java
+from fairlead.spark.java import find_java
 
 JARS = Path(__file__).parents[2] / ".make" / "kafka"
 """Those of the interop tests: Kafka's tools with the Java client, without a logger that prints."""

@@ -22,7 +22,7 @@ from benchmarks.systems.common import (
     properties,
     raise_open_files,
 )
-from fairlead.replication.spark.java import find_java
+from fairlead.spark.java import find_java
 
 JARS = Path(__file__).parents[2] / ".make" / "bench" / "jars"
 FLUSH = {"log.flush.interval.messages": 1}

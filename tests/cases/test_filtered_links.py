@@ -9,7 +9,7 @@ from fairlead.gateway.links.orders.transfer import TransferOptions
 from fairlead.gateway.pulling.answering import HEAD, answer_pull
 from fairlead.gateway.pulling.compared import answer_compare
 from fairlead.gateway.takeovers.answering import answer_standing
-from fairlead.replication.carried.rows import LinkFrame
+from fairlead.spark.packets import Packet
 from fairlead.streamlog.values import Topic
 from fairlead.wire.link_protocol import StreamPlace
 from fairlead.wire.messages import body_from_json
@@ -43,7 +43,7 @@ async def test_nothing_is_told_of_a_topic_that_a_link_leaves_out(tmp_path: Path)
     makes the other write no commit. The others keep their offsets."""
     carried: list[bytes] = []
 
-    def keep(frame: LinkFrame) -> bool:
+    def keep(frame: Packet) -> bool:
         carried.append(bytes(frame.data))
         return True
 

@@ -38,6 +38,7 @@ from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
+from fairlead.model.conversation import from_json
 from fairlead.model.errors import Missing
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
@@ -75,7 +76,7 @@ from fairlead.wire.control import (
     WithdrawRun,
 )
 from fairlead.wire.link_protocol import PROTOCOL
-from fairlead.wire.messages import APPLY_HEARS, READER_HEARS, SINK_HEARS, from_json, to_json
+from fairlead.wire.messages import APPLY_HEARS, READER_HEARS, SINK_HEARS, to_json
 from tests.support.apply_peer import ApplyPeer, PeerClosed, connect_apply
 from tests.support.batches import produced_to
 from tests.support.http_listener import Listener

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fairlead.replication.carried.objects import OpenObjects, open_directory
-from fairlead.replication.carried.rows import LinkFrame
-from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.task import ReaderSettings, ReaderTask
 from fairlead.replication.sink.task import SinkTask
+from fairlead.spark.handover import Handover
+from fairlead.spark.packets import Packet
 from tests.gateway.rig import Site
 
 
@@ -18,13 +18,13 @@ from tests.gateway.rig import Site
 async def task(
     site: Site,
     name: str = "t",
-    keep: Callable[[LinkFrame], bool] = lambda frame: True,
+    keep: Callable[[Packet], bool] = lambda frame: True,
     sinks: list[SinkTask] | None = None,
     open_objects: OpenObjects = open_directory,
 ) -> AsyncIterator[None]:
     """A reader and a sink; frames that `keep` refuses are lost between them. The sink is added to `sinks`. The reader
     reads what `open_objects` opens."""
-    handover: Handover[LinkFrame] = Handover(64_000_000)
+    handover: Handover[Packet] = Handover(64_000_000)
     reader = ReaderTask(site.url, name, ReaderSettings(), handover, open_objects, secret_file=site.secret_file)
     sink = SinkTask(site.url, name, secret_file=site.secret_file)
     if sinks is not None:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from tests.properties.readers import Conversation, ReadFrames
 
-from fairlead.replication.carried.rows import LinkFrame
+from fairlead.spark.packets import Packet
 
 
 class InFlight(NamedTuple):
     """A frame on its way, and where the frames of its grant ended then, by slice."""
 
-    frame: LinkFrame
+    frame: Packet
     ends: Mapping[int, int]
 
 

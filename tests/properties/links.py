@@ -22,9 +22,10 @@ from fairlead.gateway.links.passing import passing_partitions
 from fairlead.model.errors import FairleadError
 from fairlead.model.names import SLICES
 from fairlead.protocol.batch import CRC_AT
+from fairlead.replication.carried.addresses import parse_address
 from fairlead.replication.carried.referred import pieces_of
-from fairlead.replication.carried.rows import LinkFrame, parse_address
 from fairlead.replication.reader.grant_reader import FrameLimits
+from fairlead.spark.packets import Packet
 from fairlead.storage.memory import Crashed
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.claims import hear
@@ -414,7 +415,7 @@ class Links:
         """All frames in flight."""
         self._lines[link].frames.clear()
 
-    def _apply(self, link: Link, frames: Sequence[LinkFrame], *, damage: bool = False) -> None:
+    def _apply(self, link: Link, frames: Sequence[Packet], *, damage: bool = False) -> None:
         """The sink reads what is referred to, as it sends; if that is gone the frames are dropped."""
         destination, work = self._sites[link.target], self._arriving(link, frames, damage=damage)
         if work is None:
@@ -425,7 +426,7 @@ class Links:
 
     def meet(self, links: Sequence[Link]) -> None:
         """All that is new goes over these links, which have one destination, at the same moment."""
-        arriving: list[tuple[Link, list[LinkFrame], Coroutine[Any, Any, list[Refused | Applied]]]] = []
+        arriving: list[tuple[Link, list[Packet], Coroutine[Any, Any, list[Refused | Applied]]]] = []
         before, self.piece_rows = self.piece_rows, (MANY_ROWS,)
         for link in links:
             self.lose(link)
@@ -444,7 +445,7 @@ class Links:
                     self._check_answers(link, frames, answer)
 
     def _arriving(
-        self, link: Link, frames: Sequence[LinkFrame], *, damage: bool
+        self, link: Link, frames: Sequence[Packet], *, damage: bool
     ) -> Coroutine[Any, Any, list[Refused | Applied]] | None:
         """What the destination does with frames that come on one connection; None if they are dropped."""
         source, destination = self._sites[link.source], self._sites[link.target]
@@ -478,14 +479,14 @@ class Links:
         rows = self.piece_rows[0] if len(self.piece_rows) == 1 else self._world.random.choice(self.piece_rows)
         return apply(destination, hello, data, rows, admission)
 
-    def _check_answers(self, link: Link, frames: Sequence[LinkFrame], answers: object) -> None:
+    def _check_answers(self, link: Link, frames: Sequence[Packet], answers: object) -> None:
         if isinstance(answers, list):
             wire_id = parse_address(frames[-1].address).hello.link
             for answer in answers:
                 if isinstance(answer, Applied):
                     self._check_answer(wire_id, self._sites[link.target], answer)
 
-    def _bytes_of(self, source: Site, frame: LinkFrame) -> bytes:
+    def _bytes_of(self, source: Site, frame: Packet) -> bytes:
         pieces = self._world.loop.run(pieces_of(frame, lambda root: source.storage))
         return b"".join(pieces)
 

@@ -19,11 +19,11 @@ from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
-from fairlead.replication.carried.rows import LinkFrame
 from fairlead.replication.reader.credit import CreditPool, CreditWindow
 from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader
+from fairlead.spark.packets import Packet
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.values import Topic
@@ -122,10 +122,10 @@ class ReadFrames:
         self.taken = 0
         """How many came with the last call of `take`."""
         self._at_once = frames_max == FRAMES_MAX
-        self._frames: list[LinkFrame] = []
+        self._frames: list[Packet] = []
         self._handed = (0, 0)
 
-    def take(self) -> list[LinkFrame]:
+    def take(self) -> list[Packet]:
         """What came since the last call."""
         taken, self._frames = self._frames, []
         self.taken = len(taken)
@@ -135,7 +135,7 @@ class ReadFrames:
         """The destination has answered all."""
         self.credit.answered(*self._handed)
 
-    async def hand_on(self, frame: LinkFrame) -> None:
+    async def hand_on(self, frame: Packet) -> None:
         """Takes a frame; answered at once where any number of them may wait."""
         self._frames.append(frame)
         self._handed = (self._handed[0] + 1, self._handed[1] + frame.size_bytes)

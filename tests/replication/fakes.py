@@ -10,13 +10,15 @@ from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 
-from fairlead.replication.carried.rows import FrameAddress, LinkFrame
+from fairlead.model.conversation import from_json
+from fairlead.replication.carried.addresses import FrameAddress
+from fairlead.spark.packets import Packet
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.apply import Applied, ApplyHello, Error, Ok, SlicesAt
 from fairlead.wire.link_protocol import StreamPlace
-from fairlead.wire.messages import APPLY_SAYS, READER_SAYS, SINK_SAYS, from_json, to_json
+from fairlead.wire.messages import APPLY_SAYS, READER_SAYS, SINK_SAYS, to_json
 from tests.support.apply_peer import ApplyPeer, serve_apply
 from tests.support.waiting import WAIT_SECONDS, in_time
 
@@ -32,11 +34,11 @@ def url_of(server: Server) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-def link_frame(data: bytes, *urls: str, shard: int = 0, run: GrantRun = RUN, link: bytes = LINK) -> LinkFrame:
+def link_frame(data: bytes, *urls: str, shard: int = 0, run: GrantRun = RUN, link: bytes = LINK) -> Packet:
     """A frame on its way to a gateway."""
     hello = ApplyHello(1, link, run, StreamPlace("a", "/s", SOURCE), DESTINATION, shard)
     address = FrameAddress(hello, StreamPlace("b", "/s", DESTINATION, urls)).to_json()
-    return LinkFrame(address, data, len(data))
+    return Packet(address, data, len(data))
 
 
 @dataclass

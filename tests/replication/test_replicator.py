@@ -17,15 +17,17 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from fairlead.model.conversation import from_json
 from fairlead.model.settings import Settings
 from fairlead.replication import replicator as replicator_module
-from fairlead.replication.control_client import RECONNECT_SECONDS
-from fairlead.replication.replicator import Wanted, first_line, new_folder, options_from, until_told
-from fairlead.replication.spark import rounds as task_rounds
-from fairlead.replication.spark.session import home_of_jars
-from fairlead.replication.spark.settings import SparkSettings, spark_configuration
+from fairlead.replication.replicator import Wanted, options_from, until_told
+from fairlead.spark.control import RECONNECT_SECONDS
+from fairlead.spark.process import first_line, new_folder
+from fairlead.spark.rounds import seconds_left
+from fairlead.spark.session import home_of_jars
+from fairlead.spark.settings import SparkSettings, spark_configuration
 from fairlead.wire.control import LinksActive, ReplicatorState
-from fairlead.wire.messages import REPLICATOR_SAYS, from_json, to_json
+from fairlead.wire.messages import REPLICATOR_SAYS, to_json
 from tests.replication.fakes import running, url_of
 from tests.support.sites import command_of, descendants
 from tests.support.stepped import SteppedLoop
@@ -265,7 +267,7 @@ def test_settings_reach_the_tasks() -> None:
 
 def test_spark_gets_every_setting_that_long_rounds_need(tmp_path: Path) -> None:
     """Each of these was paid for (case F9)."""
-    found = spark_configuration(3, SparkSettings(512), tmp_path)
+    found = spark_configuration(SparkSettings("name", "fairlead.replication.spark.worker_daemon", 3), tmp_path)
     assert found["spark.master"] == "local[5,4]"
     assert found["spark.sql.execution.arrow.maxRecordsPerBatch"] == "1"
     assert int(found["spark.buffer.size"]) < 4096
@@ -283,7 +285,7 @@ def test_sockets_have_room_in_the_folder_however_long_the_usual_place_is(
     long = tmp_path / ("long" * 20)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    folder = new_folder()
+    folder = new_folder("fairlead-replicator")
     try:
         assert len(f"{folder}/.{uuid.uuid4()}.sock") <= 103
     finally:
@@ -309,7 +311,7 @@ def test_planning_processes_do_not_load_what_tasks_need() -> None:
 @pytest.mark.parametrize(("until_ms", "left"), [(1_000_000, 10.0), (-4000, 5.0), (4000, 5.0), (7000, 7.0)])
 def test_rounds_end_together_whatever_the_clocks_say(until_ms: int, left: float) -> None:
     """At the moment that the driver names, if its clock can be that of the task."""
-    assert task_rounds.seconds_left(until_ms, 10.0) == left
+    assert seconds_left(until_ms, 10.0) == left
 
 
 def test_the_reason_of_a_dead_query_is_one_line() -> None:
@@ -329,7 +331,7 @@ class FakeSpark:
     async def start(self) -> None:
         """At once."""
 
-    async def rounds(self) -> str:
+    async def rounds(self, texts: object) -> str:
         if self._deaths:
             self._deaths -= 1
             return "out of memory"

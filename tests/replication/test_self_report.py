@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from fairlead.replication.control_client import Control
 from fairlead.replication.self_report import SelfReport
+from fairlead.spark.control import Control
 from fairlead.wire.control import ReplicatorState
 from tests.replication.fakes import running
 from tests.streamlog.world import FakeClock, SeededRandomness

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from fairlead.replication.spark.java import find_java, java_environment
-from fairlead.replication.spark.session import start_session, stop_session
-from fairlead.replication.spark.settings import SparkSettings
+from fairlead.replication.spark.format import LinkDataSource
+from fairlead.spark.java import find_java, java_environment
+from fairlead.spark.session import start_session, stop_session
+from fairlead.spark.settings import SparkSettings
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -22,11 +23,12 @@ def test_sparks_log_is_in_ours_and_the_jvms_chatter_only_for_debug(
 ) -> None:
     """Each event is one line, and nothing comes on the console by itself; also when the session starts again."""
     environment = java_environment(find_java(os.environ), os.environ)
+    settings = SparkSettings("test", "fairlead.replication.spark.worker_daemon", 1, python=sys.executable)
     with capture_logs() as events:
         for number in range(2):
             folder = tmp_path / str(number)
             folder.mkdir()
-            session = start_session(1, SparkSettings(python=sys.executable), folder, environment)
+            session = start_session(LinkDataSource, settings, folder, environment)
             assert {event["log_level"] for event in events} <= {"debug"}
             jvm = session.sparkContext._jvm  # noqa: SLF001 - there is no public way to Java's log
             assert jvm is not None

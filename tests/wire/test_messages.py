@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fairlead.model.conversation import Kinds, from_json
 from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
 from fairlead.wire.apply import Applied, ApplyHello, Error, Refused, SlicesAt
@@ -37,9 +38,7 @@ from fairlead.wire.messages import (
     REPLICATOR_SAYS,
     SINK_HEARS,
     SINK_SAYS,
-    Kinds,
     body_from_json,
-    from_json,
     to_json,
 )
 from fairlead.wire.neighbours import LinkRequest

@@ -7,6 +7,7 @@ import json
 import pytest
 from tests.support.spoiled import NO_OBJECTS, of_bad_hex, of_other_kinds, said_twice, with_more, without_each
 
+from fairlead.model.conversation import Kinds, from_json
 from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.values import EpochRange, GrantRun, LogObject
@@ -43,10 +44,8 @@ from fairlead.wire.messages import (
     REPLICATOR_HEARS,
     SINK_HEARS,
     SINK_SAYS,
-    Kinds,
     body_from_json,
     check_protocol,
-    from_json,
     to_json,
 )
 from fairlead.wire.neighbours import (

@@ -10,55 +10,42 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from fairlead.model.clock import SystemClock, SystemRandomness
-from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, Unreachable
+from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
 from fairlead.model.settings import Settings, load
 from fairlead.process import control_secret
-from fairlead.process.children import kill_children
 from fairlead.process.logs import configure_logs
 from fairlead.process.parent import end_with_parent
-from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
+from fairlead.replication.control_client import open_control
 from fairlead.replication.self_report import SelfReport
-from fairlead.replication.spark.java import find_java, java_environment
 from fairlead.replication.spark.options import LinkOptions
-from fairlead.replication.spark.settings import SOCKET_FOLDER_BYTES_MAX, SparkSettings
+from fairlead.spark.control import RECONNECT_SECONDS, Control
+from fairlead.spark.java import find_java, java_environment
+from fairlead.spark.process import RESTART_SECONDS_MAX, RESTART_SECONDS_MIN, SparkProcess, first_line
+from fairlead.spark.settings import SparkSettings
 from fairlead.wire.control import LinksActive
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import REPLICATOR_HEARS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 CONTROL_PATH = "/control/replicator"
 IDLE_SECONDS = 60.0
 """Spark is kept this long after the last link went: pausing and resuming a link must not cost a start."""
-RESTART_SECONDS_MIN = 1.0
-RESTART_SECONDS_MAX = 30.0
-"""The longest pause before a query is started again; a query that ran longer than this counts as one that worked."""
-_ENDING_SECONDS = 1.0
-"""A JVM that has closed its connections is gone by then."""
-_LOOK_SECONDS = 0.1
-"""Between two looks whether the start of Spark has ended after its JVM was killed."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = structlog.get_logger("fairlead.replication")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +56,6 @@ class ReplicatorOptions:
     memory_mb: int
     log_level: str = "info"
     idle_seconds: float = IDLE_SECONDS
-
-
-class ReplicationFailed(FairleadError):
-    """Spark ended before everything was carried."""
 
 
 class Wanted:
@@ -160,7 +143,7 @@ class Replicator:
         """One life of Spark."""
         self._report.doing("starting")
         java = await asyncio.to_thread(find_java, self._environment)
-        spark = SparkProcess(self._options, java_environment(java, self._environment))
+        spark = _spark(self._options, java_environment(java, self._environment))
         try:
             await spark.start()
             self._report.doing("carrying")
@@ -182,7 +165,7 @@ class Replicator:
             began = clock()
             well = asyncio.get_running_loop().call_later(RESTART_SECONDS_MAX, self._report.well)
             try:
-                reason = await spark.rounds()
+                reason = await spark.rounds(self._options.link.to_texts())
             finally:
                 well.cancel()
             if await asyncio.to_thread(spark.ended):
@@ -196,129 +179,22 @@ class Replicator:
             self._report.doing("carrying")
 
 
-class SparkProcess:
-    """One JVM with its session, and the folder of its temporary files."""
-
-    def __init__(self, options: ReplicatorOptions, environment: Mapping[str, str]) -> None:
-        self._options = options
-        self._environment = environment
-        self._folder = new_folder()
-        self._queries = 0
-        # Spark finds our source by the session of the calling thread, so one thread makes the session and uses it.
-        self._thread = ThreadPoolExecutor(1, "spark")
-        self._starting: Future[SparkSession] | None = None
-        self._session: SparkSession | None = None
-
-    async def start(self) -> None:
-        """Start the JVM; takes some seconds.
-
-        Raises:
-            ReplicationFailed: it did not start.
-        """
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        self._starting = self._thread.submit(self._start)
-        try:
-            self._session = await asyncio.shield(asyncio.wrap_future(self._starting))
-        except Exception as error:
-            raise ReplicationFailed(f"Spark did not start: {first_line(error)}") from error
-        log.info("Spark started", seconds=round(clock() - began, 1))
-
-    def _start(self) -> SparkSession:
-        from fairlead.replication.spark import session as spark
-
-        settings = SparkSettings(self._options.memory_mb, sys.executable, self._options.log_level)
-        return spark.start_session(self._options.link.workers, settings, self._folder, self._environment)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the JVM runs."""
-        return self._jvm is not None and self._jvm.poll() is None
-
-    def ended(self) -> bool:
-        """Whether the JVM has ended, or is ending: its connections are closed some time before that."""
-        if self._jvm is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._jvm.wait(_ENDING_SECONDS)
-        return not self.alive
-
-    @property
-    def _jvm(self) -> subprocess.Popen[bytes] | None:
-        gateway: Any = self._session.sparkContext._gateway if self._session else None
-        return None if gateway is None else gateway.proc
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    async def rounds(self) -> str:
-        """Run the query until it ends; returns why it did."""
-        return await self._in_thread(self._rounds)
-
-    def _rounds(self) -> str:
-        from fairlead.replication.spark import session as spark
-
-        assert self._session is not None
-        self._queries += 1
-        try:
-            spark.start_rounds(
-                self._session, self._options.link, self._folder / f"checkpoint-{self._queries}"
-            ).awaitTermination()
-        except Exception as error:
-            return first_line(error)
-        return "stopped"
-
-    async def once(self) -> None:
-        """Carry what is there, and wait until it has been applied.
-
-        Raises:
-            ReplicationFailed: Spark says why.
-        """
-        from fairlead.replication.spark import session as spark
-
-        assert self._session is not None
-        try:
-            await self._in_thread(partial(spark.run_once, self._session, self._options.link))
-        except Exception as error:
-            raise ReplicationFailed(f"not all was carried: {first_line(error)}") from error
-
-    async def stop(self) -> None:
-        """End the JVM, also one that is just being started, and remove the folder."""
-        while self._session is None and self._starting is not None:
-            if self._starting.done():
-                self._session = None if self._starting.exception() else self._starting.result()
-                break
-            kill_children()
-            await asyncio.sleep(_LOOK_SECONDS)
-        if self._session is not None:
-            from fairlead.replication.spark import session as spark
-
-            await asyncio.to_thread(spark.stop_session, self._session)
-            log.info("Spark stopped")
-        self._thread.shutdown(wait=False)
-        shutil.rmtree(self._folder, ignore_errors=True)
+def _spark(options: ReplicatorOptions, environment: Mapping[str, str]) -> SparkProcess:
+    settings = SparkSettings(
+        name="fairlead-replicator",
+        daemon="fairlead.replication.spark.worker_daemon",
+        workers=options.link.workers,
+        memory_mb=options.memory_mb,
+        python=sys.executable,
+        log_level=options.log_level,
+    )
+    return SparkProcess(_source, settings, environment)
 
 
-def new_folder() -> Path:
-    """A folder for Spark's temporary files; in /tmp if the usual place's name is too long for the sockets in it.
+def _source() -> type[DataSource]:
+    from fairlead.replication.spark.format import LinkDataSource
 
-    Raises:
-        StorageUnavailable: neither place can be written to.
-    """
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="fairlead-replicator-"))
-        if len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES_MAX:
-            return folder
-        folder.rmdir()
-        return Path(tempfile.mkdtemp(prefix="fairlead-replicator-", dir="/tmp"))
-    except OSError as error:
-        raise StorageUnavailable(f"no folder for Spark's temporary files, set TMPDIR: {error}") from error
-
-
-def first_line(error: BaseException) -> str:
-    """What an error of Spark says before its stack trace."""
-    lines = str(error).strip().splitlines()
-    causes = [line.strip() for line in lines if line.strip().startswith("Caused by:")]
-    return " · ".join([*lines[:1], *causes[-1:]]) or type(error).__name__
+    return LinkDataSource
 
 
 async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -> None:
@@ -327,16 +203,16 @@ async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -
     Raises:
         JavaUnusable: Java is missing or too old.
         Unreachable: no server answers; this is found out before Spark starts.
-        ReplicationFailed: Spark says why.
+        SparkFailed: Spark says why.
     """
     async with open_control(options.link.server, CONTROL_PATH, REPLICATOR_HEARS, options.link.secret_file):
         pass
     java = await asyncio.to_thread(find_java, environment)
     once = replace(options, link=replace(options.link, once=True))
-    spark = SparkProcess(once, java_environment(java, environment))
+    spark = _spark(once, java_environment(java, environment))
     try:
         await spark.start()
-        await spark.once()
+        await spark.once(once.link.to_texts())
     finally:
         await asyncio.shield(spark.stop())
 

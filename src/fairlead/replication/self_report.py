@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from fairlead.model.clock import Clock, Randomness
-from fairlead.replication.control_client import Control
+from fairlead.spark.control import Control
 from fairlead.wire.control import ReplicatorState
 
 LAST_WORDS_SECONDS = 2.0

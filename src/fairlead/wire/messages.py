@@ -20,12 +20,12 @@ kind as `type`. Ids are bytes here and hex in JSON. Commits are half-open: a pos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from fairlead.model.conversation import kinds_of, prepare_forms, read
 from fairlead.model.errors import InvalidValue
-from fairlead.model.strict_json import JsonForm, NotAnObject, Unreadable
+from fairlead.model.strict_json import JsonForm
 from fairlead.wire.apply import Applied, ApplyHello, Error, Ok, Refused
 from fairlead.wire.control import (
     Announce,
@@ -69,15 +69,7 @@ from fairlead.wire.neighbours import (
     TransferRequest,
 )
 
-Kinds = Mapping[str, JsonForm[Any]]
-"""What one side of a connection says, by `type`."""
-
-
-def _kinds(kinds: Mapping[str, type[Any]]) -> Kinds:
-    return {name: JsonForm(kind, head={"type": name}, unknown="forbid") for name, kind in kinds.items()}
-
-
-READER_SAYS = _kinds(
+READER_SAYS = kinds_of(
     {
         "hello": ReaderHello,
         "list": ListObjects,
@@ -88,7 +80,7 @@ READER_SAYS = _kinds(
         "done": Done,
     }
 )
-READER_HEARS = _kinds(
+READER_HEARS = kinds_of(
     {
         "grant": Grant,
         "repair": RepairGrant,
@@ -100,12 +92,12 @@ READER_HEARS = _kinds(
         "credit": Credit,
     }
 )
-SINK_SAYS = _kinds({"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SlicesRefused})
-SINK_HEARS = _kinds({"withdraw": WithdrawRun})
-REPLICATOR_HEARS = _kinds({"links": LinksActive})
-REPLICATOR_SAYS = _kinds({"state": ReplicatorState})
-APPLY_SAYS = _kinds({"hello": ApplyHello})
-APPLY_HEARS = _kinds({"ok": Ok, "error": Error, "applied": Applied, "refused": Refused})
+SINK_SAYS = kinds_of({"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SlicesRefused})
+SINK_HEARS = kinds_of({"withdraw": WithdrawRun})
+REPLICATOR_HEARS = kinds_of({"links": LinksActive})
+REPLICATOR_SAYS = kinds_of({"state": ReplicatorState})
+APPLY_SAYS = kinds_of({"hello": ApplyHello})
+APPLY_HEARS = kinds_of({"ok": Ok, "error": Error, "applied": Applied, "refused": Refused})
 
 _ALL = (READER_SAYS, READER_HEARS, SINK_SAYS, SINK_HEARS, REPLICATOR_HEARS, REPLICATOR_SAYS, APPLY_SAYS, APPLY_HEARS)
 _COMPARING: Final[tuple[type[Any], ...]] = (CompareRequest, CompareAnswer, OwnedRequest, OwnedAnswer)
@@ -130,38 +122,14 @@ _FORMS: Final = {form.kind: form for form in (*_BODIES, *(form for kinds in _ALL
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """What every message has."""
-
-    type: Any = None
-
-
-_HEAD: Final = JsonForm(_Head)
-
-
 def prepare() -> None:
     """Load what reading and writing needs, for a process whose forks are to share it."""
-    for form in (_HEAD, *_FORMS.values()):
-        form.prepare()
+    prepare_forms(_FORMS.values())
 
 
 def to_json(message: object) -> str:
     """The text of any message above; bodies of HTTP requests and answers have no `type`."""
     return _FORMS[type(message)].write(message).decode()
-
-
-def from_json(text: str | bytes, kinds: Kinds) -> Any:
-    """Read a text message of one direction of one connection, for example `from_json(text, READER_SAYS)`.
-
-    Raises:
-        InvalidValue: not JSON, another `type`, or a field that is missing, unknown or of another type.
-    """
-    name = read(text, _HEAD).type
-    form = kinds.get(name) if isinstance(name, str) else None
-    if form is None:
-        raise InvalidValue(f"message of type {name!r}: expected one of {', '.join(sorted(kinds))}")
-    return read(text, form)
 
 
 def body_from_json(text: str | bytes, kind: type[T]) -> T:
@@ -197,14 +165,3 @@ def check_version(version: object) -> None:
     """Refuse another version of the link protocol. Raises: InvalidValue, which names both."""
     if type(version) is not int or not PROTOCOL_OLDEST <= version <= PROTOCOL:
         raise InvalidValue(f"the source speaks version {version!r:.20} of the link protocol, this gateway {PROTOCOL}")
-
-
-def read(text: str | bytes, form: JsonForm[T]) -> T:
-    """Read what another process has written. Raises: InvalidValue, which names the kind and the field."""
-    try:
-        return form.read(text)
-    except NotAnObject as error:
-        raise InvalidValue(f"message is {error}") from error
-    except Unreadable as error:
-        where = f"{form.kind.__name__}.{error.place}" if error.place else form.kind.__name__
-        raise InvalidValue(f"{where}: {error.why}") from error

@@ -16,6 +16,7 @@ from tests.support.rows import said_of
 from tests.support.waiting import WAIT_SECONDS, until
 
 from fairlead.cluster.stream import Stream
+from fairlead.model.conversation import from_json
 from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import StreamPath, slice_of
 from fairlead.protocol.batch import build_batch
@@ -27,7 +28,7 @@ from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing import reserve
 from fairlead.wire.apply import Applied, ApplyHello, Error, Ok, Refused, SlicesAt
 from fairlead.wire.link_protocol import PROTOCOL, StreamPlace
-from fairlead.wire.messages import APPLY_HEARS, from_json, to_json
+from fairlead.wire.messages import APPLY_HEARS, to_json
 
 LINK = b"l" * 16
 EPOCH = b"e" * 16

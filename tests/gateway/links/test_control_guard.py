@@ -15,10 +15,11 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fairlead.gateway.links.grants.outbox import MESSAGES_MAX, Outbox
+from fairlead.model.conversation import from_json
 from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.control import Grant, Progress, ReaderHello, SinkHello
-from fairlead.wire.messages import READER_HEARS, from_json, to_json
+from fairlead.wire.messages import READER_HEARS, to_json
 
 
 @pytest.fixture

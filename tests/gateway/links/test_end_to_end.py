@@ -14,6 +14,7 @@ from tests.support.waiting import a_quiet_while, until
 
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import source_of
+from fairlead.model.conversation import from_json
 from fairlead.model.errors import (
     AlreadyExists,
     Damaged,
@@ -26,7 +27,7 @@ from fairlead.model.errors import (
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.rows import Kind
 from fairlead.wire.control import LinksActive, RepairGrant
-from fairlead.wire.messages import REPLICATOR_HEARS, from_json
+from fairlead.wire.messages import REPLICATOR_HEARS
 
 
 async def agree(sf: Site, ny: Site, shards: int = 1) -> None:

@@ -13,8 +13,8 @@ from tests.gateway.rig import FAST, Site
 from tests.gateway.tasks import task
 from tests.support.waiting import a_quiet_while, until
 
-from fairlead.replication.carried.rows import LinkFrame
 from fairlead.replication.sink.task import SinkTask
+from fairlead.spark.packets import Packet
 from fairlead.streamlog.frames.codec import decode_frame
 
 SHIPS = "/ships"
@@ -102,7 +102,7 @@ async def slow_to_connect(site: Site, delay_seconds: float) -> AsyncIterator[Non
     loop = asyncio.get_running_loop()
     delayed: list[asyncio.TimerHandle] = []
 
-    def keep(frame: LinkFrame) -> bool:
+    def keep(frame: Packet) -> bool:
         if decode_frame(frame.data).repair is None:
             return True
         delayed.append(loop.call_later(delay_seconds, sinks[0].offer, frame))

@@ -9,7 +9,7 @@ from tests.gateway.tasks import task
 from tests.support.waiting import a_quiet_while, until
 
 from fairlead.model.names import StreamPath
-from fairlead.replication.carried.rows import LinkFrame
+from fairlead.spark.packets import Packet
 
 
 def same(sf: Site, ny: Site) -> bool:
@@ -34,9 +34,9 @@ async def test_a_stream_is_set_up_copied_and_followed(sf: Site, ny: Site) -> Non
 
 async def test_a_lost_frame_is_noticed_and_sent_again(sf: Site, ny: Site) -> None:
     """What follows it is refused with the position that is recorded, and the source begins there."""
-    lost: list[LinkFrame] = []
+    lost: list[Packet] = []
 
-    def lose_second(frame: LinkFrame) -> bool:
+    def lose_second(frame: Packet) -> bool:
         lost.append(frame)
         return len(lost) != 2
 

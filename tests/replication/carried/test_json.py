@@ -7,8 +7,8 @@ import pytest
 from tests.support.spoiled import of_bad_hex, of_other_kinds, with_more, without_each
 
 from fairlead.model.errors import InvalidValue
+from fairlead.replication.carried.addresses import FrameAddress, parse_address
 from fairlead.replication.carried.referred import ReferredFrame, referred_frame
-from fairlead.replication.carried.rows import FrameAddress, parse_address
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.apply import ApplyHello
 from fairlead.wire.link_protocol import StreamPlace

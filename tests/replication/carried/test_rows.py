@@ -8,16 +8,10 @@ import pyarrow as pa
 import pytest
 from tests.replication.fakes import link_frame
 
-from fairlead.replication.carried.buffer import SPARK_BUFFER_BYTES
-from fairlead.replication.carried.rows import (
-    ARROW_SCHEMA,
-    FrameAddress,
-    LinkFrame,
-    from_batch,
-    parse_address,
-    to_batch,
-)
+from fairlead.replication.carried.addresses import FrameAddress, parse_address
 from fairlead.replication.spark.options import LinkOptions
+from fairlead.spark.buffer import SPARK_BUFFER_BYTES
+from fairlead.spark.packets import ARROW_SCHEMA, Packet, from_batch, to_batch
 
 
 def test_a_frame_survives_the_way_into_arrow_and_back() -> None:
@@ -87,7 +81,7 @@ def test_an_address_is_the_same_after_its_text() -> None:
 
 def test_frames_are_plain_values() -> None:
     """Equal fields, equal frames."""
-    assert LinkFrame("a", b"x", 1) == LinkFrame("a", b"x", 1)
+    assert Packet("a", b"x", 1) == Packet("a", b"x", 1)
 
 
 def test_options_survive_as_text() -> None:

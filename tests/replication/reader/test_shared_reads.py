@@ -13,10 +13,11 @@ from tests.replication.reader.test_task import THIRD, Site, row
 from tests.support.waiting import in_time
 
 from fairlead.model.errors import Missing
-from fairlead.replication.carried.rows import LinkFrame, parse_address
-from fairlead.replication.reader.handover import Handover
+from fairlead.replication.carried.addresses import parse_address
 from fairlead.replication.reader.shared_reads import Found, FrameWork, Place, ReadPace, SharedReads
 from fairlead.replication.reader.task import ReaderSettings, ReaderTask
+from fairlead.spark.handover import Handover
+from fairlead.spark.packets import Packet
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.objects.dead import NOTHING_DEAD
 from fairlead.streamlog.reading.slices import Route, read_routes, read_slices
@@ -174,7 +175,7 @@ async def test_each_link_gets_frames_of_its_own_from_what_was_read_for_all(tmp_p
         grant = site.grant({1: 0}, grant=number + 1, link=bytes([number]) * 16)
         stream = THIRD if number == 3 else bytes([100 + number]) * 16
         grants.append(replace(grant, destination=replace(grant.destination, stream=stream)))
-    handover: Handover[LinkFrame] = Handover(1 << 20)
+    handover: Handover[Packet] = Handover(1 << 20)
     async with (
         fake_control(site.server(*grants, site.announce(site.objects))) as control,
         running(ReaderTask(control.url, "w", ReaderSettings(), handover).run()),

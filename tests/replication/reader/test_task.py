@@ -13,11 +13,12 @@ from tests.replication.fakes import DESTINATION, LINK, RUN, SOURCE, FakeControl,
 from tests.support.waiting import in_time
 
 from fairlead.model.errors import CorruptBatch
+from fairlead.replication.carried.addresses import parse_address
 from fairlead.replication.carried.objects import open_directory
-from fairlead.replication.carried.rows import LinkFrame, parse_address
 from fairlead.replication.reader import grant_reader
-from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.task import ReaderSettings, ReaderTask
+from fairlead.spark.handover import Handover
+from fairlead.spark.packets import Packet
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
@@ -125,7 +126,7 @@ class Taken:
     """What a reader hands on."""
 
     def __init__(self, control: FakeControl, settings: ReaderSettings | None = None) -> None:
-        self.handover: Handover[LinkFrame] = Handover(1 << 20)
+        self.handover: Handover[Packet] = Handover(1 << 20)
         self.task = ReaderTask(control.url, "w", settings or ReaderSettings(), self.handover)
 
     async def frames(self, count: int) -> list[Frame]:

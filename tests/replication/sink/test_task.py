@@ -15,10 +15,10 @@ from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time
 
 from fairlead.model.errors import Unreachable
 from fairlead.replication.carried.referred import ReferredFrame
-from fairlead.replication.carried.rows import LinkFrame
-from fairlead.replication.control_client import Control
 from fairlead.replication.sink.connection import SinkSettings
 from fairlead.replication.sink.task import SinkTask
+from fairlead.spark.control import Control
+from fairlead.spark.packets import Packet
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.frames.codec import sealed
 from fairlead.streamlog.values import GrantRun
@@ -120,7 +120,7 @@ async def test_an_error_that_nobody_expects_fails_its_run_only() -> None:
         assert gateway.frames == [b"1"]
 
 
-def referred_link_frame(root: Path, url: str) -> LinkFrame:
+def referred_link_frame(root: Path, url: str) -> Packet:
     """`first` of the object one, then `second` of two."""
     frame = ReferredFrame(
         str(root),

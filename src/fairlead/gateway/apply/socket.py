@@ -17,13 +17,14 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.apply.agreement import admit
 from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
+from fairlead.model.conversation import from_json
 from fairlead.model.envelope import code_of
 from fairlead.model.errors import Closed, FairleadError, NotAgreed
 from fairlead.wire.apply import Error, Ok
 from fairlead.wire.connection import ApplyStream, Disconnected
 from fairlead.wire.first_of import first_of
 from fairlead.wire.framing import FRAMES
-from fairlead.wire.messages import APPLY_SAYS, check_protocol, from_json, to_json
+from fairlead.wire.messages import APPLY_SAYS, check_protocol, to_json
 from fairlead.wire.upgrade import APPLY_PATH, TOKEN
 from fairlead.wire.waits import HELLO_SECONDS
 

@@ -19,6 +19,7 @@ from fairlead.gateway.links.grants.outbox import Outbox
 from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
 from fairlead.gateway.links.task_reports import TaskReports
+from fairlead.model.conversation import Kinds, from_json
 from fairlead.model.errors import InvalidValue
 from fairlead.wire.control import (
     Done,
@@ -36,7 +37,7 @@ from fairlead.wire.control import (
     TopicsWanted,
 )
 from fairlead.wire.first_of import first_of
-from fairlead.wire.messages import READER_SAYS, REPLICATOR_SAYS, SINK_SAYS, Kinds, from_json, to_json
+from fairlead.wire.messages import READER_SAYS, REPLICATOR_SAYS, SINK_SAYS, to_json
 from fairlead.wire.waits import HELLO_SECONDS
 
 log = structlog.get_logger()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 from fairlead.replication.carried.objects import OpenObjects, open_directory
-from fairlead.replication.carried.rows import LinkFrame
+from fairlead.spark.packets import Packet
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.frames.codec import encode_frame_head, sealed, sealed_bytes
 from fairlead.streamlog.frames.frame import Frame
@@ -101,7 +101,7 @@ def refer(root: str, frame: Frame, located: LocatedRows) -> ReferredFrame:
     )
 
 
-async def pieces_of(frame: LinkFrame, open_objects: OpenObjects = open_directory) -> list[Buffer]:
+async def pieces_of(frame: Packet, open_objects: OpenObjects = open_directory) -> list[Buffer]:
     """The bytes of a frame; read in a thread if the frame is referred to. Raises what `ReferredFrame.pieces` raises."""
     if not frame.referred:
         return [frame.data]

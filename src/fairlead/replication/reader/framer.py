@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairlead.model.errors import CorruptBatch, Damaged
+from fairlead.replication.carried.addresses import FrameAddress
 from fairlead.replication.carried.referred import refer
-from fairlead.replication.carried.rows import FrameAddress, LinkFrame
 from fairlead.replication.reader.credit import CreditWindow
 from fairlead.replication.reader.in_thread import READ_AT_ONCE_BYTES
 from fairlead.replication.reader.log_view import LogView
+from fairlead.spark.packets import Packet
 from fairlead.streamlog import payloads
 from fairlead.streamlog.frames.codec import EncodedRows, encode_body, encode_frame, frame_of
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
@@ -24,7 +25,7 @@ from fairlead.wire.apply import ApplyHello
 from fairlead.wire.control import Grant, RepairGrant
 from fairlead.wire.link_protocol import PROTOCOL
 
-HandOn = Callable[[LinkFrame], Awaitable[None]]
+HandOn = Callable[[Packet], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Framer:
         self._view = view
         self._credit = credit
         self._hand_on = hand_on
-        self._ready: list[LinkFrame] = []
+        self._ready: list[Packet] = []
         self._ready_bytes = 0
         self._made = 0
         hello = ApplyHello(
@@ -98,7 +99,7 @@ class Framer:
             # The destination cannot answer frames that it has not got.
             await self.flush()
         await self._credit.take(size_bytes)
-        self._ready.append(LinkFrame(self._address, data, size_bytes, referred))
+        self._ready.append(Packet(self._address, data, size_bytes, referred))
         self._ready_bytes += size_bytes
         self._made += 1
         if self._ready_bytes >= READ_AT_ONCE_BYTES:

@@ -16,14 +16,15 @@ import structlog
 
 from fairlead.model.errors import FairleadError, StorageUnavailable
 from fairlead.replication.carried.objects import OpenObjects, open_directory
-from fairlead.replication.carried.rows import LinkFrame
-from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
+from fairlead.replication.control_client import open_control
 from fairlead.replication.reader.credit import CreditPool, CreditWindow
 from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
-from fairlead.replication.reader.handover import Handover
 from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader
 from fairlead.replication.reader.shared_reads import FrameWork, SharedReads
+from fairlead.spark.control import RECONNECT_SECONDS, Control
+from fairlead.spark.handover import Handover
+from fairlead.spark.packets import Packet
 from fairlead.wire.control import (
     Announce,
     Credit,
@@ -86,7 +87,7 @@ class ReaderTask:
         server_url: str,
         worker: str,
         settings: ReaderSettings,
-        handover: Handover[LinkFrame],
+        handover: Handover[Packet],
         open_objects: OpenObjects = open_directory,
         *,
         secret_file: str = "",
@@ -125,7 +126,7 @@ class ReaderTask:
             self._lost = str(error)
         return False
 
-    async def _hand_on(self, frame: LinkFrame) -> None:
+    async def _hand_on(self, frame: Packet) -> None:
         await self._handover.put(frame, frame.size_bytes)
 
 
@@ -136,7 +137,7 @@ class _Conversation:
         self,
         control: Control,
         settings: ReaderSettings,
-        hand_on: Callable[[LinkFrame], Awaitable[None]],
+        hand_on: Callable[[Packet], Awaitable[None]],
         open_objects: OpenObjects,
     ) -> None:
         self._control = control

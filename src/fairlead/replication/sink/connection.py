@@ -18,9 +18,10 @@ import structlog
 
 from fairlead.model.envelope import code_of
 from fairlead.model.errors import FairleadError, InvalidValue, Moved, Unreachable
+from fairlead.replication.carried.addresses import FrameAddress
 from fairlead.replication.carried.referred import pieces_of
-from fairlead.replication.carried.rows import FrameAddress, LinkFrame
 from fairlead.replication.sink.dial import ApplyWire, open_apply_wire
+from fairlead.spark.packets import Packet
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.wire.apply import Applied, Error, Ok, Refused
 from fairlead.wire.control import Failed, Progress, SlicesRefused
@@ -82,8 +83,8 @@ class ApplyConnection:
         self._settings = settings
         self._listener = listener
         self._urls = beginning_with(first_url, address.destination.urls)
-        self._waiting: deque[LinkFrame] = deque()
-        self._sent: deque[LinkFrame] = deque()
+        self._waiting: deque[Packet] = deque()
+        self._sent: deque[Packet] = deque()
         self._held_bytes = 0
         self._sent_bytes = 0
         self._window_bytes = settings.window_bytes
@@ -102,7 +103,7 @@ class ApplyConnection:
         """Whether it has failed; frames that are offered are dropped then."""
         return self._failure is not None
 
-    def offer(self, frame: LinkFrame) -> None:
+    def offer(self, frame: Packet) -> None:
         """Queue a frame, or drop it if the run has failed."""
         if self.ended:
             return
@@ -179,10 +180,10 @@ class ApplyConnection:
                 await wire.send_frames([await pieces_of(frame) for frame in together])
             await self._changed.wait()
 
-    def _next(self) -> list[LinkFrame]:
+    def _next(self) -> list[Packet]:
         """The frames to send next: those that wait and fit into the window, several small ones at once. They count as
         in flight from now on."""
-        found: list[LinkFrame] = []
+        found: list[Packet] = []
         size_bytes = 0
         while self._waiting and self._fits(self._waiting[0]):
             size_bytes += self._waiting[0].size_bytes
@@ -194,7 +195,7 @@ class ApplyConnection:
             self._sent_bytes += frame.size_bytes
         return found
 
-    def _fits(self, frame: LinkFrame) -> bool:
+    def _fits(self, frame: Packet) -> bool:
         """Whether the frame fits into the window; one frame may always be in flight, however large it is."""
         return not self._sent or self._sent_bytes + frame.size_bytes <= self._window_bytes
 

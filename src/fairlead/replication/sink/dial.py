@@ -12,11 +12,12 @@ from typing import Any, cast
 
 from typing_extensions import Buffer
 
+from fairlead.model.conversation import from_json
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.wire.connection import ApplyStream, Disconnected
 from fairlead.wire.dial import leave_http
 from fairlead.wire.framing import ANSWERS
-from fairlead.wire.messages import APPLY_HEARS, from_json, to_json
+from fairlead.wire.messages import APPLY_HEARS, to_json
 from fairlead.wire.upgrade import APPLY_PATH
 
 

@@ -19,9 +19,11 @@ from itertools import count
 import structlog
 
 from fairlead.model.errors import InvalidValue, Unreachable
-from fairlead.replication.carried.rows import LinkFrame, parse_address
-from fairlead.replication.control_client import RECONNECT_SECONDS, Control, open_control
+from fairlead.replication.carried.addresses import parse_address
+from fairlead.replication.control_client import open_control
 from fairlead.replication.sink.connection import ApplyConnection, SinkSettings
+from fairlead.spark.control import RECONNECT_SECONDS, Control
+from fairlead.spark.packets import Packet
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.control import Failed, Progress, SinkHello, SlicesRefused, WithdrawRun
 from fairlead.wire.first_of import first_of
@@ -70,12 +72,12 @@ class SinkTask:
 
     # ------------------------------------------------------------ frames
 
-    def offer(self, *frames: LinkFrame) -> None:
+    def offer(self, *frames: Packet) -> None:
         """Take frames for their destination, or drop those whose run has failed or was withdrawn."""
         for frame in frames:
             self._offer(frame)
 
-    def _offer(self, frame: LinkFrame) -> None:
+    def _offer(self, frame: Packet) -> None:
         address = parse_address(frame.address)
         dropped = self._dropped.get((address.link, address.shard))
         if dropped is not None and not dropped < address.run:

@@ -12,10 +12,9 @@ from pyspark.sql.types import StructType
 from fairlead.replication.spark.options import LinkOptions
 from fairlead.replication.spark.sink import LinkBatchWriter, LinkStreamWriter
 from fairlead.replication.spark.source import LinkBatchReader, LinkStreamReader
+from fairlead.spark.schema import SPARK_SCHEMA
 
 FORMAT = "fairlead.link"
-SPARK_SCHEMA = "address string, contents binary, frames binary"
-"""`carried.rows` says what the columns are; it is separate, so that Spark's planning processes need not load it."""
 
 
 class LinkDataSource(DataSource):

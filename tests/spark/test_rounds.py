@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from fairlead.model.clock import SystemClock
+from fairlead.spark.handover import Handover
+from fairlead.spark.packets import COPIED_BYTES_MAX, Packet, from_batch
+from fairlead.spark.rounds import until_over
 from tests.replication.fakes import link_frame
 
-from fairlead.model.clock import SystemClock
-from fairlead.replication.carried.rows import COPIED_BYTES_MAX, LinkFrame, from_batch
-from fairlead.replication.reader.handover import Handover
-from fairlead.replication.spark.rounds import until_over
 
-
-async def handover_of(*frames: LinkFrame) -> Handover[LinkFrame]:
+async def handover_of(*frames: Packet) -> Handover[Packet]:
     """All of them wait, and no more come."""
-    handover: Handover[LinkFrame] = Handover(10 * COPIED_BYTES_MAX)
+    handover: Handover[Packet] = Handover(10 * COPIED_BYTES_MAX)
     for frame in frames:
         await handover.put(frame, frame.size_bytes)
     handover.close()
@@ -37,7 +36,7 @@ async def test_frames_of_one_destination_share_a_row_in_their_order() -> None:
 
 async def test_a_cold_jvm_is_given_filler_beside_frames() -> None:
     """So many rows and no more, and every frame once."""
-    handover: Handover[LinkFrame] = Handover(COPIED_BYTES_MAX)
+    handover: Handover[Packet] = Handover(COPIED_BYTES_MAX)
     await handover.put(link_frame(b"a", "http://one"), 1)
     batches = list(until_over(handover, 0.2, warm_up_rows=3, clock=SystemClock()))
     assert [len(from_batch(batch)) for batch in batches] == [1, 0, 0, 0]

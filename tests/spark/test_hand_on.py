@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from fairlead.replication.spark.output import hand_on
+from fairlead.spark.output import hand_on
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ _CHATTER: Final = (
 )
 """How lines begin that say nothing to anybody."""
 
-log = structlog.get_logger("fairlead.replication")
+log = structlog.get_logger("fairlead.spark")
 
 
 class SparkOutput:

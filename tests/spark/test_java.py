@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.replication.spark.java import JavaUnusable, find_java, java_environment
+from fairlead.spark.java import JavaUnusable, find_java, java_environment
 
 
 def fake_java(folder: Path, says: str, code: int = 0) -> Path:
@@ -37,7 +37,7 @@ def test_java_home_comes_first(tmp_path: Path) -> None:
 def test_old_java_is_refused_with_its_version(tmp_path: Path) -> None:
     """Java 8 calls itself 1.8."""
     java = fake_java(tmp_path, 'java version "1.8.0_391"')
-    with pytest.raises(JavaUnusable, match="is Java 8; replication needs Java 17 or newer") as refused:
+    with pytest.raises(JavaUnusable, match="is Java 8; Spark needs Java 17 or newer") as refused:
         find_java({"PATH": str(java.parent)})
     assert "\n" not in str(refused.value)
 

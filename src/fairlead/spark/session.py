@@ -1,4 +1,4 @@
-"""The Spark session of the replicator: its start, its one query, its end."""
+"""A Spark session: its start, its one query, its end."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from pyspark.conf import SparkConf
 from pyspark.core.context import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fairlead.process.environment import variables_set
-from fairlead.replication.spark.format import FORMAT, LinkDataSource
-from fairlead.replication.spark.options import LinkOptions
-from fairlead.replication.spark.output import SparkOutput
-from fairlead.replication.spark.settings import LOG4J, SparkSettings, spark_configuration, spark_environment
+from fairlead.spark.output import SparkOutput
+from fairlead.spark.settings import LOG4J, SparkSettings, spark_configuration, spark_environment
 
 _JVM_END_SECONDS = 3.0
 
-log = structlog.get_logger("fairlead.replication")
+log = structlog.get_logger("fairlead.spark")
 
 
-def start_session(workers: int, settings: SparkSettings, folder: Path, environment: Mapping[str, str]) -> SparkSession:
-    """Start the JVM and the session. Blocks for some seconds."""
+def start_session(
+    source: type[DataSource], settings: SparkSettings, folder: Path, environment: Mapping[str, str]
+) -> SparkSession:
+    """Start the JVM and a session that knows `source`. Blocks for some seconds."""
     (folder / "log4j2.properties").write_text(LOG4J)
-    configuration = SparkConf(loadDefaults=False).setAll(list(spark_configuration(workers, settings, folder).items()))
+    configuration = SparkConf(loadDefaults=False).setAll(list(spark_configuration(settings, folder).items()))
     home = environment.get("SPARK_HOME") or str(home_of_jars(folder))
     with variables_set({**environment, **spark_environment(settings), "SPARK_HOME": home}):
         _start_jvm(configuration)
         session = SparkSession.builder.config(conf=configuration).getOrCreate()
     # It says with a traceback that the JVM has died, which is known by other ways.
     session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
-    session.dataSource.register(LinkDataSource)
+    session.dataSource.register(source)
     return session
 
 
@@ -67,21 +68,22 @@ def home_of_jars(folder: Path) -> Path:
     return home
 
 
-def start_rounds(session: SparkSession, options: LinkOptions, checkpoint: Path) -> StreamingQuery:
-    """Start the one query of all links: round after round until it is stopped.
+def start_rounds(
+    session: SparkSession, source: type[DataSource], texts: Mapping[str, str], checkpoint: Path
+) -> StreamingQuery:
+    """Start the query that carries the rows of a source's readers to its sinks: round after round until it is stopped.
 
     The checkpoint holds the number of the round and nothing else; it may be lost.
     """
-    texts = options.to_texts()
-    frames = session.readStream.format(FORMAT).options(**texts).load()
-    writer = frames.writeStream.format(FORMAT).options(**texts).queryName("links")
+    rows = session.readStream.format(source.name()).options(**texts).load()
+    writer = rows.writeStream.format(source.name()).options(**texts).queryName(source.name())
     return writer.option("checkpointLocation", str(checkpoint)).start()
 
 
-def run_once(session: SparkSession, options: LinkOptions) -> None:
-    """Carry what is there now, as a batch job with the same source and sink; returns once it has been applied."""
-    texts = options.to_texts()
-    session.read.format(FORMAT).options(**texts).load().write.format(FORMAT).options(**texts).mode("append").save()
+def run_once(session: SparkSession, source: type[DataSource], texts: Mapping[str, str]) -> None:
+    """Carry what is there now, as a batch job with the same readers and sinks; returns once it has been applied."""
+    rows = session.read.format(source.name()).options(**texts).load()
+    rows.write.format(source.name()).options(**texts).mode("append").save()
 
 
 def stop_session(session: SparkSession) -> None:

@@ -13,7 +13,7 @@ import structlog
 
 _STOP_SECONDS = 3.0
 
-log = structlog.get_logger("fairlead.replication")
+log = structlog.get_logger("fairlead.spark")
 
 
 def worker_name() -> str:

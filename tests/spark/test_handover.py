@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.waiting import in_time
 
-from fairlead.replication.reader.handover import Handover
+from fairlead.spark.handover import Handover
+from tests.support.waiting import in_time
 
 
 async def test_items_come_out_in_order() -> None:

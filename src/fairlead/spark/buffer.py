@@ -1,6 +1,6 @@
-"""How much Spark's processes hold back, and what pushes a row through: see `rows`.
+"""How much Spark's processes hold back, and what pushes a row through: see `packets`.
 
-This is separate from `rows`, since the process that only waits for links needs the buffer's size but no Arrow.
+This is separate from `packets`, since the process that only waits for links needs the buffer's size but no Arrow.
 """
 
 from __future__ import annotations

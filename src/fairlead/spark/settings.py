@@ -1,4 +1,4 @@
-"""Every setting of the replicator's Spark session.
+"""Every setting of a Spark session that carries rows.
 
 Each has its reason (case F9): without `,4` in the master, one killed worker ends the query; with fewer slots than
 tasks, a task waits a whole round; with the default batch size, a frame waits for the next ones.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.process.logs import log_variables
-from fairlead.replication.carried.buffer import SPARK_BUFFER_BYTES
+from fairlead.spark.buffer import SPARK_BUFFER_BYTES
 
 TASK_FAILURES_MAX = 4
 """A task that dies (a killed Python process) is tried again this often before the query ends."""
@@ -50,8 +50,14 @@ speaks to its ports it logs a stack trace for each message, so that anybody coul
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """What a site may choose."""
+    """What one who carries chooses."""
 
+    name: str
+    """Of the application."""
+    daemon: str
+    """The module from whose process those of tasks are forked; see `daemon`."""
+    workers: int
+    """Tasks of a round."""
     memory_mb: int = 512
     python: str = ""
     """Interpreter of the workers; empty: the one of this process."""
@@ -73,17 +79,17 @@ def spark_environment(settings: SparkSettings) -> dict[str, str]:
     }
 
 
-def spark_configuration(workers: int, settings: SparkSettings, folder: Path) -> dict[str, str]:
+def spark_configuration(settings: SparkSettings, folder: Path) -> dict[str, str]:
     """Every setting of the session. `folder` takes Spark's temporary files and is removed by the caller."""
     return {
-        "spark.app.name": "fairlead-replicator",
-        "spark.master": f"local[{workers + 2},{TASK_FAILURES_MAX}]",
+        "spark.app.name": settings.name,
+        "spark.master": f"local[{settings.workers + 2},{TASK_FAILURES_MAX}]",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
         "spark.buffer.size": str(SPARK_BUFFER_BYTES),
         # Spark leaves Nagle's algorithm on: over TCP a small row would wait up to 40 ms for an acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(folder),
-        "spark.python.daemon.module": "fairlead.replication.spark.worker_daemon",
+        "spark.python.daemon.module": settings.daemon,
         "spark.speculation": "false",
         # Spark's own ports are open to every user of the machine, and deserialise what they get. With this, whoever
         # connects must know a secret, which Spark makes for itself in local mode and tells nobody.

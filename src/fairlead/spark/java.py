@@ -32,7 +32,7 @@ def find_java(environment: Mapping[str, str]) -> Path:
     version = java_version(java)
     if version < JAVA_VERSION_MIN:
         raise JavaUnusable(
-            f"{java} is Java {version}; replication needs Java {JAVA_VERSION_MIN} or newer: "
+            f"{java} is Java {version}; Spark needs Java {JAVA_VERSION_MIN} or newer: "
             f"install openjdk-{JAVA_VERSION_MIN}-jre-headless or set JAVA_HOME"
         )
     return java
@@ -74,7 +74,7 @@ def _command(environment: Mapping[str, str]) -> Path:
     found = shutil.which("java", path=environment.get("PATH", os.defpath))
     if found is None:
         raise JavaUnusable(
-            f"no java found; replication runs on Spark, which needs Java {JAVA_VERSION_MIN} or newer: "
+            f"no java found; Spark needs Java {JAVA_VERSION_MIN} or newer: "
             f"install openjdk-{JAVA_VERSION_MIN}-jre-headless or set JAVA_HOME"
         )
     return Path(found)
