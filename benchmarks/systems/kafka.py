@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.systems.common import (
@@ -38,6 +39,7 @@ SMALL = {
     "log.cleaner.backoff.ms": 200,
     "log.retention.check.interval.ms": 300,
     "log.initial.task.delay.ms": 200,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
 }
 """Where nothing is measured: a server that starts quickly, and soon does what it does at intervals."""
 _PERFORMANCE = (
@@ -51,7 +53,14 @@ _LOGGING = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simple
 class Kafka:
     """A running server; its files lie in `folder`."""
 
-    def __init__(self, folder: Path, overrides: Mapping[str, Any], name: str, heap: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        overrides: Mapping[str, Any],
+        name: str,
+        heap: tuple[str, ...],
+        features: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.name = name
         self.stop_seconds = 0.0
         self._folder = folder
@@ -61,7 +70,7 @@ class Kafka:
         self._bootstrap = f"127.0.0.1:{broker}"
         self._file = folder / "server.properties"
         self._file.write_text(properties(server_properties(folder / "data", broker, controller) | dict(overrides)))
-        self._format()
+        self._format(features)
         self._daemon = self._start()
 
     @property
@@ -93,9 +102,11 @@ class Kafka:
     def stop(self) -> None:
         self._daemon.stop()
 
-    def _format(self) -> None:
+    def _format(self, features: Mapping[str, int]) -> None:
         command = [*("-Xmx256m", *_LOGGING, "-cp", f"{JARS}/*", "kafka.tools.StorageTool", "format")]
         options = ["-t", cluster_id(), "-c", str(self._file)]
+        for feature, version in features.items():
+            options += ["--feature", f"{feature}={version}"]
         done = subprocess.run(
             [find_java(os.environ), *command, *options], capture_output=True, text=True, timeout=60, check=False
         )
@@ -152,14 +163,16 @@ def kafka(
     overrides: Mapping[str, Any] | None = None,
     name: str = "kafka",
     heap: tuple[str, ...] = SERVER_HEAP,
+    features: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[Kafka]:
-    """A server with a fresh data directory; `overrides` are entries of server.properties.
+    """A server with a fresh data directory; `overrides` are entries of server.properties, `features` of the cluster
+    that are not to have their newest version.
 
     10,000 topics need 20,000 mapped files; vm.max_map_count (65,530) allows some 30,000 topics, the heap maybe fewer.
     """
     raise_open_files()
     folder.mkdir(parents=True, exist_ok=True)
-    system = Kafka(folder, overrides or {}, name, heap)
+    system = Kafka(folder, overrides or {}, name, heap, features)
     try:
         yield system
     finally:

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from benchmarks.systems.kafka import SMALL, SMALL_HEAP, Kafka, kafka
 
 from tests.interop.clients import CLIENTS
 from tests.interop.clients.base import Client
@@ -87,6 +88,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPair]:
     """Two brokers of Apache Kafka."""
     with kafka_pair(tmp_path_factory.mktemp("kafka")) as pair:
         yield pair
+
+
+@pytest.fixture(scope="module")
+def first_protocol(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """A broker of Apache Kafka whose transactions are those of Kafka before 4.0."""
+    features = {"transaction.version": 1}
+    with kafka(tmp_path_factory.mktemp("kafka"), SMALL, "first-protocol", SMALL_HEAP, features) as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
 from fairlead.kafka.connecting.versions import (
+    ADD_PARTITIONS_TO_TXN,
     API_VERSIONS,
+    END_TXN,
     FETCH,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
@@ -37,6 +39,7 @@ from fairlead.kafka.connecting.versions import (
 from fairlead.protocol.batch import read_header
 from fairlead.protocol.messages import build, read_request, request_header_flexible, response_header_flexible
 from fairlead.protocol.wire import Reader
+from tests.kafka.fake_transactions import FakeTransactions
 from tests.support.waiting import until
 
 ID: Final = UUID(int=7)
@@ -117,7 +120,9 @@ class FakeBroker:
         self.ids: dict[str, UUID] = {}
         self.peers: list[FakeBroker] = [self]
         self.leaders: dict[tuple[str, int], int] = {}
+        self.transactions = FakeTransactions()
         self.sessions: dict[int, dict[tuple[Any, int], int]] = {}
+        self.features: dict[str, int] = {}
         self.connections = 0
         self.away = False
         """Whoever connects is cut off."""
@@ -226,7 +231,9 @@ class FakeBroker:
             API_VERSIONS: self._api_versions,
             METADATA: self._metadata,
             PRODUCE: self.produced,
-            INIT_PRODUCER_ID: lambda _: {"error_code": ErrorCode.none, "producer_id": 900, "producer_epoch": 0},
+            INIT_PRODUCER_ID: self.transactions.begin,
+            ADD_PARTITIONS_TO_TXN: self.transactions.join,
+            END_TXN: self.transactions.end,
             LIST_OFFSETS: self._ends,
             FIND_COORDINATOR: self._coordinator,
             OFFSET_COMMIT: _committed,
@@ -239,7 +246,10 @@ class FakeBroker:
 
     def _api_versions(self, _: Any) -> Mapping[str, Any]:
         keys = [{"api_key": k, "min_version": v[0], "max_version": v[-1]} for k, v in self.versions.items()]
-        return {"error_code": ErrorCode.none, "api_keys": keys}
+        features = [
+            {"name": name, "min_version_level": 0, "max_version_level": level} for name, level in self.features.items()
+        ]
+        return {"error_code": ErrorCode.none, "api_keys": keys, "finalized_features": features}
 
     def _metadata(self, request: Any) -> Mapping[str, Any]:
         asked = self.logs if request.topics is None else [topic.name for topic in request.topics]

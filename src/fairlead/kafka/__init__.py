@@ -11,7 +11,8 @@
 Comes in: settings and batches. Goes out: batches and offsets. It knows neither streams nor Spark.
 
 Always true: a request names a partition once; at most five batches of a partition are under way, and they take effect
-in order, once; lengths that a broker sends are held against the bytes that are there.
+in order, once; nothing of a transaction
+is written to a partition that is not in it; lengths that a broker sends are held against the bytes that are there.
 """
 
 from fairlead.kafka.cluster import Cluster
@@ -25,6 +26,7 @@ from fairlead.kafka.configuration.settings import (
 from fairlead.kafka.fetching.fetcher import Fetched, Fetcher
 from fairlead.kafka.producing.lanes import Batch
 from fairlead.kafka.producing.producer import Producer
+from fairlead.kafka.producing.transactional import TransactionalProducer
 from fairlead.kafka.values import (
     EARLIEST,
     LATEST,
@@ -57,4 +59,5 @@ __all__ = [
     "ProducerSettings",
     "TopicMetadata",
     "TopicPartition",
+    "TransactionalProducer",
 ]

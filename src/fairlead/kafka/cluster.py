@@ -14,6 +14,7 @@ from fairlead.kafka.configuration.settings import ClientSettings, FetchSettings,
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.fetching.fetcher import Fetcher
 from fairlead.kafka.producing.producer import OnId, Producer
+from fairlead.kafka.producing.transactional import TransactionalProducer, transaction_version
 from fairlead.kafka.values import Acl, ConfigValue, ListedGroup, OffsetAndEpoch, TopicMetadata, TopicPartition
 from fairlead.model.errors import FairleadError
 
@@ -136,6 +137,22 @@ class Cluster:
             await producer.close()
             raise
         return producer
+
+    async def transaction_version(self) -> int:
+        """Which protocol of transactions the cluster has: 0 none, 1 or 2. Raises: TryAgain."""
+        return await again(self._brokers.settings, lambda: transaction_version(self._brokers))
+
+    def transactional(
+        self,
+        transactional_id: str,
+        settings: ProduceSettings | None = None,
+        *,
+        connections: int = 1,
+        on_id: OnId | None = None,
+    ) -> TransactionalProducer:
+        """A producer of transactions, which is to be opened first."""
+        chosen = settings or ProduceSettings()
+        return TransactionalProducer(self._brokers, self._metadata, chosen, transactional_id, connections, on_id)
 
     async def close(self) -> None:
         """End all connections."""

@@ -8,6 +8,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode as Code
 
 from fairlead.model.errors import (
+    Aborted,
     AlreadyExists,
     BadRequest,
     BatchTooLarge,
@@ -42,6 +43,7 @@ _KINDS: Final[Mapping[Code, type[FairleadError]]] = {
     Code.topic_already_exists: AlreadyExists,
     Code.invalid_topic_exception: InvalidName,
     Code.invalid_partitions: InvalidValue,
+    Code.invalid_transaction_timeout: InvalidValue,
     Code.invalid_replication_factor: InvalidValue,
     Code.invalid_config: InvalidValue,
     Code.topic_authorization_failed: NotAllowed,
@@ -58,6 +60,10 @@ _KINDS: Final[Mapping[Code, type[FairleadError]]] = {
     Code.group_id_not_found: UnknownGroup,
     Code.invalid_producer_epoch: Fenced,
     Code.producer_fenced: Fenced,
+    Code.invalid_txn_state: Aborted,
+    Code.invalid_producer_id_mapping: Aborted,
+    Code.transaction_abortable: Aborted,
+    Code.transaction_coordinator_fenced: TryAgain,
 }
 
 
@@ -80,13 +86,18 @@ def may_pass(number: int) -> bool:
     return code is None or code.retriable or code is Code.unknown_server_error
 
 
-def error_of(number: int, what: str, message: str | None = None) -> FairleadError:
-    """The error for a code; `what` is the thing that was asked for, `message` the broker's own words."""
+def kind_of(number: int) -> type[FairleadError]:
+    """The kind of error that a code stands for."""
     code = _code(number)
     kind = _KINDS.get(code) if code is not None else None
     if kind is None:
         kind = TryAgain if may_pass(number) else BadRequest
-    return kind(f"{what}: {name_of(number)}" + (f" ({_one_line(message)})" if message else ""))
+    return kind
+
+
+def error_of(number: int, what: str, message: str | None = None) -> FairleadError:
+    """The error for a code; `what` is the thing that was asked for, `message` the broker's own words."""
+    return kind_of(number)(f"{what}: {name_of(number)}" + (f" ({_one_line(message)})" if message else ""))
 
 
 def _one_line(message: str) -> str:

@@ -19,6 +19,7 @@
     │  └─ OutOfOrderSequence · StaleProducerEpoch
     ├─ Unanswered      another cluster has the call and its answer was lost: done or not, so repeat what may be repeated
     ├─ Fenced          someone newer owns this; stop
+    ├─ Aborted         a transaction takes no effect; begin again behind the last one that was committed
     ├─ Damaged         stored bytes are not what was written; no more writes in this shard, by name
     │  └─ Missing              the object is not there; a reader asks again, since its rows may lie in another object
     └─ Closed          this process is stopping
@@ -198,6 +199,10 @@ class Unanswered(FairleadError):
 
 class Fenced(FairleadError):
     """A newer writer owns the shard; this one must stop."""
+
+
+class Aborted(FairleadError):
+    """A transaction of a Kafka cluster has ended without effect, or is to be ended so."""
 
 
 class Damaged(FairleadError):

@@ -44,13 +44,22 @@ class Produced(NamedTuple):
 
 
 def write_request(
-    topics: Mapping[Topic, Mapping[int, Sequence[Piece]]], version: int, timeout_ms: int, *, acks: int = -1
+    topics: Mapping[Topic, Mapping[int, Sequence[Piece]]],
+    version: int,
+    timeout_ms: int,
+    *,
+    acks: int = -1,
+    transactional_id: str | None = None,
 ) -> list[Piece]:
     """The body in pieces: one batch, in pieces, for each partition of each topic. A mapping has no partition twice:
     Kafka would answer once, with success, and drop the second batch."""
     flexible = version >= FLEXIBLE_FROM
     end = no_tags(flexible)
-    small = [string(None, flexible), _ACKS_TIMEOUT.pack(acks, timeout_ms), array_length(len(topics), flexible)]
+    small = [
+        string(transactional_id, flexible),
+        _ACKS_TIMEOUT.pack(acks, timeout_ms),
+        array_length(len(topics), flexible),
+    ]
     out: list[Piece] = []
     for topic, partitions in topics.items():
         key = topic if isinstance(topic, bytes) else string(topic, flexible)

@@ -63,7 +63,7 @@ _OF_PRODUCERS: Final = _OF_CLIENTS | _keys(
     batch.size buffer.memory compression.gzip.level compression.lz4.level compression.zstd.level delivery.timeout.ms
     enable.idempotence key.serializer linger.ms max.block.ms metadata.max.idle.ms
     partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
-    partitioner.ignore.keys retries transaction.timeout.ms transactional.id transaction.two.phase.commit.enable
+    partitioner.ignore.keys retries transactional.id transaction.two.phase.commit.enable
     value.serializer
 
     batch.num.messages compressed.topics key.serializer.class message.send.max.retries producer.type
@@ -120,6 +120,7 @@ def producer_settings(given: Mapping[str, str], where: str) -> Read[ProducerSett
         request_bytes_max=entries.number("max.request.size", _PRODUCE.request_bytes_max, 1),
         timeout_ms=entries.number("request.timeout.ms", _PRODUCE.timeout_ms, 1),
         in_flight_max=entries.number("max.in.flight.requests.per.connection", IN_FLIGHT_MAX, 1, IN_FLIGHT_MAX),
+        transaction_timeout_ms=entries.number("transaction.timeout.ms", _PRODUCE.transaction_timeout_ms, 1),
     )
     acks = entries.choice("acks", ("all", "-1", "1", "0"), "all")
     if acks in ("1", "0"):

@@ -86,6 +86,8 @@ class ProduceSettings:
     """How long a broker waits for its replicas."""
     in_flight_max: int = IN_FLIGHT_MAX
     """Requests of a connection that are not answered; at most `IN_FLIGHT_MAX`."""
+    transaction_timeout_ms: int = 60_000
+    """A transaction that is open for longer is aborted by its coordinator."""
 
 
 class Reset(StrEnum):

@@ -138,7 +138,8 @@ class Connection(asyncio.BufferedProtocol):
         else:
             answer = self.read(API_VERSIONS, FIRST_ASKED, data)
         taken = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
-        self.versions = Versions(taken, self.who)
+        features = {each.name: each.max_version_level for each in getattr(answer, "finalized_features", ())}
+        self.versions = Versions(taken, self.who, features)
 
     # ------------------------------------------------------------ from the event loop
 

@@ -22,6 +22,8 @@ API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 INIT_PRODUCER_ID: Final = 22
 OFFSET_FOR_LEADER_EPOCH: Final = 23
+ADD_PARTITIONS_TO_TXN: Final = 24
+END_TXN: Final = 26
 DESCRIBE_ACLS: Final = 29
 CREATE_ACLS: Final = 30
 DESCRIBE_CONFIGS: Final = 32
@@ -41,8 +43,10 @@ SPOKEN: Final[Mapping[int, range]] = {
     SASL_HANDSHAKE: range(1, 2),
     API_VERSIONS: range(4),
     CREATE_TOPICS: range(2, 8),
-    INIT_PRODUCER_ID: range(5),
+    INIT_PRODUCER_ID: range(6),
     OFFSET_FOR_LEADER_EPOCH: range(2, 5),
+    ADD_PARTITIONS_TO_TXN: range(4),
+    END_TXN: range(6),
     DESCRIBE_ACLS: range(1, 4),
     CREATE_ACLS: range(1, 4),
     DESCRIBE_CONFIGS: range(1, 5),
@@ -56,10 +60,15 @@ FIRST_ASKED: Final = SPOKEN[API_VERSIONS][-1]
 """The version of ApiVersions that is tried first; a broker without it answers in version 0 with those that it has."""
 
 
+_NONE: Final[Mapping[str, int]] = {}
+
+
 class Versions:
     """What one broker takes."""
 
-    def __init__(self, taken: Mapping[int, range], who: str) -> None:
+    def __init__(self, taken: Mapping[int, range], who: str, features: Mapping[str, int] = _NONE) -> None:
+        self.features = features
+        """What the cluster has agreed upon (KIP-584): the highest version of each."""
         self._who = who
         self._chosen = {key: _chosen(spoken, taken.get(key, range(0))) for key, spoken in SPOKEN.items()}
 
@@ -77,6 +86,10 @@ class Versions:
                 "Kafka brokers do from 0.11 on"
             )
         return version
+
+    def takes(self, api_key: int) -> bool:
+        """Whether there is a version that both sides speak."""
+        return self._chosen[api_key] is not None
 
 
 def _chosen(spoken: range, taken: range) -> int | None:

@@ -4,6 +4,10 @@ A batch is *waiting*, then *flying*: sent and not answered. When one that flies 
 sends nothing until all that fly have been answered or lost with their connection. Then those that were not taken wait
 again, before all others, in their old order. They keep their sequences, by which a broker knows what it has already.
 Only where it says that it would never take these sequences do they get others, which begin at 0 in a higher epoch.
+
+In a transaction, what would need other sequences ends the transaction instead, and so does a batch that is refused for
+good. A lane that is not *joined* sends nothing: its partition is not in the transaction yet, and what it sent could end
+up in the one before.
 """
 
 from __future__ import annotations
@@ -15,9 +19,9 @@ from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.kafka.errors import error_of, may_pass, name_of
+from fairlead.kafka.errors import error_of, kind_of, may_pass, name_of
 from fairlead.kafka.values import TopicPartition
-from fairlead.model.errors import Fenced
+from fairlead.model.errors import Aborted, FairleadError, Fenced
 from fairlead.protocol.client_produce import Outcome, Piece
 from fairlead.protocol.wire import ZERO_UUID
 
@@ -30,7 +34,6 @@ _DUPLICATE: Final = int(ErrorCode.duplicate_sequence_number)
 _OUT_OF_ORDER: Final = int(ErrorCode.out_of_order_sequence_number)
 _UNKNOWN_PRODUCER: Final = int(ErrorCode.unknown_producer_id)
 _CORRUPT: Final = int(ErrorCode.corrupt_message)
-_FENCED: Final = frozenset({int(ErrorCode.invalid_producer_epoch), int(ErrorCode.producer_fenced)})
 _CORRUPT_MAX: Final = 3
 """So often may a batch arrive damaged; then it was damaged before it was sent."""
 
@@ -49,7 +52,9 @@ class Batch(Protocol):
         """What follows its head."""
         ...
 
-    def of_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    def of_producer(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False
+    ) -> bytes:
         """Its head."""
         ...
 
@@ -81,8 +86,11 @@ class Waiting:
 class Lane:
     """The batches of one partition; in the hands of at most one connection at a time."""
 
-    def __init__(self, place: TopicPartition, producer_id: int, epoch: int) -> None:
+    def __init__(self, place: TopicPartition, producer_id: int, epoch: int, *, transactional: bool = False) -> None:
         self.place = place
+        self.joined = True
+        """Its partition may be written to; in a transaction it may have to be told of first."""
+        self._transactional = transactional
         self.producer_id = producer_id
         self.epoch = epoch
         self.failures = 0
@@ -109,7 +117,7 @@ class Lane:
     @property
     def may_send(self) -> bool:
         """Whether its next batch can go now."""
-        return bool(self.waiting) and not self.landing and (self._known or not self.flying)
+        return bool(self.waiting) and self.joined and not self.landing and (self._known or not self.flying)
 
     @property
     def needs_id(self) -> bool:
@@ -130,22 +138,29 @@ class Lane:
             waiting.sequence = self._next_sequence
             self._next_sequence = (self._next_sequence + batch.records) % _SEQUENCES
         waiting.attempts += 1
-        return waiting, [batch.of_producer(self.producer_id, self.epoch, waiting.sequence), batch.body]
+        identity = (self.producer_id, self.epoch, waiting.sequence)
+        return waiting, [batch.of_producer(*identity, transactional=self._transactional), batch.body]
 
     def answered(self, waiting: Waiting, outcome: Outcome) -> None:
         """The broker has said what became of one that flies.
 
         Raises:
             Fenced: another producer has this one's id.
+            Aborted: the transaction cannot go on.
         """
         error = outcome.error
+        if waiting not in self.flying:
+            return  # it was given up
         if error in (_NONE, _DUPLICATE):
             self._known = True
             self.flying.remove(waiting)
             _settle(waiting, outcome.base_offset if error == _NONE else None)
             return
-        if error in _FENCED:
+        kind = kind_of(error)
+        if kind is Fenced:
             raise Fenced(f"{self.place}: {name_of(error)}: another producer goes on with this one's id")
+        if self._transactional:
+            self._keep_whole(waiting, outcome, kind)
         if self._is_final(waiting, error):
             self._refused(waiting, outcome)
         else:
@@ -185,6 +200,20 @@ class Lane:
         self.flying.clear()
         self.waiting.clear()
 
+    def _keep_whole(self, waiting: Waiting, outcome: Outcome, kind: type[FairleadError]) -> None:
+        """Raises: Aborted: not all of the transaction can be written."""
+        error = outcome.error
+        lost = error == _UNKNOWN_PRODUCER or (error == _OUT_OF_ORDER and self._is_first(waiting))
+        if kind is Aborted or lost:
+            raise Aborted(f"{self.place}: {name_of(error)}")
+        if self._is_final(waiting, error):
+            self._refused(waiting, outcome)
+            raise Aborted(f"{self.place}: a batch of the transaction was refused: {name_of(error)}")
+
+    def _is_first(self, waiting: Waiting) -> bool:
+        """Whether nothing before it is missing."""
+        return waiting is self.flying[0] and not self.landing
+
     def _is_final(self, waiting: Waiting, error: int) -> bool:
         if error == _CORRUPT:
             return waiting.attempts >= _CORRUPT_MAX
@@ -193,9 +222,8 @@ class Lane:
     def _not_taken(self, waiting: Waiting, outcome: Outcome) -> None:
         self._answered += 1
         error = outcome.error
-        if error == _UNKNOWN_PRODUCER or (error == _OUT_OF_ORDER and waiting is self.flying[0] and not self.landing):
-            # Nothing before it is missing, so the broker has forgotten what it had. If something before it was not
-            # taken, that alone is why.
+        if error == _UNKNOWN_PRODUCER or (error == _OUT_OF_ORDER and self._is_first(waiting)):
+            # The broker has forgotten what it had. If something before it was not taken, that alone is why.
             self._anew = True
         self._land(f"{self.place}: {name_of(error)}")
 

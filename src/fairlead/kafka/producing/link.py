@@ -9,19 +9,30 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from fairlead.kafka.configuration.settings import ProduceSettings
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.connection import Connection
 from fairlead.kafka.connecting.versions import PRODUCE
 from fairlead.kafka.producing.lanes import Lane, Waiting
-from fairlead.model.errors import FairleadError, Fenced
-from fairlead.protocol.client_produce import Piece, Produced, Topic, read_response, write_request
+from fairlead.model.errors import Aborted, FairleadError, Fenced
+from fairlead.protocol.client_produce import VERSIONS, Piece, Produced, Topic, read_response, write_request
 from fairlead.protocol.produce import TOPIC_IDS_FROM
 from fairlead.protocol.wire import ZERO_UUID, Malformed
 
 Sent = dict[tuple[Topic, int], tuple[Lane, Waiting]]
+
+
+class Terms(NamedTuple):
+    """On which batches are sent."""
+
+    transactional_id: str | None = None
+    version_max: int = VERSIONS[-1]
+    """From version 12 on a batch joins its partition to the transaction."""
+
+
+NO_TRANSACTION: Final = Terms()
 
 
 class Owner(Protocol):
@@ -39,16 +50,19 @@ class Owner(Protocol):
         """There is no connection; no lane flies."""
         ...
 
-    def fenced(self, error: Fenced) -> None:
-        """The producer must stop."""
+    def failed(self, error: Fenced | Aborted) -> None:
+        """The producer must stop, or its transaction."""
         ...
 
 
 class ProducerLink:
     """Connects when it is first needed, and again."""
 
-    def __init__(self, owner: Owner, brokers: Brokers, node: int, settings: ProduceSettings) -> None:
+    def __init__(
+        self, owner: Owner, brokers: Brokers, node: int, settings: ProduceSettings, terms: Terms = NO_TRANSACTION
+    ) -> None:
         self.lanes: set[Lane] = set()
+        self._terms = terms
         self._owner = owner
         self._brokers = brokers
         self._node = node
@@ -129,7 +143,7 @@ class ProducerLink:
             self._send(connection)
 
     def _send(self, connection: Connection) -> None:
-        version = connection.versions.of(PRODUCE)
+        version = min(connection.versions.of(PRODUCE), self._terms.version_max)
         if self._by_name:
             version = min(version, TOPIC_IDS_FROM - 1)
         topics: dict[Topic, dict[int, list[Piece]]] = {}
@@ -151,7 +165,8 @@ class ProducerLink:
             self.offer(lane)
         if sent:
             self._in_flight += 1
-            body = write_request(topics, version, self._settings.timeout_ms)
+            transactional_id = self._terms.transactional_id
+            body = write_request(topics, version, self._settings.timeout_ms, transactional_id=transactional_id)
             answer = connection.send(PRODUCE, version, body)
             answer.add_done_callback(partial(self._answered, connection, version, sent))
 
@@ -165,8 +180,8 @@ class ProducerLink:
                 lane.answered(waiting, outcome)
                 if lane.failures and not lane.landing:
                     self._owner.goes_on(lane)
-        except Fenced as error:
-            self._owner.fenced(error)
+        except (Fenced, Aborted) as error:
+            self._owner.failed(error)
             return
         except FairleadError as error:
             for lane, _ in sent.values():

@@ -19,9 +19,9 @@ from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.versions import INIT_PRODUCER_ID
 from fairlead.kafka.errors import check
 from fairlead.kafka.producing.lanes import Batch, Lane, Waiting
-from fairlead.kafka.producing.link import ProducerLink
+from fairlead.kafka.producing.link import NO_TRANSACTION, ProducerLink, Terms
 from fairlead.kafka.values import TopicPartition
-from fairlead.model.errors import Closed, Fenced, InvalidValue, another
+from fairlead.model.errors import Aborted, Closed, Fenced, InvalidValue, another
 
 OnId = Callable[[int, int], Awaitable[None]]
 """Called with a producer id and its epoch before anything is sent under it."""
@@ -31,8 +31,17 @@ class Producer:
     """Made by `Cluster.producer`, which gives it an id."""
 
     def __init__(
-        self, brokers: Brokers, metadata: Metadata, settings: ProduceSettings, connections: int, on_id: OnId | None
+        self,
+        brokers: Brokers,
+        metadata: Metadata,
+        settings: ProduceSettings,
+        connections: int,
+        on_id: OnId | None = None,
+        terms: Terms = NO_TRANSACTION,
+        join: Callable[[Lane], None] | None = None,
     ) -> None:
+        """`join` is called with each lane that has something to send and whose partition has to be joined to a
+        transaction before; whoever does so calls `joined`."""
         if not 1 <= settings.in_flight_max <= IN_FLIGHT_MAX:
             raise InvalidValue(f"at most {IN_FLIGHT_MAX} requests can be in flight, and at least one")
         self.producer_id = -1
@@ -42,12 +51,14 @@ class Producer:
         self._settings = settings
         self._connections = connections
         self._on_id = on_id
+        self._terms = terms
+        self._join = join
         self._lanes: dict[TopicPartition, Lane] = {}
         self._links: dict[tuple[int, int], ProducerLink] = {}
         self._pending = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._ended: Fenced | Closed | None = None
+        self._ended: Fenced | Aborted | Closed | None = None
         self._loop = asyncio.get_running_loop()
         self._seeker: Seeker[Lane] = Seeker(metadata, brokers.settings, self._settle)
 
@@ -60,6 +71,25 @@ class Producer:
         self.producer_id, self._epoch = await again(self._brokers.settings, self._ask_id)
         if self._on_id is not None:
             await self._on_id(self.producer_id, self._epoch)
+
+    def adopt(self, producer_id: int, epoch: int) -> None:
+        """Go on under an id that somebody else got, in another transaction if there are any; nothing is under way."""
+        changed = (producer_id, epoch) != (self.producer_id, self._epoch)
+        self.producer_id, self._epoch = producer_id, epoch
+        for lane in self._lanes.values():
+            lane.joined = self._join is None
+            if changed:
+                lane.adopt(producer_id, epoch)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Producer id and epoch."""
+        return self.producer_id, self._epoch
+
+    @property
+    def error(self) -> Fenced | Aborted | Closed | None:
+        """Why nothing more is sent, if so."""
+        return self._ended
 
     @property
     def down(self) -> str | None:
@@ -79,13 +109,27 @@ class Producer:
         place = TopicPartition(topic, partition)
         lane = self._lanes.get(place)
         if lane is None:
-            lane = self._lanes[place] = Lane(place, self.producer_id, self._epoch)
+            lane = self._lanes[place] = self._lane(place)
         lane.waiting.append(Waiting(batch, done))
+        if self._join is not None and not lane.joined:
+            self._join(lane)
         if lane.link is None:
             self._seeker.seek(lane, "")
         else:
             lane.link.offer(lane)
         return done
+
+    def joined(self, lane: Lane) -> None:
+        """The partition is part of the transaction."""
+        lane.joined = True
+        if lane.link is not None:
+            lane.link.offer(lane)
+
+    def _lane(self, place: TopicPartition) -> Lane:
+        transactional = self._terms.transactional_id is not None
+        lane = Lane(place, self.producer_id, self._epoch, transactional=transactional)
+        lane.joined = self._join is None
+        return lane
 
     async def flush(self) -> None:
         """Wait until all that was sent has been acknowledged or refused."""
@@ -137,8 +181,8 @@ class Producer:
             if lane.waiting:
                 self._seeker.seek(lane, why)
 
-    def fenced(self, error: Fenced) -> None:
-        """Another has this producer's id: all that is under way fails."""
+    def failed(self, error: Fenced | Aborted) -> None:
+        """Another has this producer's id, or its transaction cannot go on: all that is under way fails."""
         self._ended = self._ended or error
         for lane in self._lanes.values():
             lane.fail(error)
@@ -162,5 +206,5 @@ class Producer:
         key = (leader.leader, zlib.crc32(f"{place.topic} {place.partition}".encode()) % self._connections)
         link = self._links.get(key)
         if link is None:
-            link = self._links[key] = ProducerLink(self, self._brokers, leader.leader, self._settings)
+            link = self._links[key] = ProducerLink(self, self._brokers, leader.leader, self._settings, self._terms)
         link.adopt(lane)

@@ -29,7 +29,9 @@ class WholeBatch:
         """What follows its head."""
         return self._data[HEADER_BYTES:]
 
-    def of_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    def of_producer(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False
+    ) -> bytes:
         """Its head, for that producer."""
-        body_bytes = len(self._data) - HEADER_BYTES
-        return with_producer(self._data[:HEADER_BYTES], body_bytes, producer_id, producer_epoch, base_sequence)
+        head, body_bytes = self._data[:HEADER_BYTES], len(self._data) - HEADER_BYTES
+        return with_producer(head, body_bytes, producer_id, producer_epoch, base_sequence, transactional=transactional)
