@@ -59,6 +59,8 @@ class Seen(NamedTuple):
     api: int
     version: int
     request: Any
+    connection: int
+    """Which one it came over; the first is 1."""
 
 
 @dataclass
@@ -170,8 +172,9 @@ class FakeBroker:
             return
         self._open.add(writer)
         self.connections += 1
+        number = self.connections
         frames: asyncio.Queue[bytes] = asyncio.Queue()
-        answers = asyncio.create_task(self._answers(frames, writer))
+        answers = asyncio.create_task(self._answers(frames, writer, number))
         try:
             while True:
                 (length,) = struct.unpack(">i", await reader.readexactly(4))
@@ -188,24 +191,24 @@ class FakeBroker:
             self._open.discard(writer)
             writer.close()
 
-    async def _answers(self, frames: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> None:
+    async def _answers(self, frames: asyncio.Queue[bytes], writer: asyncio.StreamWriter, number: int) -> None:
         with suppress(ConnectionError):
             while True:
                 frame = await frames.get()
                 try:
                     await self.answering.wait()
-                    if not await self._answer(frame, writer):
+                    if not await self._answer(frame, writer, number):
                         return
                 finally:
                     self.unanswered -= 1
 
-    async def _answer(self, frame: bytes, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(self, frame: bytes, writer: asyncio.StreamWriter, number: int) -> bool:
         api, version, correlation = struct.unpack_from(">hhi", frame)
         header = Reader(frame, request_header_flexible(api, version), 8)
         header.legacy_nullable_string()
         header.skip_tags()
         request = read_request(api, version, memoryview(frame)[header.position :])
-        self.seen.append(Seen(api, version, request))
+        self.seen.append(Seen(api, version, request, number))
         said = self._scripted(api, request)
         if said is None:
             said = await self._usual(api, version, request)

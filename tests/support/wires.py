@@ -21,6 +21,8 @@ class Wire:
         self._whole = True
         self._open: set[asyncio.StreamWriter] = set()
         self.port = 0
+        self.connections = 0
+        """How many were opened so far."""
 
     @property
     def url(self) -> str:
@@ -52,6 +54,7 @@ class Wire:
             if not self._whole:
                 return
             self._open.add(writer)
+            self.connections += 1
             there, back = await asyncio.open_connection(*self._to)
             ends.append(back)
             self._open.add(back)

@@ -49,13 +49,14 @@ def flow_of(options: MirrorOptions, warn: Warn) -> Flow:
         InvalidValue: a file cannot be read, or something in it is wrong.
     """
     assert options.producer_config is not None
-    found = producer_settings(load_properties(options.producer_config), str(options.producer_config))
+    path = options.producer_config
+    found = producer_settings(load_properties(path), str(path), path)
     _tell(warn, found.warnings)
     sources: list[Labelled] = []
     commit_seconds, topic_seconds = Paces().commits, Paces().topics
     for path in options.consumer_configs:
         properties = load_properties(path)
-        read = consumer_settings(properties, str(path))
+        read = consumer_settings(properties, str(path), path)
         _tell(warn, read.warnings)
         if "auto.offset.reset" in properties:
             warn(f"{path}: auto.offset.reset has no effect here; --from says where new partitions begin (earliest)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.kafka.configuration.clients import consumer_settings, producer_settings
-from fairlead.kafka.configuration.settings import Reset, Sasl
+from fairlead.kafka.configuration.settings import Kerberos, OAuthBearer, Reset, Sasl, Store, TokenEndpoint
 from fairlead.model.addresses import Address
 from fairlead.model.errors import InvalidValue
 
@@ -126,7 +126,8 @@ def test_a_password_is_read_from_jaas_and_shown_nowhere() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism is GSSAPI, which is not built; there are PLAIN"),
+        ({"sasl.mechanism": "NTLM"}, "sasl.mechanism is NTLM, which is not built; there are PLAIN"),
+        ({"sasl.mechanism": "GSSAPI"}, "names PlainLoginModule, which is not for sasl.mechanism=GSSAPI"),
         ({"sasl.mechanism": "SCRAM-SHA-256"}, "names PlainLoginModule, which is not for sasl.mechanism=SCRAM-SHA-256"),
         ({"sasl.jaas.config": "PlainLoginModule"}, "sasl.jaas.config: write `MODULE required"),
         ({"sasl.jaas.config": 'x.PlainLoginModule required username="a" password="hidden'}, "a quote is not closed"),
@@ -142,13 +143,87 @@ def test_credentials_that_cannot_be_are_an_error_without_the_secret(changes: dic
     assert "hidden" not in str(raised.value)
 
 
-def test_a_store_that_is_not_pem_is_an_error_with_the_command_that_makes_it_one() -> None:
-    given = BROKER | {"security.protocol": "SSL", "ssl.truststore.location": "trust.jks"}
-    with pytest.raises(InvalidValue, match=r"keytool -list -rfc -keystore trust\.jks"):
+def test_stores_are_of_three_kinds_with_passwords_that_are_shown_nowhere() -> None:
+    """JKS where nothing is said, as in Java."""
+    given = BROKER | {
+        "security.protocol": "SSL",
+        "ssl.truststore.location": "trust.jks",
+        "ssl.truststore.password": "hidden",
+        "ssl.keystore.location": "own.p12",
+        "ssl.keystore.type": "pkcs12",
+        "ssl.keystore.password": "hidden too",
+        "ssl.key.password": "hidden key",
+    }
+    settings, warnings = consumer_settings(given, "c")
+    assert warnings == []
+    tls = settings.client.security.tls
+    assert tls is not None
+    assert (tls.authorities, tls.check_name) == (Store("trust.jks", "JKS", "hidden"), True)
+    assert (tls.certificate, tls.key_password) == (Store("own.p12", "PKCS12", "hidden too"), "hidden key")
+    assert "hidden" not in repr(settings)
+    with pytest.raises(InvalidValue, match=r"ssl\.keystore\.type is 'BCFKS'; it may be JKS, PKCS12, PEM"):
+        consumer_settings(given | {"ssl.keystore.type": "BCFKS"}, "c")
+
+
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+OAUTH = BROKER | {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+ENDPOINT = {"sasl.oauthbearer.token.endpoint.url": "https://idp/token"}
+
+
+def test_tokens_are_asked_for_by_what_kip_768_says() -> None:
+    """The class that Java loads for it is taken, and so are the newer keys of KIP-1139."""
+    handler = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
+    jaas = f'{BEARER} clientId="us" clientSecret="hidden" scope="s" extension_tenant="x";'
+    more = {"sasl.login.callback.handler.class": handler, "sasl.login.read.timeout.ms": "5", "sasl.jaas.config": jaas}
+    settings, warnings = consumer_settings(OAUTH | ENDPOINT | more, "c")
+    assert warnings == []
+    endpoint = TokenEndpoint("https://idp/token", "us", "hidden", "s", timeout_ms=5)
+    assert settings.client.security.sasl == OAuthBearer(endpoint, extensions=(("tenant", "x"),))
+    assert "hidden" not in repr(settings)
+    newer = {f"sasl.oauthbearer.client.credentials.client.{each}": each for each in ("id", "secret")}
+    sasl = consumer_settings(OAUTH | ENDPOINT | newer, "c").settings.client.security.sasl
+    assert sasl == OAuthBearer(TokenEndpoint("https://idp/token", "id", "secret"))
+
+
+def test_a_token_that_nobody_signs_has_the_claims_that_are_asked_for() -> None:
+    jaas = (
+        f'{BEARER} unsecuredLoginStringClaim_sub="ann" unsecuredLoginNumberClaim_n="1.5" '
+        'unsecuredLoginListClaim_scope="|a|b" unsecuredLoginLifetimeSeconds="60";'
+    )
+    sasl = consumer_settings(OAUTH | {"sasl.jaas.config": jaas}, "c").settings.client.security.sasl
+    assert sasl == OAuthBearer({"sub": "ann", "n": 1.5, "scope": ["a", "b"]}, 60)
+
+
+KERBEROS = BROKER | {"security.protocol": "SASL_SSL"}
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+def test_kerberos_is_what_is_meant_where_no_mechanism_is_named() -> None:
+    """Kafka's default."""
+    jaas = f'{KRB5} useKeyTab=true keyTab="/k" principal="us@R";'
+    given = KERBEROS | {"sasl.kerberos.service.name": "kafka", "sasl.jaas.config": jaas}
+    settings, warnings = consumer_settings(given, "c")
+    assert warnings == []
+    assert settings.client.security.sasl == Kerberos("kafka", "us@R", "/k")
+    jaas = f"{KRB5} useTicketCache=true serviceName=k;"
+    settings, _ = consumer_settings(KERBEROS | {"sasl.jaas.config": jaas}, "c")
+    assert settings.client.security.sasl == Kerberos("k")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (OAUTH, "sasl.oauthbearer.token.endpoint.url is missing"),
+        (OAUTH | ENDPOINT, "lacks clientId or clientSecret"),
+        (OAUTH | {"sasl.oauthbearer.token.endpoint.url": "idp/token"}, "it begins with https://"),
+        (OAUTH | {"sasl.login.callback.handler.class": "com.acme.Handler"}, "names Handler, which is Java"),
+        (OAUTH | {"sasl.jaas.config": f'{BEARER} unsecuredLoginNumberClaim_n="x";'}, "which is no number"),
+        (KERBEROS, "sasl.kerberos.service.name is missing"),
+    ],
+)
+def test_what_a_mechanism_lacks_is_an_error_that_names_it(given: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
         consumer_settings(given, "c")
-    settings, _ = consumer_settings(given | {"ssl.truststore.type": "PEM"}, "c")
-    assert settings.client.security.tls is not None
-    assert (settings.client.security.tls.authorities, settings.client.security.tls.check_name) == ("trust.jks", True)
 
 
 def test_host_names_are_checked_unless_it_is_said_that_they_are_not() -> None:

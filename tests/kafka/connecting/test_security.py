@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from tests.kafka.fake_broker import FakeBroker, fake_broker
 from tests.support.waiting import in_time
 
 from fairlead.kafka import Cluster
-from fairlead.kafka.configuration.settings import Sasl, Security, Tls
+from fairlead.kafka.configuration.settings import Sasl, Security, Store, Tls
 from fairlead.kafka.connecting.scram import Scram
 from fairlead.kafka.connecting.versions import METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from fairlead.model.errors import InvalidValue, NotAllowed, TryAgain
@@ -74,17 +72,6 @@ async def test_a_mechanism_that_the_broker_lacks_is_an_error_that_names_those_th
         with pytest.raises(NotAllowed, match="takes no PLAIN, but GSSAPI"):
             async with opened(broker, Security(sasl=PLAIN)):
                 pass
-
-
-async def test_a_session_that_ends_soon_is_begun_anew_before_it_ends() -> None:
-    """KIP-368: the broker ends connections whose credentials are out of date."""
-    async with fake_broker() as broker:
-        brief = {"error_code": ErrorCode.none, "auth_bytes": b"", "session_lifetime": timedelta(milliseconds=100)}
-        broker.next(SASL_AUTHENTICATE, lambda _: brief)
-        async with opened(broker, Security(sasl=PLAIN)) as cluster:
-            await asyncio.sleep(0.1)  # the session's life
-            await cluster.topics([])
-            assert len(broker.of(SASL_AUTHENTICATE)) == 2
 
 
 class Fixed:
@@ -180,7 +167,7 @@ def of_server(certificate: Path, client: Path | None = None) -> dict[str, Any]:
 async def test_a_broker_is_trusted_by_a_file_or_a_text(certificates: dict[str, Path]) -> None:
     path = certificates["broker"]
     async with fake_broker(**of_server(path)) as broker:
-        for tls in (Tls(authorities=str(path)), Tls(authorities_pem=path.with_suffix(".crt").read_text())):
+        for tls in (Tls(authorities=Store(str(path))), Tls(authorities_pem=path.with_suffix(".crt").read_text())):
             async with opened(broker, Security(tls, PLAIN)) as cluster:
                 assert cluster.cluster_id == "fake"
 
@@ -199,9 +186,9 @@ async def test_a_certificate_of_another_host_is_refused_unless_names_are_not_che
     path = certificates["elsewhere"]
     async with fake_broker(**of_server(path)) as broker:
         with pytest.raises(NotAllowed, match="not trusted"):
-            async with opened(broker, Security(Tls(authorities=str(path)))):
+            async with opened(broker, Security(Tls(authorities=Store(str(path))))):
                 pass
-        async with opened(broker, Security(Tls(authorities=str(path), check_name=False))):
+        async with opened(broker, Security(Tls(authorities=Store(str(path)), check_name=False))):
             pass
 
 
@@ -211,13 +198,13 @@ async def test_we_are_known_by_our_certificate(certificates: dict[str, Path]) ->
     async with fake_broker(**of_server(path, ours)) as broker:
         chain, key = ours.with_suffix(".crt").read_text(), ours.with_suffix(".key").read_text()
         for tls in (
-            Tls(authorities=str(path), certificate=str(ours)),
-            Tls(authorities=str(path), certificate_pem=chain, key_pem=key),
+            Tls(authorities=Store(str(path)), certificate=Store(str(ours))),
+            Tls(authorities=Store(str(path)), certificate_pem=chain, key_pem=key),
         ):
             async with opened(broker, Security(tls)):
                 pass
         with pytest.raises(TryAgain):
-            async with opened(broker, Security(Tls(authorities=str(path)))):
+            async with opened(broker, Security(Tls(authorities=Store(str(path))))):
                 pass
 
 
@@ -227,7 +214,7 @@ async def test_a_file_without_a_certificate_is_an_error_that_names_it(tmp_path: 
     async with fake_broker() as broker:
         for path in (empty, tmp_path / "missing.pem"):
             with pytest.raises(InvalidValue, match=path.name):
-                async with opened(broker, Security(Tls(authorities=str(path)))):
+                async with opened(broker, Security(Tls(authorities=Store(str(path))))):
                     pass
 
 
@@ -236,7 +223,7 @@ async def test_tls_to_a_broker_without_it_is_an_error_that_asks_for_the_protocol
 ) -> None:
     async with fake_broker() as broker:
         with pytest.raises(TryAgain):
-            async with opened(broker, Security(Tls(authorities=str(certificates["broker"])))):
+            async with opened(broker, Security(Tls(authorities=Store(str(certificates["broker"]))))):
                 pass
     async with fake_broker(**of_server(certificates["broker"])) as broker:
         with pytest.raises(TryAgain, match=r"security\.protocol"):

@@ -6,10 +6,13 @@ A key that is not known is a warning that names it; a value that is wrong is an 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from fairlead.kafka.configuration.credentials import security_of
 from fairlead.kafka.configuration.entries import Entries
+from fairlead.kafka.configuration.properties import load_properties
 from fairlead.kafka.configuration.settings import (
     IN_FLIGHT_MAX,
     ClientSettings,
@@ -18,6 +21,7 @@ from fairlead.kafka.configuration.settings import (
     ProducerSettings,
     ProduceSettings,
     Reset,
+    Security,
 )
 from fairlead.model.addresses import Address, parse_address
 from fairlead.model.errors import InvalidValue
@@ -81,14 +85,14 @@ class Read(NamedTuple, Generic[S]):
     warnings: list[str]
 
 
-def consumer_settings(given: Mapping[str, str], where: str) -> Read[ConsumerSettings]:
-    """A consumer's settings; `where` names the file.
+def consumer_settings(given: Mapping[str, str], where: str, file: Path | None = None) -> Read[ConsumerSettings]:
+    """A consumer's settings; `where` names the file. Who we are is read again from `file` for each connection.
 
     Raises:
         InvalidValue: a value is wrong, or there is no broker to ask.
     """
     entries = Entries(given, where)
-    client = _client(entries)
+    client = _client(entries, file)
     fetch = FetchSettings(
         max_bytes=entries.number("fetch.max.bytes", _FETCH.max_bytes, 1),
         partition_bytes=entries.number("max.partition.fetch.bytes", _FETCH.partition_bytes, 1),
@@ -108,14 +112,14 @@ def consumer_settings(given: Mapping[str, str], where: str) -> Read[ConsumerSett
     return Read(settings, entries.warnings)
 
 
-def producer_settings(given: Mapping[str, str], where: str) -> Read[ProducerSettings]:
-    """A producer's settings; `where` names the file.
+def producer_settings(given: Mapping[str, str], where: str, file: Path | None = None) -> Read[ProducerSettings]:
+    """A producer's settings; `where` names the file. Who we are is read again from `file` for each connection.
 
     Raises:
         InvalidValue: a value is wrong, or there is no broker to ask.
     """
     entries = Entries(given, where)
-    client = _client(entries)
+    client = _client(entries, file)
     produce = ProduceSettings(
         request_bytes_max=entries.number("max.request.size", _PRODUCE.request_bytes_max, 1),
         timeout_ms=entries.number("request.timeout.ms", _PRODUCE.timeout_ms, 1),
@@ -130,7 +134,7 @@ def producer_settings(given: Mapping[str, str], where: str) -> Read[ProducerSett
     return Read(ProducerSettings(client, produce, compression, given), entries.warnings)
 
 
-def _client(entries: Entries) -> ClientSettings:
+def _client(entries: Entries, file: Path | None) -> ClientSettings:
     return ClientSettings(
         bootstrap=_bootstrap(entries),
         client_id=entries.text("client.id", _CLIENT.client_id) or _CLIENT.client_id,
@@ -139,7 +143,13 @@ def _client(entries: Entries) -> ClientSettings:
         retry_backoff_ms=entries.number("retry.backoff.ms", _CLIENT.retry_backoff_ms, 1),
         retry_backoff_max_ms=entries.number("retry.backoff.max.ms", _CLIENT.retry_backoff_max_ms, 1),
         security=security_of(entries),
+        security_now=None if file is None else partial(_security_in, file),
     )
+
+
+def _security_in(file: Path) -> Security:
+    """Raises: InvalidValue."""
+    return security_of(Entries(load_properties(file), str(file)))
 
 
 def _bootstrap(entries: Entries) -> tuple[Address, ...]:

@@ -6,16 +6,21 @@ from typing import Final
 
 from fairlead.kafka.configuration.entries import Entries
 from fairlead.kafka.configuration.jaas import read_jaas
-from fairlead.kafka.configuration.settings import MECHANISMS, Sasl, Security, Tls
+from fairlead.kafka.configuration.oauth import oauth_of
+from fairlead.kafka.configuration.settings import NAMES_AND_PASSWORDS, Credentials, Kerberos, Sasl, Security, Store, Tls
 from fairlead.model.errors import InvalidValue
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MODULES: Final = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
-_TO_PEM: Final = {
-    "truststore": "keytool -list -rfc -keystore {} > trusted.pem",
-    "keystore": "keytool -importkeystore -srckeystore {} -destkeystore our.p12 -deststoretype PKCS12, then "
-    "openssl pkcs12 -in our.p12 -out our.pem",
+_OAUTH: Final = "OAUTHBEARER"
+_KERBEROS: Final = "GSSAPI"
+_MECHANISMS: Final = (*NAMES_AND_PASSWORDS, _OAUTH, _KERBEROS)
+_MODULES: Final = {
+    "PlainLoginModule": ("PLAIN",),
+    "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "OAuthBearerLoginModule": (_OAUTH,),
+    "Krb5LoginModule": (_KERBEROS,),
 }
+_KINDS: Final = ("JKS", "PKCS12", "PEM")
 
 
 def security_of(entries: Entries) -> Security:
@@ -25,7 +30,7 @@ def security_of(entries: Entries) -> Security:
         InvalidValue: a value is wrong, missing, or of a kind that is not built.
     """
     protocol = entries.choice("security.protocol", _PROTOCOLS, "PLAINTEXT")
-    tls, sasl = _tls(entries), _sasl(entries) if protocol.startswith("SASL_") else None
+    tls, sasl = tls_of(entries), _sasl(entries) if protocol.startswith("SASL_") else None
     if sasl is None:
         for key in ("sasl.mechanism", "sasl.jaas.config", "sasl.username", "sasl.password"):
             if entries.text(key) is not None:
@@ -33,15 +38,14 @@ def security_of(entries: Entries) -> Security:
     return Security(tls if protocol.endswith("SSL") else None, sasl)
 
 
-def _tls(entries: Entries) -> Tls:
+def tls_of(entries: Entries) -> Tls:
+    """What `ssl.…` says. Raises: InvalidValue."""
     key = "ssl.endpoint.identification.algorithm"
     algorithm = "" if entries.is_empty(key) else entries.choice(key, ("https",), "https")
-    entries.text("ssl.truststore.password")  # a PEM file has none
-    entries.text("ssl.keystore.password")
     return Tls(
-        authorities=_pem(entries, "truststore"),
+        authorities=_store(entries, "truststore"),
         authorities_pem=entries.text("ssl.truststore.certificates"),
-        certificate=_pem(entries, "keystore"),
+        certificate=_store(entries, "keystore"),
         certificate_pem=entries.text("ssl.keystore.certificate.chain"),
         key_pem=entries.text("ssl.keystore.key"),
         key_password=entries.text("ssl.key.password"),
@@ -49,38 +53,46 @@ def _tls(entries: Entries) -> Tls:
     )
 
 
-def _pem(entries: Entries, store: str) -> str | None:
-    path, kind = (
-        entries.text(f"ssl.{store}.location"),
-        entries.choice(f"ssl.{store}.type", ("JKS", "PKCS12", "PEM"), "JKS"),
-    )
-    if path is not None and kind != "PEM":
-        raise entries.wrong(
-            f"ssl.{store}.type",
-            f"is {kind}, which is not read yet; make a PEM file with `{_TO_PEM[store].format(path)}`, give its path as "
-            f"ssl.{store}.location and write ssl.{store}.type=PEM",
-        )
-    return path
+def _store(entries: Entries, which: str) -> Store | None:
+    path = entries.text(f"ssl.{which}.location")
+    kind = entries.choice(f"ssl.{which}.type", _KINDS, "JKS")
+    password = entries.text(f"ssl.{which}.password")
+    return None if path is None else Store(path, kind, password)
 
 
-def _sasl(entries: Entries) -> Sasl:
-    mechanism = entries.text("sasl.mechanism", "GSSAPI") or "GSSAPI"
-    if mechanism not in MECHANISMS:
-        raise entries.wrong("sasl.mechanism", f"is {mechanism}, which is not built; there are {', '.join(MECHANISMS)}")
-    username, password = _name_and_password(entries, mechanism)
+def _sasl(entries: Entries) -> Credentials:
+    mechanism = entries.text("sasl.mechanism", _KERBEROS) or _KERBEROS
+    if mechanism not in _MECHANISMS:
+        raise entries.wrong("sasl.mechanism", f"is {mechanism}, which is not built; there are {', '.join(_MECHANISMS)}")
+    options = _jaas(entries, mechanism)
+    if mechanism == _OAUTH:
+        return oauth_of(entries, options, tls_of)
+    if mechanism == _KERBEROS:
+        return _kerberos(entries, options)
+    username, password = options.get("username"), options.get("password")
     if not username or password is None:
         raise entries.wrong("sasl.jaas.config", "lacks username or password")
     return Sasl(mechanism, username, password)
 
 
-def _name_and_password(entries: Entries, mechanism: str) -> tuple[str | None, str | None]:
+def _kerberos(entries: Entries, options: dict[str, str]) -> Kerberos:
+    service = options.get("serviceName") or entries.text("sasl.kerberos.service.name")
+    if not service:
+        raise entries.wrong("sasl.kerberos.service.name", "is missing; write the brokers' name in Kerberos, as `kafka`")
+    keytab = options.get("keyTab") if options.get("useKeyTab", "false").lower() == "true" else None
+    return Kerberos(service, options.get("principal"), keytab)
+
+
+def _jaas(entries: Entries, mechanism: str) -> dict[str, str]:
+    """The options of the login module. librdkafka's names of them stand in for it."""
     jaas = entries.text("sasl.jaas.config")
     if jaas is None:
-        return entries.text("sasl.username"), entries.text("sasl.password")
+        given = {name: entries.text(f"sasl.{name}") for name in ("username", "password")}
+        return {name: value for name, value in given.items() if value is not None}
     try:
         module, options = read_jaas(jaas)
     except InvalidValue as error:
         raise InvalidValue(f"{entries.where}: {error}") from None
     if mechanism not in _MODULES.get(module, ()):
         raise entries.wrong("sasl.jaas.config", f"names {module}, which is not for sasl.mechanism={mechanism}")
-    return options.get("username"), options.get("password")
+    return options

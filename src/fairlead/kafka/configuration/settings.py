@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -13,23 +13,33 @@ IN_FLIGHT_MAX: Final = 5
 """A broker remembers the last five batches of a producer in a partition: with more under way it could not tell one that
 comes again from one that is lost."""
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""Of SASL, by which a broker may be told who we are."""
+NAMES_AND_PASSWORDS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""Mechanisms of SASL by which a name and a password are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A file with certificates or a key. It is read again when it has changed."""
+
+    path: str
+    kind: str = "PEM"
+    """`PEM`, `PKCS12` or `JKS`. As in Java, the two others are told apart by what is in the file."""
+    password: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How a broker is told from an impostor, and we are known to it. Files are read again for each connection; a text
-    stands in for a file (KIP-651)."""
+    """How a broker is told from an impostor, and we are known to it. A text stands in for a file (KIP-651)."""
 
-    authorities: str | None = None
-    """Path of a PEM file with certificates to trust; None: those of the machine."""
+    authorities: Store | None = None
+    """Certificates to trust; None: those of the machine."""
     authorities_pem: str | None = None
-    certificate: str | None = None
-    """Path of a PEM file with our certificate, its chain and its key."""
+    certificate: Store | None = None
+    """Our certificate, its chain and its key."""
     certificate_pem: str | None = None
-    key_pem: str | None = None
+    key_pem: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
+    """Of the key, where it differs from that of the file."""
     check_name: bool = True
     """Whether the certificate must be for the host's name."""
 
@@ -39,9 +49,49 @@ class Sasl:
     """A name and a password, and how they are shown."""
 
     mechanism: str
-    """One of `MECHANISMS`."""
+    """One of `NAMES_AND_PASSWORDS`."""
     username: str
     password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEndpoint:
+    """Who gives tokens to those that have a client's id and secret (OAuth 2.0, KIP-768)."""
+
+    url: str
+    """`https://…`, `http://…`, or `file:///…` of a file with a token that somebody else keeps fresh."""
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    scope: str | None = None
+    url_encoded: bool = False
+    """Whether id and secret are encoded in the header, as RFC 6749 has it and most servers do not ask for."""
+    timeout_ms: int = 10_000
+    tls: Tls = Tls()
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthBearer:
+    """A token, by which a broker knows who we are."""
+
+    source: TokenEndpoint | Mapping[str, object]
+    """Who gives it, or the claims of one that nobody signs: brokers that are tried out take it."""
+    lifetime_seconds: int = 3600
+    """Of one that nobody signs."""
+    extensions: tuple[tuple[str, str], ...] = ()
+    """Said with it (KIP-342)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kerberos:
+    """A ticket of Kerberos, from the cache of whoever runs us or by a key of a file (GSSAPI)."""
+
+    service: str
+    """The brokers' name in Kerberos; `kafka` as a rule."""
+    principal: str | None = None
+    keytab: str | None = None
+
+
+Credentials = Sasl | OAuthBearer | Kerberos
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +99,7 @@ class Security:
     """How a connection begins."""
 
     tls: Tls | None = None
-    sasl: Sasl | None = None
+    sasl: Credentials | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +114,8 @@ class ClientSettings:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1000
     security: Security = Security()
+    security_now: Callable[[], Security] | None = field(default=None, compare=False, repr=False)
+    """Reads it again where it came from, for the next connection. Raises: InvalidValue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 
 from fairlead import __version__
 from fairlead.kafka.configuration.settings import ClientSettings
 from fairlead.kafka.connecting.connection import Connection
-from fairlead.kafka.connecting.sasl import authenticate
-from fairlead.kafka.connecting.tls import context_of
+from fairlead.kafka.connecting.identity import Beginning, Identity
+from fairlead.kafka.connecting.tls import refusal_of
 from fairlead.kafka.errors import PASSING
 from fairlead.kafka.values import NO_NODE
 from fairlead.model.addresses import Address
-from fairlead.model.errors import NotAllowed, Unanswered, Unreachable
+from fairlead.model.errors import FairleadError, Unanswered, Unreachable
 from fairlead.protocol.framing import SCRATCH_BYTES
 
 
@@ -31,6 +30,8 @@ class Brokers:
         self._opening: dict[Address, asyncio.Lock] = {}
         self._turn = itertools.count()
         self._all: set[Connection] = set()
+        self._identity = Identity(settings)
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def learn(self, nodes: Mapping[int, Address], controller: int) -> None:
         """The cluster has these brokers now."""
@@ -46,7 +47,8 @@ class Brokers:
         """A new connection to a broker; whoever asked for it closes it.
 
         Raises:
-            Unreachable, Unanswered, Malformed; NotAllowed: it does not let us in, or is not who it says.
+            Unreachable, Unanswered, Malformed
+            NotAllowed: it does not let us in, or is not who it says, and no broker of the cluster has let us in before.
         """
         return await self._open(self._address(node))
 
@@ -69,7 +71,7 @@ class Brokers:
             Unreachable: none of them can be reached; NotAllowed.
         """
         for connection in self._shared.values():
-            if not connection.outdated:
+            if connection.open:
                 return connection
         addresses = list(dict.fromkeys([*self._nodes.values(), *self.settings.bootstrap]))
         first = next(self._turn) % len(addresses)
@@ -83,6 +85,8 @@ class Brokers:
 
     def close(self) -> None:
         """End all connections."""
+        for task in self._tasks:
+            task.cancel()
         for connection in list(self._all):
             connection.close()
         self._all.clear()
@@ -97,36 +101,66 @@ class Brokers:
     async def _share(self, address: Address) -> Connection:
         async with self._opening.setdefault(address, asyncio.Lock()):
             found = self._shared.get(address)
-            if found is None or found.outdated:
-                # The one before ends when what is under way with it has been answered, or by its own clock.
+            if found is None or not found.open:
                 found = self._shared[address] = await self._open(address)
             return found
 
     async def _open(self, address: Address) -> Connection:
         settings = self.settings
+        beginning = await self._identity.towards(address)
         connection = Connection(address, settings.client_id, settings.request_timeout_ms / 1000, self._scratch)
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-                await self._begin(connection, address)
+                again_seconds = await _begin(connection, address, beginning)
         except BaseException as error:
             connection.close()
-            if isinstance(error, ssl.SSLCertVerificationError):
-                raise NotAllowed(f"{connection.who}: its certificate is not trusted: {error.verify_message}") from None
-            if isinstance(error, TimeoutError):
-                raise Unreachable(f"{connection.who} does not answer") from None
-            if isinstance(error, OSError):
-                raise Unreachable(f"{connection.who}: {error.strerror or error}") from None
-            if isinstance(error, Unanswered):
-                raise Unreachable(f"{error}; is its protocol the one of `security.protocol`?") from None
-            raise
+            refusal = refusal_of(error, connection.who)
+            if refusal is not None:
+                raise self._identity.refused(address, refusal) from None
+            raise _told(connection.who, error) from None
+        self._identity.let_in(address)
         self._all = {other for other in self._all if other.open} | {connection}
+        if again_seconds:
+            self._keep(self._stay_known(connection, address, again_seconds))
         return connection
 
-    async def _begin(self, connection: Connection, address: Address) -> None:
-        security = self.settings.security
-        context = None if security.tls is None else context_of(security.tls)
-        loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: connection, address.host, address.port, ssl=context)
-        await connection.ask_versions(__version__)
-        if security.sasl is not None:
-            await authenticate(connection, security.sasl)
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="kafka-stay-known")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _stay_known(self, connection: Connection, address: Address, seconds: float) -> None:
+        """Say again who we are, before the broker would end the connection (KIP-368)."""
+        while seconds and not await _ended_within(connection, seconds):
+            try:
+                beginning = await self._identity.towards(address)
+                seconds = await beginning.introduce(connection)
+            except FairleadError:
+                connection.close()  # the next one says why
+
+
+async def _begin(connection: Connection, address: Address, beginning: Beginning) -> float:
+    """After how many seconds to say again who we are; 0: never."""
+    loop = asyncio.get_running_loop()
+    await loop.create_connection(lambda: connection, address.host, address.port, ssl=beginning.context)
+    await connection.ask_versions(__version__)
+    return await beginning.introduce(connection)
+
+
+async def _ended_within(connection: Connection, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await connection.ended.wait()
+    except TimeoutError:
+        return False
+
+
+def _told(who: str, error: BaseException) -> BaseException:
+    """Why there is no connection."""
+    if isinstance(error, TimeoutError):
+        return Unreachable(f"{who} does not answer")
+    if isinstance(error, OSError):
+        return Unreachable(f"{who}: {error.strerror or error}")
+    if isinstance(error, Unanswered):
+        return Unreachable(f"{error}; is its protocol the one of `security.protocol`?")
+    return error

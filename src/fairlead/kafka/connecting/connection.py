@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, cast
 
+from fairlead.kafka.connecting.tls import refusal_of
 from fairlead.kafka.connecting.versions import API_VERSIONS, FIRST_ASKED, Versions
 from fairlead.model.addresses import Address
 from fairlead.model.errors import FairleadError, Unanswered, another
@@ -45,6 +47,13 @@ class _Asked(NamedTuple):
     answer: asyncio.Future[memoryview]
 
 
+class _Request(NamedTuple):
+    api_key: int
+    version: int
+    body: Sequence[Piece]
+    answer: asyncio.Future[memoryview]
+
+
 class Connection(asyncio.BufferedProtocol):
     """A connection that is open, or has ended. `who` names its broker in messages."""
 
@@ -54,15 +63,14 @@ class Connection(asyncio.BufferedProtocol):
         self.ended = asyncio.Event()
         self.versions = Versions({}, self.who)
         """Known once `ask_versions` was answered."""
-        self.until: float | None = None
-        """A moment of the loop's clock from which on another connection is to be opened: the broker wants to know
-        again who we are."""
         self._client_id = string(client_id, False)
         self._answer_seconds = answer_seconds
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._framing = answer_framing(scratch, ANSWER_BYTES_MAX)
         self._asked: deque[_Asked] = deque()
+        self._held: list[_Request] | None = None
+        """What waits, while somebody is `alone`."""
         self._last_id = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -70,11 +78,6 @@ class Connection(asyncio.BufferedProtocol):
     def open(self) -> bool:
         """Whether it takes requests."""
         return self._transport is not None and not self.ended.is_set()
-
-    @property
-    def outdated(self) -> bool:
-        """Whether another one should take its place."""
-        return not self.open or (self.until is not None and self._loop.time() >= self.until)
 
     # ------------------------------------------------------------ out
 
@@ -85,6 +88,16 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or self.ended.is_set():
             answer.set_exception(Unanswered(f"{self.who}: the connection has ended"))
             return answer
+        request = _Request(api_key, version, body, answer)
+        if self._held is None:
+            self._write(request)
+        else:
+            self._held.append(request)
+        return answer
+
+    def _write(self, request: _Request) -> None:
+        assert self._transport is not None
+        api_key, version, body, answer = request
         self._last_id = self._last_id % _CORRELATION_MAX + 1
         header = _HEADER.pack(api_key, version, self._last_id) + self._client_id
         if request_header_flexible(api_key, version):
@@ -94,7 +107,29 @@ class Connection(asyncio.BufferedProtocol):
         self._asked.append(_Asked(self._last_id, tags, self._loop.time(), answer))
         self._watch()
         self._transport.writelines([_LENGTH.pack(length) + header, *body])
-        return answer
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """What others send waits until the block ends; `call_alone` does not."""
+        self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = self._held or [], None
+            for request in held:
+                if self.open:
+                    self._write(request)
+                elif not request.answer.done():
+                    request.answer.set_exception(Unanswered(f"{self.who}: the connection has ended"))
+
+    async def call_alone(self, api_key: int, fields: Fields) -> Any:
+        """The same as `call`, for whoever is `alone`. Raises: as `call`."""
+        version = self.versions.of(api_key)
+        answer: asyncio.Future[memoryview] = self._loop.create_future()
+        if not self.open:
+            raise Unanswered(f"{self.who}: the connection has ended")
+        self._write(_Request(api_key, version, [write_request(api_key, version, fields)], answer))
+        return self.read(api_key, version, await answer)
 
     async def call(self, api_key: int, fields: Fields) -> Any:
         """Ask what is not hot; the answer is kio's class of the highest version that both sides speak.
@@ -176,7 +211,8 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(Unanswered(f"{self.who}: the connection broke: {exc or 'the broker closed it'}"))
+        broke = Unanswered(f"{self.who}: the connection broke: {exc or 'the broker closed it'}")
+        self._end(refusal_of(exc, self.who) or broke)
 
     # ------------------------------------------------------------ ends
 

@@ -159,7 +159,7 @@ class Feed:
             await self._news.wait()
 
     async def _connected(self) -> Connection:
-        if self._connection is None or self._connection.outdated:
+        if self._connection is None or not self._connection.open:
             if self._connection is not None:
                 self._connection.close()
                 self._begin_anew()

@@ -130,7 +130,7 @@ class ProducerLink:
     def _pump(self) -> None:
         self._scheduled = False
         connection = self._connection
-        if connection is None or connection.outdated:
+        if connection is None or not connection.open:
             if self._queue and not self._in_flight:
                 self._needed.set()
             return
