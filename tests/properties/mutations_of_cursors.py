@@ -16,6 +16,15 @@ OF_CURSORS = [
         GROUPS,
     ),
     Mutation(
+        "lost-epochs",
+        "of an epoch that was cut off whole, a group has read what both logs have",
+        "streamlog.cursors:Cursor._end_of_what_was_read",
+        "if not self.history or self.leader_epoch in epochs:",
+        "if True:",
+        73,
+        GROUPS,
+    ),
+    Mutation(
         "members-not-moved",
         "members that have committed are not moved",
         "streamlog.cursors:CursorPair.effective",

@@ -7,6 +7,7 @@ from tests.properties.switching import Mutation, Off
 
 _CLAIMS = "streamlog.applying.claims:"
 _HISTORIES = "streamlog.ownership.histories:"
+_PARTING = "streamlog.parting:parting"
 _OWNERSHIP = "streamlog.requests.ownership:"
 _ROW = "streamlog.applying.rows:"
 _ROWS = "streamlog.applying.rows:FrameRows."
@@ -33,7 +34,7 @@ OF_OWNERS = [
     Mutation(
         "parting-at-the-owners-end",
         "two histories part where the newest epoch that both have ends, in the owner's log too",
-        _HISTORIES + "parting",
+        _PARTING,
         "return min(end, ends[epoch])",
         "return end",
         9,
@@ -42,7 +43,7 @@ OF_OWNERS = [
     Mutation(
         "parting-without-an-epoch",
         "histories without a common epoch part where the later one begins, at the latest",
-        _HISTORIES + "parting",
+        _PARTING,
         "return min(first, next((at for epoch, at in earlier if epoch > newest), end))",
         "return end",
         9,
@@ -178,7 +179,7 @@ OF_OWNERS = [
     Mutation(
         "parting-at-the-lower-end",
         "two histories part where the newest epoch that both have ends first",
-        _HISTORIES + "parting",
+        _PARTING,
         "return min(end, ends[epoch])",
         "return ends[epoch]",
         527,

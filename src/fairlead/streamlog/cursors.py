@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from fairlead.streamlog.parting import parting
+from fairlead.streamlog.payloads import History
 from fairlead.streamlog.rows import NO_OFFSET
 from fairlead.streamlog.values import PartitionState
 
@@ -35,6 +37,9 @@ class Cursor:
     """The group was at work elsewhere at the same time: its members here go their own way, whatever comes."""
     at: int = 0
     """Number of the commit of this log that has it."""
+    history: History = ()
+    """Epochs of the log below the offset, and their first offsets, as the group has read it. Empty: only the first
+    epoch of a topic, or it is not known."""
 
     @property
     def is_deleted(self) -> bool:
@@ -45,15 +50,24 @@ class Cursor:
         return (self.version, self.origin) > (other.version, other.origin)
 
     def served(self, state: PartitionState, current: int, stream: bytes) -> Cursor:
-        """The cursor as clients of that stream are told it, in a topic of epoch `current`: not beyond where its own
-        epoch ended. What lay there in the log that the group has read was cut off, and other records stand in its
-        place. What was committed elsewhere may be ahead of the records too: the group reads what comes."""
+        """The cursor as clients of that stream are told it, in a topic of epoch `current`: not beyond where the log
+        that the group has read and this one part. What lay there was cut off, and other records stand in its place.
+        What was committed elsewhere may be ahead of the records too: the group reads what comes."""
         if 0 <= self.leader_epoch < current:
-            epoch, end = state.end_of_epoch(current, self.leader_epoch)
+            epoch, end = self._end_of_what_was_read(state, current)
             return self if self.offset <= end else replace(self, offset=end, leader_epoch=epoch)
         if self.origin == stream or self.offset <= state.end:
             return self
         return replace(self, offset=state.end, leader_epoch=state.epoch_before(state.end))
+
+    def _end_of_what_was_read(self, state: PartitionState, current: int) -> tuple[int, int]:
+        """Where that ends in this log, and the epoch before: at the end of the epoch of the last record. An epoch that
+        is not in this log was cut off with all of its records, and what they stood on is what both logs have."""
+        epochs = {epoch for epoch, _ in state.history}
+        if not self.history or self.leader_epoch in epochs:
+            return state.end_of_epoch(current, self.leader_epoch)
+        end = parting(self.history, self.offset, state.history, state.end)
+        return state.epoch_before(end), end
 
 
 class CursorPair(NamedTuple):

@@ -149,6 +149,7 @@ class CursorPayload:
     seen: Counter = 0
     first: Counter = 0
     apart: bool = False
+    history: History = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +242,8 @@ def _form(kind: type[T], rest: str = "") -> JsonForm[T]:
 _START = _form(StartPayload, "ext")
 _TOPIC = _form(TopicPayload, "ext")
 _TOPIC_DELETED = _form(TopicDeletedPayload, "ext")
-# Rows of before cursors were replicated, and of before cuts told the history, lack the fields that have a default.
+# Rows of before cursors were replicated, and of before cuts and cursors told the history, lack the fields that have a
+# default.
 _CURSOR = JsonForm(CursorPayload, head={"v": PAYLOAD_VERSION}, ascii=False, sparse=True)
 _POSITION = _form(PositionPayload)
 _BEHIND = _form(BehindPayload)
@@ -300,7 +302,9 @@ def decode_topic_deleted(data: bytes | memoryview) -> TopicDeletedPayload:
 
 def decode_cursor(data: bytes | memoryview) -> CursorPayload:
     """Payload of a CURSOR row, or of a COMMITTED one. Raises: CorruptBatch."""
-    return _decode(data, Kind.CURSOR, _CURSOR)
+    found = _decode(data, Kind.CURSOR, _CURSOR)
+    check_history(found.history, found.offset or 0)
+    return found
 
 
 def decode_position(data: bytes | memoryview) -> PositionPayload:

@@ -8,13 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.streamlog.ownership.histories import (
-    FROM_NOTHING,
-    beginning_of,
-    history_below,
-    parting,
-    start_of_next_epoch,
-)
+from fairlead.streamlog.ownership.histories import FROM_NOTHING, beginning_of, start_of_next_epoch
+from fairlead.streamlog.parting import history_below, parting
 from fairlead.streamlog.payloads import History
 
 Log = tuple[int, ...]

@@ -12,6 +12,7 @@ from fairlead.broker.errors import code_of
 from fairlead.broker.pacing import Pace
 from fairlead.broker.topics.partitions import check_epoch
 from fairlead.protocol.messages import Fields
+from fairlead.streamlog.ownership.lost import end_of_epoch
 
 API_KEY = 23
 
@@ -37,6 +38,10 @@ def _answered(ctx: RequestContext, name: str, asked: Any) -> dict[str, Any]:
         check_epoch(found, asked.partition, getattr(asked, "current_leader_epoch", -1))
     except Exception as error:
         return {"error_code": code_of(error), "partition": asked.partition}
-    state = found.shard.state.partition(found.topic.number, asked.partition)
-    epoch, end = state.end_of_epoch(found.topic.epoch, asked.leader_epoch)
+    number = found.topic.number
+    state, cuts = (
+        found.shard.state.partition(number, asked.partition),
+        found.shard.state.cuts_of(number, asked.partition),
+    )
+    epoch, end = end_of_epoch(state, cuts, found.topic.epoch, asked.leader_epoch)
     return {"error_code": ErrorCode.none, "partition": asked.partition, "leader_epoch": epoch, "end_offset": end}

@@ -20,7 +20,7 @@ from fairlead.gateway.pulling.neighbours import Neighbour
 from fairlead.gateway.pulling.serving import WANTED_MAX
 from fairlead.gateway.pulling.taking import PartitionKey
 from fairlead.model.errors import CorruptBatch
-from fairlead.streamlog.ownership.histories import parting
+from fairlead.streamlog.parting import parting
 from fairlead.streamlog.reading.digests import Range, boundaries, digests
 from fairlead.streamlog.values import PartitionState, Topic
 from fairlead.streamlog.writing.shard import Shard

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fairlead.streamlog.ownership.histories import beginning_of, parting
+from fairlead.streamlog.ownership.histories import beginning_of
+from fairlead.streamlog.parting import parting
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.values import Topic

@@ -11,7 +11,8 @@ from enum import Enum, auto
 
 from fairlead.model.names import is_topic_name
 from fairlead.streamlog.applying.admission import Admission
-from fairlead.streamlog.ownership.histories import beginning_of, joined_since, parting
+from fairlead.streamlog.ownership.histories import beginning_of, joined_since
+from fairlead.streamlog.parting import parting
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete

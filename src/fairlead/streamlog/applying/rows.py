@@ -28,13 +28,8 @@ from fairlead.streamlog.applying.notes import OWNERSHIP, LinkNotes
 from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.batch_rows import check_batch_row
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
-from fairlead.streamlog.ownership.histories import (
-    Beginning,
-    beginning_of,
-    history_below,
-    parting,
-    start_of_next_epoch,
-)
+from fairlead.streamlog.ownership.histories import Beginning, beginning_of, start_of_next_epoch
+from fairlead.streamlog.parting import history_below, parting
 from fairlead.streamlog.payloads import BEGINS_HERE, FROM_NOW, StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
 from fairlead.streamlog.requests.claimed import is_claimed, note_claimed

@@ -9,10 +9,13 @@ from fairlead.model.errors import InvalidName, InvalidValue
 from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX
 from fairlead.model.names import GROUP_ID_BYTES_MAX
 from fairlead.streamlog.cursors import Cursor, CursorPair
+from fairlead.streamlog.ownership.lost import lowest_cut
+from fairlead.streamlog.parting import history_below
+from fairlead.streamlog.payloads import History
 from fairlead.streamlog.ranges import COUNTER_MAX
 from fairlead.streamlog.rows import NO_OFFSET, Kind
 from fairlead.streamlog.state.effects import payload_of_cursor
-from fairlead.streamlog.values import topic_with
+from fairlead.streamlog.values import PartitionState, topic_with
 from fairlead.streamlog.writing.draft import Draft
 
 MOVED_VERSIONS = 1 << 32
@@ -44,7 +47,7 @@ def commit_cursor(
         InvalidName: the group's name is empty or too long.
         InvalidValue: a negative offset, or more metadata than Kafka allows.
     """
-    topic_with(draft.state.topic(number), number, partition)
+    topic = topic_with(draft.state.topic(number), number, partition)
     if not 1 <= len(group.encode()) <= GROUP_ID_BYTES_MAX:
         raise InvalidName(f"group name of {len(group)} characters: use 1 to {GROUP_ID_BYTES_MAX} bytes")
     text = metadata or ""
@@ -52,13 +55,17 @@ def commit_cursor(
         raise InvalidValue(f"group {group}: offset {offset} is negative")
     if len(text.encode()) > OFFSET_METADATA_BYTES_MAX:
         raise InvalidValue(f"group {group}: metadata of more than {OFFSET_METADATA_BYTES_MAX} bytes")
+    state, cuts = draft.state.partition(number, partition), draft.state.cuts_of(number, partition)
     if leader_epoch < 0:
         if known_cuts is not None:
-            cuts = draft.state.cuts_of(number, partition)
             offset = min([offset, *(cut.offset for cut in cuts if cut.commit >= known_cuts)])
-        leader_epoch = draft.state.partition(number, partition).epoch_before(offset)
+        leader_epoch = state.epoch_before(offset)
+    elif leader_epoch < topic.epoch and lowest_cut(state, cuts, leader_epoch) < offset:
+        offset = lowest_cut(state, cuts, leader_epoch)
+        leader_epoch = state.epoch_before(offset)
     before = draft.state.cursors(group, number, partition)
-    own, cursor = before.own, _following(draft, before, offset, leader_epoch, text, since)
+    history = _read(state, offset, leader_epoch)
+    own, cursor = before.own, _following(draft, before, offset, leader_epoch, text, since, history)
     if own is not None and _says_the_same(own, cursor) and before.effective(since) is own and not own.at < (since or 0):
         return own
     _put(draft, group, number, partition, cursor)
@@ -70,8 +77,21 @@ def _says_the_same(own: Cursor, cursor: Cursor) -> bool:
     return said == (cursor.offset, cursor.leader_epoch, cursor.metadata, cursor.apart)
 
 
+def _read(state: PartitionState, offset: int, leader_epoch: int) -> History:
+    """The epochs below an offset, for a cursor: up to that of the record before it. None are told of a topic that never
+    changed its owner, nor of an epoch that is not known here."""
+    found = tuple(entry for entry in history_below(state.history, offset) if entry[0] <= leader_epoch)
+    return found if found and found[-1][0] == leader_epoch > 0 else ()
+
+
 def _following(
-    draft: Draft, before: CursorPair, offset: int, leader_epoch: int, metadata: str, since: int | None
+    draft: Draft,
+    before: CursorPair,
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    since: int | None,
+    history: History = (),
 ) -> Cursor:
     """The cursor that comes after those, committed here now."""
     own, theirs = before.own, before.theirs
@@ -82,9 +102,8 @@ def _following(
     seen = 0 if theirs is None else theirs.version
     is_apart = theirs is not None and is_next and theirs.seen >= first
     apart = is_apart or (own is not None and own.apart)
-    return Cursor(
-        *(offset, leader_epoch, metadata, draft.now_ms, version), draft.stream_id, seen, first, apart, draft.commit
-    )
+    said = Cursor(offset, leader_epoch, metadata, draft.now_ms, version, draft.stream_id, history=history)
+    return replace(said, seen=seen, first=first, apart=apart, at=draft.commit)
 
 
 def delete_cursor(draft: Draft, group: str, number: int, partition: int) -> bool:
@@ -104,7 +123,7 @@ def adopt_cursor(draft: Draft, group: str, number: int, partition: int) -> bool:
     own, theirs = before.own, before.theirs
     if theirs is None or before.effective(None) is theirs:
         return False
-    found = _following(draft, before, theirs.offset, theirs.leader_epoch, theirs.metadata, None)
+    found = _following(draft, before, theirs.offset, theirs.leader_epoch, theirs.metadata, None, theirs.history)
     found = replace(found, apart=False)
     if own is not None and _says_the_same(own, found):
         return False

@@ -295,7 +295,13 @@ def cursor_of(payload: payloads.CursorPayload, origin: bytes, commit: int) -> Cu
     p = payload
     offset = NO_OFFSET if p.offset is None else p.offset
     return Cursor(
-        *(offset, p.leader_epoch, p.metadata, p.committed_at, p.version), origin, p.seen, p.first, p.apart, commit
+        *(offset, p.leader_epoch, p.metadata, p.committed_at, p.version),
+        origin,
+        p.seen,
+        p.first,
+        p.apart,
+        commit,
+        p.history,
     )
 
 
@@ -304,7 +310,7 @@ def payload_of_cursor(group: str, cursor: Cursor) -> payloads.CursorPayload:
     c = cursor
     offset = None if c.is_deleted else c.offset
     return payloads.CursorPayload(
-        *(group, offset, c.leader_epoch, c.metadata, c.committed_at, c.version), c.seen, c.first, c.apart
+        *(group, offset, c.leader_epoch, c.metadata, c.committed_at, c.version), c.seen, c.first, c.apart, c.history
     )
 
 
