@@ -283,6 +283,34 @@ async def test_partitions_that_a_topic_has_got_since_the_backup_come_back(
         assert partition_of(ny, 1) == partition_of(sf, 1)
 
 
+async def test_partitions_that_a_topic_got_while_it_was_anothers_come_back(tmp_path: Path, ny: Site) -> None:
+    """In the backup sf owns the topic, in an epoch of long ago, with one partition. Its present epoch says where the
+    second one ends, and sf begins no other before it has that."""
+    async with Site("sf", tmp_path) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        await sf.write(SHIPS, "box", b"a")
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        shard, topic = sf.cluster.stream(SHIPS).topic("box")
+        await shard.submit(partial(set_partitions, name="box", partitions=2))
+        for value in (b"0", b"1"):
+            await shard.submit(partial(produce, number=topic.number, partition=1, batch=build_batch([(None, value)])))
+        await given_away(sf, "box", ny, REPLICA)
+        await taken_back(sf, "box")
+        await sf.write(SHIPS, "box", b"b")
+        await until(lambda: partition_of(ny, 1) == partition_of(sf, 1) and ny.end(SHIPS, "box") == 2)
+    async with Site("sf", old) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+        job = await recovered(sf)
+        assert (job.state, job.refused, job.brought) == ("done", 0, 3)
+        assert partition_of(sf, 1) == partition_of(ny, 1) == {0: b"0", 1: b"1"}
+        assert held(sf, "box") == {0: b"a", 1: b"b"}
+        await sf.write(SHIPS, "box", b"c")
+        await until(lambda: ny.end(SHIPS, "box") == 3)
+        assert partition_of(ny, 1) == partition_of(sf, 1)
+
+
 async def test_settings_that_a_topic_has_got_since_the_backup_come_back(tmp_path: Path, ny: Site) -> None:
     """And what is set next is newer than them: replicas would pass it over as an older version of the topic."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
@@ -78,6 +78,19 @@ class Plan:
         return any(each.common.held.epoch > self.topic.epoch for each in self.better.values())
 
 
+class _Done(NamedTuple):
+    """What became of some topics."""
+
+    topics: int
+    refused: list[Refusal]
+    brought: int
+    """Records."""
+    came: list[tuple[bytes, str]]
+    """Incarnations and names of those that came with an epoch of before."""
+    later: list[str]
+    """Entries of those that came with a later epoch, and perhaps with more partitions than were looked at."""
+
+
 class Recoveries:
     """Of all streams of a cluster; it is the work of their jobs."""
 
@@ -137,6 +150,22 @@ class Recoveries:
         force = job.options["force"] == "true"
         entries = [each for each in topics if each != FINISH]
         await self._hear_news(stream, entries, force=force)
+        done = await self._do(stream, entries, force=force)
+        refused, brought = done.refused, done.brought
+        if done.later:
+            again = await self._do(stream, done.later, force=force)
+            refused, brought = refused + again.refused, brought + again.brought
+        failed = {each.topic for each in refused}
+        for incarnation, name in done.came:
+            if name not in failed:
+                await self._begin_epoch(stream, incarnation)
+        outcome = BatchOutcome(done.topics - len(refused), refused, brought)
+        if FINISH in topics:
+            await self._finish(stream, job.refused + len(refused), force=force)
+        return outcome
+
+    async def _do(self, stream: Stream, entries: Sequence[str], *, force: bool) -> _Done:
+        """Recover topics as far as can be seen by what is known of them here."""
         plans, unknown = await self._plans(stream, entries, force=force)
         refused = [Refusal(plan.topic.name, why) for plan in plans if (why := await self._cut(stream, plan))]
         failures, brought = await self._pull(stream, plans, unknown, force=force)
@@ -145,14 +174,10 @@ class Recoveries:
             if plan.topic.name not in failures:
                 await self._delete_records(stream, plan)
         came = [(plan.topic.incarnation, plan.topic.name) for plan in plans if plan.given_up]
+        came_here = (incarnation for incarnation, name in came if name not in failures)
+        later = [found for each in came_here if (found := _with_all_partitions(stream, each))]
         came += [(incarnation, name) for incarnation, _, name in unknown]
-        for incarnation, name in came:
-            if name not in failures:
-                await self._begin_epoch(stream, incarnation)
-        outcome = BatchOutcome(len(plans) + len(unknown) - len(refused), refused, brought)
-        if FINISH in topics:
-            await self._finish(stream, job.refused + len(refused), force=force)
-        return outcome
+        return _Done(len(plans) + len(unknown), refused, brought, came, later)
 
     def _neighbours(self, stream: Stream) -> list[Neighbour]:
         """Those of one's own: a partner's word for what we have written counts for nothing.
@@ -405,6 +430,12 @@ def _ours(stream: Stream, incarnation: bytes) -> Topic | None:
     """The topic, if it is here and ours."""
     found = stream.by_incarnation(incarnation)
     return found[1] if found is not None and found[1].owner == stream.id else None
+
+
+def _with_all_partitions(stream: Stream, incarnation: bytes) -> str:
+    """The entry of a topic with the partitions that it has by now; empty if it is not ours."""
+    topic = _ours(stream, incarnation)
+    return "" if topic is None else _entry(incarnation, topic.partitions, topic.name)
 
 
 def _is_ours_or_gone(stream: Stream, incarnation: bytes) -> bool:
