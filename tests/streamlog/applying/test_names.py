@@ -209,6 +209,27 @@ def test_with_aliases_both_sites_have_both_topics_at_once() -> None:
     assert masters.conflicts() == 0
 
 
+def test_two_topics_of_one_cluster_get_aliases_of_their_own() -> None:
+    """Its owner has called the first one otherwise since, by a name that is taken here, and made a second one of the
+    name that it had."""
+    masters = Masters(A, B, admission=replace(ANYBODY, aliases=True))
+    masters.write_all()
+    masters.exchange()
+    produced(masters.logs[B], masters.topics[B].number, b"more")
+    masters.exchange()
+    produced(masters.logs[A], made(masters.logs[A], "boats").number, b"taken")
+    committed(masters.logs[B], partial(rename_topic, name="ships", to="boats"))
+    second = made(masters.logs[B])
+    masters.exchange()
+    produced(masters.logs[B], second.number, b"second")
+    masters.exchange()
+    produced(masters.logs[B], second.number, b"more")
+    masters.exchange()
+    alias = f"ships.at.{B.hex()}"
+    aliased = {alias: [B, b"more"], f"{alias}-1": [b"second", b"more"]}
+    assert masters.named(A) == {"ships": [A], "boats": [b"taken"], **aliased}
+
+
 def test_aliases_that_are_allowed_later_bring_what_was_dropped_before() -> None:
     """With the next record that comes; until then the topic waits."""
     masters = Masters(A, B)

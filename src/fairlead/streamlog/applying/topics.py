@@ -236,8 +236,7 @@ class TopicRows:
             return
         holder = self._draft.state.by_name(create.name)
         if holder is not None and not self._may_yield(holder) and self._admission.aliases:
-            create = replace(create, name=self._alias(create))
-            holder = self._draft.state.by_name(create.name)
+            create, holder = replace(create, name=self._alias(create)), None
         if not self._admission.falls_here(create.name):
             return
         if holder is None or self._may_yield(holder):
@@ -248,11 +247,13 @@ class TopicRows:
             self._end_waiting(topic, create)
 
     def _alias(self, create: TopicPayload) -> str:
-        """A name of its own for a topic whose name another one holds: it says which cluster owns the topic."""
+        """A name that nobody holds, for a topic whose name another one does: it says which cluster owns the topic. That
+        may have got another of the name there before, and have called it otherwise since."""
         is_known = create.owner_at and not is_kafka(create.owner_at)
         cluster = parse_stream_path(create.owner_at).cluster if is_known else create.owner.hex()
         names = names_like(f"{create.name}.at.{cluster}")
-        return next(name for name in names if self._admission.falls_here(name))
+        here = (name for name in names if self._admission.falls_here(name))
+        return next(name for name in here if self._draft.state.by_name(name) is None)
 
     def _may_yield(self, topic: Topic) -> bool:
         """Whether the topic never held a record; to a partner's topics only its own yield."""
