@@ -89,6 +89,15 @@ def test_each_epoch_is_told_in_its_place() -> None:
     assert [offset for _, offset, _ in told(rows, 2, from_offset=1)] == [2]
 
 
+def test_the_rest_of_an_epoch_follows_the_record_before_it() -> None:
+    """A part of the log may begin within an epoch: a replica that holds what is before it sees that this follows."""
+    rows = [
+        batch_row(5, 6, epoch=7, commit=2, previous_end=6, previous_epoch=7),
+        batch_row(5, 7, epoch=7, commit=3, previous_end=7, previous_epoch=7),
+    ]
+    assert told(rows, 4) == [(3, 8, StartPayload(FROM_NOW, 8, ((7, 5),), 6, epoch=7))]
+
+
 def test_a_start_row_of_the_past_says_where_the_log_begins_and_no_more() -> None:
     """A gap is none to a replica that gets nothing of what is before it either; deletions stay deletions. One that
     cannot be read is left to its receiver."""

@@ -64,10 +64,12 @@ def _history(batches: Columns, first: int, below: int) -> History:
     """The epoch of the batch `first`, and that of the record before it, as far as the batch says: the replica knows
     what came before. Epoch 0 is a topic's first, so it begins at 0."""
     epoch, before = int(batches.epoch[first]), int(batches.previous_epoch[first])
+    record_before = max(int(batches.previous_end[first]) - 1, 0)
     found = []
     if 0 <= before < epoch:
-        found.append((before, 0 if before == 0 else max(int(batches.previous_end[first]) - 1, 0)))
-    found.append((epoch, 0 if epoch == 0 else int(batches.base_offset[first])))
+        found.append((before, 0 if before == 0 else record_before))
+    begins = record_before if before == epoch else int(batches.base_offset[first])
+    found.append((epoch, 0 if epoch == 0 else begins))
     return tuple(entry for entry in found if entry[1] < below)
 
 
