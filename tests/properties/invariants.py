@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from tests.properties.bounds import a_partition_is_what_can_be
@@ -54,7 +54,7 @@ def live_rows_are_a_path_of_the_tree(model: Model, site: Site) -> None:
         assert gaps.isdisjoint(found), f"{site.name}: {topic.name} has records in its gaps {sorted(gaps & set(found))}"
         missing = set(range(state.log_start, state.end)) - set(found)
         assert missing <= gaps, f"{site.name}: offsets {sorted(missing - gaps)} of {topic.name} are silently missing"
-        acknowledged_records_are_at_their_writer(model, site, topic, place, state, found)
+        acknowledged_records_are_at_their_writer(model, site, topic, place, state, found, gaps)
         if topic.owner != site.stream_id:
             a_gap_is_what_was_gone(model, site, place, gaps)
 
@@ -70,11 +70,13 @@ def what_was_acknowledged_is_held(model: Model, site: Site) -> None:
 
 
 def a_topic_comes_by_its_links(model: Model, shape: Shape, site: Site) -> None:
-    """1: from its owner, over links that may bring it."""
+    """1: from its owner, over links that may bring it; one that keeps what was cut off is made wherever that was."""
     for topic in site.log.announced.state.topics():
         owners = {name for name in shape.sites if IDS[name] in model.owners_of(topic.incarnation)}
-        brought = partial(model.given.may_have_brought, incarnation=topic.incarnation)
-        reached = {name for owner in owners for name in shape.reached_from(owner, lets_by=brought)}
+        reached = set[str]()
+        for incarnation in {topic.incarnation, model.tails.get(topic.incarnation, topic.incarnation)}:
+            brought = partial(model.given.may_have_brought, incarnation=incarnation)
+            reached |= {name for owner in owners for name in shape.reached_from(owner, lets_by=brought)}
         assert site.name in reached, f"{site.name}: {topic.name} of {owners} may not come here"
 
 
@@ -93,7 +95,13 @@ def no_gap_is_where_its_sender_has_records(model: Model, site: Site) -> None:
 
 
 def acknowledged_records_are_at_their_writer(
-    model: Model, site: Site, topic: Topic, place: Place, state: PartitionState, found: Mapping[int, bytes | None]
+    model: Model,
+    site: Site,
+    topic: Topic,
+    place: Place,
+    state: PartitionState,
+    found: Mapping[int, bytes | None],
+    gaps: Collection[int],
 ) -> None:
     """3: what a site has acknowledged is not lost there but by expiry, by deletion, or as another owner's history goes
     on without it; and no deletion that was acknowledged comes undone."""
@@ -107,8 +115,10 @@ def acknowledged_records_are_at_their_writer(
     tree = model.trees[place]
     is_pending = any(each.partition == place[1] for each in pending_partitions(topic, site.log.announced.state))
     end = state.end if is_pending else OFFSET_MAX  # it had been cut off, and a later owner has it
+    cut = min((cut.offset for cut in site.log.announced.state.cuts_of(topic.number, place[1])), default=OFFSET_MAX)
     for (epoch, offset), value in model.acked.get(place, {}).items():
         is_ours = site.shown.gone[place] <= offset < end and tree[epoch].owner == site.stream_id
+        is_ours = is_ours and not (offset >= cut and offset in gaps)  # cut off here, and expired at the later owner
         if is_ours and model.is_on_path(place, topic.epoch, epoch, offset):
             assert found.get(offset) == value, f"{site.name}: acknowledged {offset} of {place} is lost"
 
@@ -181,6 +191,8 @@ def nothing_below_a_position_is_missing(
             continue
         if link.peer == "partner" and state.by_incarnation(seen.place[0]) is None and seen.place[0] in model.deleted:
             continue  # a partner's deletion of what never came leaves no tombstone
+        if _expired_with_its_writers_end(model, link, seen):
+            continue
         assert _will_be_gone(source, seen, positions[seen.slice]), (
             f"{link}: the position skipped offset {seen.last_offset} of {seen.place}"
         )
@@ -217,6 +229,15 @@ def _is_superseded(model: Model, site: Site, seen: Seen) -> bool:
     """Whether the history of the topic's owner, as the site knows it, goes on without that batch."""
     topic = site.log.announced.state.by_incarnation(seen.place[0])
     return topic is not None and not model.is_on_path(seen.place, topic.epoch, seen.epoch, seen.last_offset)
+
+
+def _expired_with_its_writers_end(model: Model, link: Link, seen: Seen) -> bool:
+    """It is of a tail whose end the link's destination has written, and so had all of it: what expires of such a tail
+    at another holder leaves a START row in the place of its end, and no link brings a site what it has written."""
+    if seen.place[0] not in model.tails:
+        return False
+    tree, gone = model.trees.get(seen.place, {}), model.sites[link.source].shown.gone.get(seen.place, 0)
+    return bool(tree) and tree[max(tree)].owner == IDS[link.target] and gone > seen.last_offset
 
 
 def _is_here(site: Site, seen: Seen) -> bool:
@@ -264,7 +285,8 @@ def nothing_waits_that_gets_a_name_by_itself(model: Model, link: Link, wire_id: 
     positions = {slice_: at.commit for (_, slice_), at in state.positions(wire_id).items()}
     waiting = {key[1] for key, note in state.notes(wire_id).items() if (note.behind.reason or "").startswith(NAME_HELD)}
     came = [seen for seen in source.shown.seen if seen.place[0] in waiting and seen.commit < positions[seen.slice]]
-    came = [seen for seen in came if _goes_over(model, link, seen)]
+    came = [seen for seen in came if _goes_over(model, link, seen) and model.given.brings_now(link, seen.place[0])]
+    came = [seen for seen in came if not _is_superseded(model, source, seen)]  # a reader passes dead rows over
     assert not came, f"{link}: records came of what waits for a name: {came}"
 
 

@@ -284,7 +284,8 @@ class Links:
         for each in frames:
             for row in decode_frame(each.frame.data).rows if not each.frame.referred else ():
                 cuts = state.cuts_of(row.topic, row.partition) if row.kind == Kind.BATCH else ()
-                dead = [cut for cut in cuts if row.base_offset >= cut.offset and row.commit < cut.commit < heard]
+                later = [cut for cut in cuts if (row.commit, row.row) < (cut.commit, cut.row) and cut.commit < heard]
+                dead = [cut for cut in later if row.base_offset >= cut.offset]
                 assert not dead, f"{source.name} sends {row[:6]}, which is dead by {dead}"
 
     def _filter(self, link: Link) -> LinkTopics:
@@ -424,8 +425,9 @@ class Links:
             work = _with_copies(destination, work)
         self._check_answers(link, frames, self._world.lived(destination, work))
 
-    def meet(self, links: Sequence[Link]) -> None:
-        """All that is new goes over these links, which have one destination, at the same moment."""
+    def meet(self, links: Sequence[Link], *, again: bool = False) -> None:
+        """All that is new goes over these links, which have one destination, at the same moment. `again`: what the last
+        of them brings comes twice, as when a task is followed by another one."""
         arriving: list[tuple[Link, list[Packet], Coroutine[Any, Any, list[Refused | Applied]]]] = []
         before, self.piece_rows = self.piece_rows, (MANY_ROWS,)
         for link in links:
@@ -433,6 +435,7 @@ class Links:
             self.send(link, self._world.slices, 0, None, new_run=True)
             frames = [each.frame for each in self._lines[link].frames]
             self.lose(link)
+            frames *= 2 if again and link == links[-1] else 1
             work = self._arriving(link, frames, damage=False) if frames else None
             if work is not None:
                 arriving.append((link, frames, work))

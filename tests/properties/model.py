@@ -167,6 +167,8 @@ class Model:
         self.deleted_at: set[tuple[bytes, str]] = set()
         """Incarnations, and the sites at which they were deleted, by whichever owner: all that was there went with
         them, a tail that was not copied yet too."""
+        self.yielded_at: set[tuple[bytes, str]] = set()
+        """Incarnations, and the sites at which they made room for another one of their name."""
         self.deleted: set[bytes] = set()
         """Incarnations whose deletion the owner has announced."""
         self.rolled_back: set[bytes] = set()
@@ -333,6 +335,7 @@ class Model:
                 known.pop(place)
         topic = site.shown.topics.get(row.topic)
         if deletion.yielded:
+            self.yielded_at.add((deletion.incarnation, site.name))
             return
         self.deleted_at.add((deletion.incarnation, site.name))
         if row.via is not None or topic is None or topic.owner != site.stream_id:

@@ -25,6 +25,15 @@ OF_STORIES = [
         STORIES,
     ),
     Mutation(
+        "cut-in-its-commit",
+        "what was appended in the commit of a cut, before it, is dead",
+        "streamlog.objects.dead:_Cuts.after",
+        "(rows.commit < commit) | ((rows.commit == commit) & (rows.row < row))",
+        "rows.commit < commit",
+        3,
+        STORIES,
+    ),
+    Mutation(
         "cut-starts",
         "a log that is cut below its start begins where it was cut",
         "streamlog.values:PartitionState.cut_at",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from tests.properties.actions import MOVES, Action, Play
+from tests.properties.actions import MOVES, Action, Play, exchange_all
 from tests.properties.model import Site
 from tests.properties.owners import topics_of
 from tests.properties.recovered import a_log_says_the_same_again
@@ -169,11 +169,15 @@ def third(play: Play, loser: Site, taker: Site) -> tuple[Site, Link, Link] | Non
 
 
 def meet(play: Play, two: Parted) -> None:
-    """What the owner of before sends and what its successor does come to a third site at the same moment."""
+    """What the owner of before sends and what its successor does come to a third site at the same moment, perhaps
+    twice, and what it has then is merged and goes on."""
     found = third(play, two.loser, two.taker)
     if found is not None:
         taken(play, two.taker, two.topic)
-        play.links.meet(play.choose.sample(found[1:], 2))
+        play.links.meet(play.choose.sample(found[1:], 2), again=play.choose.random() < 0.5)
+        if play.choose.random() < 0.5:
+            play.world.merge(found[0].name)
+        exchange_all(play, out_of=found[0].name)
 
 
 def gap_and_cut(play: Play, two: Parted) -> None:
@@ -244,6 +248,6 @@ STORIES = MOVES._replace(
         Action("two copy", 3, of_two(two_copy)),
     ],
     weights={**MOVES.weights, "take a topic": 0.3, "take from another": 1, "ask and take": 1, "fault": 0.5},
-    commit_bytes=4000,
+    commit_bytes=8000,
 )
 """Owners change in the middle of something."""
