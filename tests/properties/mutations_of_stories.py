@@ -34,6 +34,15 @@ OF_STORIES = [
         STORIES,
     ),
     Mutation(
+        "cut-in-a-draft",
+        "what a draft cuts is compared with nothing any more",
+        "streamlog.writing.draft:Draft._forget_dead",
+        "if self.rows[at].base_offset < cut.base_offset",
+        "",
+        132,
+        STORIES,
+    ),
+    Mutation(
         "cut-starts",
         "a log that is cut below its start begins where it was cut",
         "streamlog.values:PartitionState.cut_at",
