@@ -9,6 +9,8 @@ from typing import Literal
 from benchmarks.case import HOME
 
 KAFKA = ("kafka", "kafka-tuned")
+AT_LEAST_ONCE = ("at-least-once",)
+"""The same mirror without transactions."""
 MIRRORMAKER = ("mirrormaker", "mirrormaker-tuned")
 
 
@@ -86,6 +88,9 @@ BARS: tuple[Bar, ...] = (
     _least("mirror", "none", "MB/s", 3.0, peers=MIRRORMAKER, about="between two Kafkas; MirrorMaker 2 tuned"),
     _least("mirror", "lz4", "MB/s", 6.0, peers=MIRRORMAKER, about="between two Kafkas; MirrorMaker 2 tuned"),
     _least("mirror", "none-16KB", "MB/s", 3.0, peers=MIRRORMAKER, about="between two Kafkas; MirrorMaker 2 tuned"),
+    _least("mirror_exactly_once", "none", "MB/s", 0.7, peers=AT_LEAST_ONCE),
+    _least("mirror_exactly_once", "lz4", "MB/s", 0.7, peers=AT_LEAST_ONCE),
+    _most("mirror_exactly_once", "5000-per-second", "p50 ms", 400),
     _most("mirror", "*", "cpu s/GB", 0.3, peers=MIRRORMAKER, about="all processes"),
     _most("mirror", "*", "carrier cpu s/GB", 0.15, peers=MIRRORMAKER, about="the mirror alone"),
     _most("steady", "*", "p50 ms", 60),
@@ -136,12 +141,6 @@ BARS: tuple[Bar, ...] = (
     _least("decode", "100B*", "records/s", 10e6, about="of one core"),
     _least("decode", "1KB*", "GB/s", 2, about="of one core"),
     _least("spark_read", "*", "spark records/s", 1.5, peers=("kafka",), about="Spark's own Kafka connector"),
-    _least("spark_write", "*", "spark records/s", 2.0, peers=("kafka",), about="Spark's own Kafka sink"),
-    _least(
-        *("spark_write", "*", "spark records/s", 1.0),
-        peers=("kafka-sink-on-fairlead",),
-        about="Spark's own Kafka sink on Fairlead's listener",
-    ),
     _most("replicator", "rest*", "rest cpu %", 3, about="of one core"),
     _most("replicator", "rest*", "memory MB", 1200),
     _most("replicator", "rest*", "MB/further destination", 50),

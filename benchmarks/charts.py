@@ -34,6 +34,7 @@ NAMES = {
     "client": "the client alone",
     "mirrormaker": "MirrorMaker 2",
     "mirrormaker-tuned": "tuned MirrorMaker 2",
+    "at-least-once": "the same without transactions",
 }
 COLOURS = {HOME: "#1768ac", "kafka": "#9aa0a6", "mirrormaker": "#9aa0a6", "client": "#e3d5a3"}
 OTHER_COLOUR = "#5f6368"

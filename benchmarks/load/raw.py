@@ -17,7 +17,16 @@ import numpy as np
 from numba import njit
 
 from benchmarks.load.content import Bytes, WrongContent
-from fairlead.protocol.batch import CRC_FROM, HEADER_BYTES, HEADER_DTYPE, LENGTH_END, build_batch, read_header, with_crc
+from fairlead.protocol.batch import (
+    CONTROL,
+    CRC_FROM,
+    HEADER_BYTES,
+    HEADER_DTYPE,
+    LENGTH_END,
+    build_batch,
+    read_header,
+    with_crc,
+)
 from fairlead.protocol.records import decompress, write_varint
 from fairlead.protocol.wire import Reader, array_length, bytes_length, string
 
@@ -215,6 +224,9 @@ def batches_of(records: memoryview) -> list[BatchRecords]:
             break
         if crc32c.crc32c(batch[CRC_FROM:]) != header.crc:
             raise WrongContent(f"CRC of the batch at offset {header.base_offset}")
+        if header.attributes & CONTROL:
+            found.append(BatchRecords(header.last_offset + 1, 0, b""))
+            continue
         data = batch[HEADER_BYTES:]
         plain = data if header.codec == 0 else decompress(header.codec, data)
         found.append(BatchRecords(header.last_offset + 1, header.record_count, plain))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,11 +16,17 @@ class MirrorPair:
 
     name = "fairlead"
 
-    def __init__(self, folder: Path, source: System, replica: System) -> None:
+    def __init__(self, folder: Path, source: System, replica: System, options: Sequence[str]) -> None:
         self.source = source
         self.replica = replica
         self._folder = folder
+        self._options = options
         self._daemon: Daemon | None = None
+
+    @property
+    def settling_seconds(self) -> float:
+        """Of a mirror with transactions: more than one takes."""
+        return 2.0 if "--exactly.once" in self._options else -1.0
 
     @property
     def carrier_pids(self) -> list[int]:
@@ -34,7 +40,7 @@ class MirrorPair:
         consumer.write_text(properties({"bootstrap.servers": self.source.bootstrap, "group.id": "bench"}))
         producer.write_text(properties({"bootstrap.servers": self.replica.bootstrap}))
         files = ["--consumer.config", str(consumer), "--producer.config", str(producer)]
-        options = ["--whitelist", ".*t[0-9]+", "--preserve.partitions"]
+        options = ["--whitelist", ".*t[0-9]+", "--preserve.partitions", *self._options]
         command = [sys.executable, "-m", "fairlead.cli.main", "mirror", *files, *options]
         self._daemon = Daemon(self.name, command, self._folder / "mirror.log", os.environ)
 
@@ -54,10 +60,12 @@ class MirrorPair:
 
 
 @contextmanager
-def pair_mirror(folder: Path, opened: Callable[[Path], AbstractContextManager[System]]) -> Iterator[MirrorPair]:
-    """Two servers, as `opened` starts them."""
+def pair_mirror(
+    folder: Path, opened: Callable[[Path], AbstractContextManager[System]], options: Sequence[str] = ()
+) -> Iterator[MirrorPair]:
+    """Two servers, as `opened` starts them; the mirror has these options too."""
     with ExitStack() as stack:
         source, replica = (stack.enter_context(opened(folder / name)) for name in ("source", "target"))
-        pair = MirrorPair(folder, source, replica)
+        pair = MirrorPair(folder, source, replica, options)
         stack.callback(pair.stop_replication)
         yield pair

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from fairlead.mirror.bytes.outgoing import Outgoing
-from fairlead.mirror.ports import CLUSTERS_OWN, EARLIEST, LATEST, Answer, Place, Topic, Trouble
-from fairlead.model.errors import BadRequest, NotAllowed, Unreachable
+from fairlead.mirror.ports import CLUSTERS_OWN, EARLIEST, LATEST, LOG_END, Answer, Place, Topic, Trouble
+from fairlead.model.errors import Aborted, BadRequest, FairleadError, Fenced, NotAllowed, Unreachable
 from fairlead.protocol.batch import build_batch, read_header, records_of, set_offset
 from fairlead.protocol.records import Record
 
@@ -71,6 +71,16 @@ class FakeCluster:
         """Why a batch is refused for good."""
         self.replicas: dict[str, int] = {}
         """What was asked for of each topic that was made."""
+        self.transactions = True
+        """It has transactions."""
+        self.owners: dict[str, int] = {}
+        """Transactional id → epoch."""
+        self.fails: Callable[[str], FairleadError | None] = lambda transactional_id: None
+        """Why the commit of a transaction fails."""
+        self.commits: list[str] = []
+        """Transactional ids, in the order of their commits."""
+        self.fetched: set[Place] = set()
+        """What was ever asked for."""
         self.open = 0
         """Feeds and senders that are not closed."""
         self._changed = asyncio.Event()
@@ -138,6 +148,8 @@ class FakeCluster:
             return log.start
         if at == LATEST:
             return log.stable
+        if at == LOG_END:
+            return log.end
         later = (record.offset for batch in log.batches for record in records_of(batch) if record.timestamp >= at)
         return next(later, log.stable)
 
@@ -175,8 +187,15 @@ class FakeCluster:
         self._answers()
         return self
 
-    def feed(self) -> FakeFeed:
+    def feed(self, *, committed: bool = True) -> FakeFeed:
         return FakeFeed(self)
+
+    async def has_transactions(self) -> bool:
+        self._answers()
+        return self.transactions
+
+    def transactional(self, transactional_id: str, on_id: Callable[[int], Awaitable[None]] | None) -> FakeTransactional:
+        return FakeTransactional(self, transactional_id, on_id)
 
     async def sender(self, on_id: Callable[[int], Awaitable[None]] | None) -> FakeSender:
         self._answers()
@@ -203,6 +222,7 @@ class FakeFeed:
 
     def assign(self, place: Place, topic_id: bytes, offset: int, epoch: int) -> None:
         self._at[place] = (topic_id, offset, epoch)
+        self._cluster.fetched.add(place)
         self._cluster.change()
 
     def pause(self, place: Place) -> None:
@@ -292,3 +312,72 @@ class FakeSender:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._cluster.open -= 1
+
+
+class FakeTransactional:
+    """Writes what was sent into the cluster's logs with the commit; acknowledges it at once."""
+
+    def __init__(
+        self, cluster: FakeCluster, transactional_id: str, on_id: Callable[[int], Awaitable[None]] | None
+    ) -> None:
+        self.timeout_seconds = 60.0
+        self.producer_id = 1_000 + next(_ids)
+        self._cluster = cluster
+        self._id = transactional_id
+        self._on_id = on_id
+        self._epoch: int | None = None
+        self._sent: list[tuple[str, int, Outgoing]] = []
+        self._failed: FairleadError | None = None
+
+    @property
+    def down(self) -> str | None:
+        return f"cluster {self._cluster.id} does not answer" if self._cluster.away else None
+
+    async def open(self) -> None:
+        await self._cluster.topics(())  # it must not be away
+        if self._epoch is None:
+            self._cluster.open += 1
+        self._epoch = self._cluster.owners[self._id] = self._cluster.owners.get(self._id, -1) + 1
+        self._sent.clear()
+        self._failed = None
+        if self._on_id is not None:
+            await self._on_id(self.producer_id)
+
+    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+        future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        if self._epoch != self._cluster.owners[self._id]:
+            self._failed = self._failed or Fenced(f"{self._id} has another producer")
+        why = self._cluster.refuses(topic, partition, outgoing)
+        if self._failed is not None:
+            future.set_exception(self._failed)
+        elif why is not None:
+            future.set_exception(BadRequest(why))
+            self._failed = Aborted(f"a batch was refused: {why}")
+        else:
+            self._sent.append((topic, partition, outgoing))
+            future.set_result(None)
+        return future
+
+    async def flush(self) -> None:
+        await asyncio.sleep(0)
+
+    async def commit(self) -> None:
+        while self._cluster.away:
+            await self._cluster.changed()
+        if self._epoch != self._cluster.owners[self._id]:
+            raise Fenced(f"{self._id} has another producer")
+        failed = self._failed or self._cluster.fails(self._id)
+        if failed is not None:
+            self._failed = failed
+            raise failed
+        for topic, partition, outgoing in self._sent:
+            head = outgoing.of_producer(self.producer_id, 0, 0, transactional=True)
+            self._cluster.made[topic].logs[partition].append(head + bytes(outgoing.body))
+        self._sent.clear()
+        self._cluster.commits.append(self._id)
+        self._cluster.change()
+
+    async def close(self) -> None:
+        if self._epoch is not None:
+            self._cluster.open -= 1
+        self._epoch = None

@@ -47,6 +47,7 @@ def read_all(
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
             "fetch.wait.max.ms": 50,
         }
     )

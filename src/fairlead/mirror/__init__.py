@@ -1,4 +1,4 @@
-"""`fairlead mirror`: topics of Kafka clusters, copied to another one at least once, in order, batches as they are.
+"""`fairlead mirror`: topics of Kafka clusters, copied to another one at least or exactly once, in order, as they are.
 
 In: options and two sorts of property files (`options.py`, `files.py`). Out: batches at the destination; positions in a
 topic of the mirror's own there; lines for people. Always true: a position covers only what the destination has

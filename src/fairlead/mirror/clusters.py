@@ -10,7 +10,7 @@ from typing import Final
 from fairlead import kafka
 from fairlead.kafka import FetchSettings, OffsetAndEpoch, ProduceSettings, TopicPartition
 from fairlead.mirror.bytes.outgoing import Outgoing
-from fairlead.mirror.ports import CLUSTERS_OWN, LATEST, Answer, Place, Sender, Topic, Trouble
+from fairlead.mirror.ports import CLUSTERS_OWN, LATEST, LOG_END, Answer, Place, Sender, Topic, Trouble
 from fairlead.model.errors import AlreadyExists
 
 _OFFSET_OUT_OF_RANGE: Final = 1
@@ -46,7 +46,7 @@ class KafkaCluster:
 
     async def offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int]:
         asked = [TopicPartition(*place) for place in places]
-        found = await self._cluster.offsets(asked, at, committed=at == LATEST)
+        found = await self._cluster.offsets(asked, LATEST if at == LOG_END else at, committed=at == LATEST)
         return {Place(*place): offset.offset for place, offset in found.items()}
 
     async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, bool]]]:
@@ -74,8 +74,8 @@ class KafkaCluster:
             group, {TopicPartition(*place): OffsetAndEpoch(offset, epoch) for place, (offset, epoch) in offsets.items()}
         )
 
-    def feed(self) -> KafkaFeed:
-        return KafkaFeed(self._cluster.fetcher(self._fetching, committed=True))
+    def feed(self, *, committed: bool = True) -> KafkaFeed:
+        return KafkaFeed(self._cluster.fetcher(self._fetching, committed=committed))
 
     async def sender(self, on_id: Callable[[int], Awaitable[None]] | None) -> Sender:
         async def entered(producer_id: int, _epoch: int) -> None:
@@ -84,6 +84,22 @@ class KafkaCluster:
 
         connections = self._connections if on_id is not None else 1
         return KafkaSender(await self._cluster.producer(self._producing, connections=connections, on_id=entered))
+
+    async def has_transactions(self) -> bool:
+        return await self._cluster.transaction_version() > 0
+
+    def transactional(
+        self, transactional_id: str, on_id: Callable[[int], Awaitable[None]] | None
+    ) -> KafkaTransactional:
+        async def entered(producer_id: int, _epoch: int) -> None:
+            if on_id is not None:
+                await on_id(producer_id)
+
+        connections = self._connections if on_id is not None else 1
+        producer = self._cluster.transactional(
+            transactional_id, self._producing, connections=connections, on_id=entered
+        )
+        return KafkaTransactional(producer, self._producing.transaction_timeout_ms / 1000)
 
     async def close(self) -> None:
         await self._cluster.close()
@@ -142,6 +158,33 @@ class KafkaSender:
 
     def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
         return self._producer.send(topic, partition, outgoing)
+
+    async def close(self) -> None:
+        await self._producer.close()
+
+
+class KafkaTransactional:
+    """A `Transactional` of the mirror's ports."""
+
+    def __init__(self, producer: kafka.TransactionalProducer, timeout_seconds: float) -> None:
+        self.timeout_seconds = timeout_seconds
+        self._producer = producer
+
+    @property
+    def down(self) -> str | None:
+        return self._producer.down
+
+    async def open(self) -> None:
+        await self._producer.open()
+
+    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+        return self._producer.send(topic, partition, outgoing)
+
+    async def flush(self) -> None:
+        await self._producer.flush()
+
+    async def commit(self) -> None:
+        await self._producer.commit()
 
     async def close(self) -> None:
         await self._producer.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from fairlead.mirror.books.book import (
     HOLDER_KEY,
@@ -21,10 +22,13 @@ from fairlead.mirror.books.plain import outgoing_of
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import BOOK_CONFIGS, MESSAGE_BYTES_MAX, configs_for
+from fairlead.mirror.exactly.lane import Ground
+from fairlead.mirror.exactly.lanes import Lanes
 from fairlead.mirror.lanes import LANES, Part, lane_of
 from fairlead.mirror.names import REGISTRY, positions_topic
 from fairlead.mirror.ports import CLUSTERS_OWN, Cluster, Sender, Topic
 from fairlead.model.clock import Clock
+from fairlead.model.errors import InvalidValue
 
 HOLDER_LANE = 0
 """The partition of the topic of positions in which the holder stands."""
@@ -40,7 +44,9 @@ class Destination:
         self.book = Book({}, None)
         self._clock = clock
         self._replication = replication
-        self._holders = Journal(cluster, positions_topic(name), HOLDER_LANE)
+        # Read to the end, whatever transactions are open there: nothing that a dead mirror has left hides who runs it.
+        self._holders = Journal(cluster, positions_topic(name), HOLDER_LANE, committed=False)
+        self._lanes: Lanes | None = None
         self._topics: dict[str, Topic] = {}
         self._limits: dict[str, Limits] = {}
         self._senders: dict[str, Sender] = {}
@@ -106,12 +112,43 @@ class Destination:
             self._limits[topic] = Limits() if most is None else Limits(message_bytes_max=int(most[0]))
         return {topic: self._limits.get(topic, Limits()) for topic in topics}
 
+    # ------------------------------------------------------------ exactly once
+
+    async def check_transactions(self) -> None:
+        """Raises: InvalidValue: the destination has none; TryAgain."""
+        if not await self.cluster.has_transactions():
+            raise InvalidValue(
+                "--exactly.once needs transactions, and the destination has none; a cluster of Fairlead keeps each "
+                "record once by a link: see `stream replica autosetup`"
+            )
+
+    async def open_lanes(self, permit: Callable[[], Awaitable[None]], told: Callable[[str], None]) -> None:
+        """Let everything be sent in transactions from now on; the book is what they have committed.
+
+        `permit` raises Fenced where another process runs the mirror; `told` hears of transactions that have failed.
+
+        Raises:
+            BadRequest, TryAgain
+        """
+        lanes = Lanes(Ground(self.cluster, self.name, self._clock, self._enter, permit, told))
+        try:
+            self.book = replace(self.book, positions=await lanes.open())
+        except BaseException:
+            await lanes.close()
+            raise
+        self._lanes = lanes
+
+    @property
+    def lanes(self) -> Lanes | None:
+        """What is sent goes through these, if each record is to arrive once."""
+        return self._lanes
+
     # ------------------------------------------------------------ producers
 
     async def open_sender(self, origin: str) -> None:
         """Make sure that `sender` has the producer of that origin. Raises: BadRequest, TryAgain."""
         async with self._opening:
-            if origin not in self._senders:
+            if self._lanes is None and origin not in self._senders:
                 self._senders[origin] = await self.cluster.sender(lambda number: self._enter(number, origin))
 
     def sender(self, origin: str) -> Sender:
@@ -125,6 +162,9 @@ class Destination:
 
     async def write_positions(self, positions: Mapping[Part, Position]) -> None:
         """Write positions and wait until they are durable."""
+        if self._lanes is not None:
+            await self._lanes.begin(positions)
+            return
         lanes: dict[int, list[tuple[bytes, bytes]]] = {}
         for part, position in positions.items():
             lanes.setdefault(lane_of(part), []).append(position_record(part, position))
@@ -151,10 +191,13 @@ class Destination:
     def down(self) -> str | None:
         """What it waits for, if anything is away."""
         senders = [*self._senders.values(), *([] if self._scribe is None else [self._scribe])]
-        return next((sender.down for sender in senders if sender.down is not None), None)
+        lanes = None if self._lanes is None else self._lanes.down
+        return next((sender.down for sender in senders if sender.down is not None), lanes)
 
     async def close(self) -> None:
         """Drop what is not acknowledged, and end."""
+        if self._lanes is not None:
+            await self._lanes.close()
         for sender in (*self._senders.values(), *([] if self._scribe is None else [self._scribe])):
             await sender.close()
         await self.cluster.close()

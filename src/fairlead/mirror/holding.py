@@ -1,7 +1,8 @@
 """One process at a time runs a mirror: it says so in the mirror's own topic, again and again.
 
 A second start refuses while the first is alive, or takes over when it is told to; the first then reads of it and ends.
-In the seconds between, both may mirror: records come twice, none is lost.
+In the seconds between, both may mirror: records come twice, none is lost; with `--exactly.once` only one of them can
+commit anything, and this record says which of them goes on.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Holding:
         self._id = randomness.id16().hex()
         self._turn = 0
         self._newest: Holder | None = None
+        self._listening = asyncio.Lock()
 
     async def take(self, *, takeover: bool) -> None:
         """Become the holder.
@@ -57,6 +59,10 @@ class Holding:
             await self._say(released=False)
             await insisting(self._listen)
 
+    async def confirm(self) -> None:
+        """Make sure that no other process has taken over, as far as anybody can know. Raises: Fenced: one has."""
+        await insisting(self._listen)
+
     async def release(self) -> None:
         """Say that it ends in order."""
         await self._say(released=True)
@@ -67,8 +73,9 @@ class Holding:
         await self._destination.write_holder(holder)
 
     async def _listen(self) -> None:
-        for told in await self._destination.holders():
-            self._newest = newer_holder(self._newest, told)
+        async with self._listening:
+            for told in await self._destination.holders():
+                self._newest = newer_holder(self._newest, told)
         if self._newest is not None and self._newest.id != self._id:
             raise Fenced(f"mirror {self._destination.name} was taken over by {_shown(self._newest)}; this process ends")
 

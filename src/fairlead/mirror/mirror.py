@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.mirror.aliases import Aliases
-from fairlead.mirror.books.heartbeats import beat
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.carrying.local import LocalEngine
 from fairlead.mirror.destination import Destination
@@ -26,7 +25,7 @@ from fairlead.mirror.ports import Cluster
 from fairlead.mirror.report import Pace, Tally, topic_lines
 from fairlead.mirror.source import Source
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import BadRequest, NotAllowed, TryAgain
+from fairlead.model.errors import NotAllowed, TryAgain
 
 Say = Callable[[str], None]
 
@@ -73,7 +72,6 @@ class Mirror:
     ) -> None:
         self.tally = Tally()
         self._options = options
-        self._clock = clock
         self._say = say
         self._paces = paces
         self._destination = Destination(destination, name, clock, options.replication)
@@ -110,12 +108,16 @@ class Mirror:
         """
         try:
             await self._patiently(self._destination.refresh, "the destination")
+            if self._options.exactly_once:
+                await self._patiently(self._destination.check_transactions, "the destination")
             await self._patiently(self._destination.read_book, "the destination")
             if self._options.dry_run:
                 await self._show_plan()
                 return
             await self._patiently(self._destination.open_books, "the destination")
             await self._holding.take(takeover=self._options.takeover)
+            if self._options.exactly_once:
+                await self._patiently(self._open_lanes, "the destination")
             await self._engine.open()
             await self._carry()
         finally:
@@ -129,6 +131,15 @@ class Mirror:
             await call()
         else:
             await insisting(call, lambda error: self._say(f"{what} is away: {error}"), self._paces.progress)
+
+    async def _open_lanes(self) -> None:
+        await self._destination.open_lanes(self._holding.confirm, self._failed_transaction)
+
+    def _failed_transaction(self, what: str) -> None:
+        self._say(what)
+        lanes = self._destination.lanes
+        if lanes is not None:
+            self.tally.notes["transactions"] = f"{lanes.failures:,} failed, and were mirrored again; the last: {what}"
 
     async def _show_plan(self) -> None:
         for upstream in self._upstreams:
@@ -159,6 +170,8 @@ class Mirror:
 
     async def _carry(self) -> None:
         self._spawn(self._holding.keep(self._paces.holder))
+        if self._destination.lanes is not None:
+            self._spawn(self._destination.lanes.watch())
         for work in self._engine.work():
             self._spawn(work)
         for upstream in self._upstreams:
@@ -205,7 +218,6 @@ class Mirror:
             self._spawn(work)
         if not self._options.once:
             self._spawn(self._keep_fresh(source))
-            self._emit_heartbeats(source)
 
     async def _start_later(self, upstream: Upstream) -> None:
         while True:
@@ -218,25 +230,6 @@ class Mirror:
         while True:
             await asyncio.sleep(self._paces.topics)
             await source.keep_fresh(self._taken(source))
-
-    def _emit_heartbeats(self, source: Source) -> None:
-        heartbeats, aliases = self._options.heartbeats, source.aliases
-        if heartbeats is None or aliases is None:
-            return
-        ends = {"source": (source.cluster, aliases.target, aliases.source)} if heartbeats.at_source else {}
-        if heartbeats.at_target:
-            ends["destination"] = (self._destination.cluster, aliases.source, aliases.target)
-        for end, (cluster, origin, target) in ends.items():
-            work = beat(cluster, origin, target, self._clock, heartbeats.seconds, heartbeats.replication)
-            self._spawn(self._unless_refused(work, f"heartbeats at the {end} ({source.label})"))
-
-    async def _unless_refused(self, work: Coroutine[Any, Any, None], what: str) -> None:
-        """What the records do not depend on: where it is refused, that is told, and they are mirrored."""
-        try:
-            await work
-        except BadRequest as error:
-            self.tally.notes[what] = f"none are written: {error}"
-            self._say(f"{what}: none are written: {error}")
 
     async def _write_positions(self) -> None:
         while True:

@@ -12,6 +12,8 @@ from fairlead.mirror.bytes.outgoing import Outgoing
 EARLIEST: Final = -2
 LATEST: Final = -1
 """The end for readers of committed records: the last stable offset."""
+LOG_END: Final = -1001
+"""The end for those who read all."""
 
 CLUSTERS_OWN: Final = -1
 """As many replicas as is usual in the cluster."""
@@ -102,6 +104,45 @@ class Sender(Protocol):
     async def close(self) -> None: ...
 
 
+class Transactional(Protocol):
+    """A producer of transactions, the only one of its transactional id once it is open. What passes by itself it waits
+    for."""
+
+    @property
+    def timeout_seconds(self) -> float:
+        """So long may a transaction be open."""
+        ...
+
+    @property
+    def down(self) -> str | None:
+        """What it waits for, if anything is away."""
+        ...
+
+    async def open(self) -> None:
+        """Begin, or begin anew: what is open under the transactional id is ended without effect, and whoever had it
+        before is fenced.
+
+        Raises:
+            NotAllowed, InvalidValue, TryAgain
+        """
+        ...
+
+    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+        """Queue a batch of the transaction. The future has its offset, or why it was refused, which fails the
+        transaction; `Aborted` or `Fenced` where that has failed."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until all that was sent is answered."""
+        ...
+
+    async def commit(self) -> None:
+        """Let all that was sent take effect. Raises: Aborted, Fenced: it has failed."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 class Cluster(Protocol):
     """A Kafka cluster. Raises: TryAgain where it does not answer."""
 
@@ -113,7 +154,7 @@ class Cluster(Protocol):
         ...
 
     async def offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int]:
-        """EARLIEST, LATEST, or of the first record that is not older than `at` ms (LATEST, if there is none)."""
+        """EARLIEST, LATEST, LOG_END, or where the first record is not older than `at` ms (LATEST, if none is)."""
         ...
 
     async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, bool]]]:
@@ -134,10 +175,16 @@ class Cluster(Protocol):
         """Commit (offset, leader epoch) for a group without members. Raises: NotAllowed: it has members."""
         ...
 
-    def feed(self) -> Feed: ...
+    def feed(self, *, committed: bool = True) -> Feed: ...
 
     async def sender(self, on_id: Callable[[int], Awaitable[None]] | None) -> Sender:
         """A producer; `on_id` is awaited with each producer id before the first batch goes out with it."""
+        ...
+
+    async def has_transactions(self) -> bool: ...
+
+    def transactional(self, transactional_id: str, on_id: Callable[[int], Awaitable[None]] | None) -> Transactional:
+        """A producer of transactions, which is to be opened; `on_id` as for `sender`."""
         ...
 
     async def close(self) -> None: ...

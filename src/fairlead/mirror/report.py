@@ -51,10 +51,14 @@ class Tally:
 
     def mirrored(self, topic: str, outgoing: Outgoing) -> None:
         """A batch is durable at the destination."""
+        self.count(topic, outgoing.records, outgoing.size_bytes, str(outgoing.how))
+
+    def count(self, topic: str, records: int, size_bytes: int, how: str) -> None:
+        """The same of one that is no more there."""
         found = self.of(topic)
-        found.records += outgoing.records
-        found.bytes += outgoing.size_bytes
-        found.batches[str(outgoing.how)] += 1
+        found.records += records
+        found.bytes += size_bytes
+        found.batches[how] += 1
 
     def stopped(self, what: Part | str, why: str) -> None:
         """A partition, or a topic as a whole, does not go on."""

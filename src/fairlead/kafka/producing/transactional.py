@@ -122,6 +122,11 @@ class TransactionalProducer:
         self._begun = True
         return self._producer.send(topic, partition, batch)
 
+    async def flush(self) -> None:
+        """Wait until all that was sent has been acknowledged or refused, or has failed."""
+        if self._producer is not None:
+            await self._producer.flush()
+
     async def commit(self) -> None:
         """Wait until all that was sent is written, and let it take effect.
 

@@ -58,10 +58,18 @@ class _Key:
     partition: Natural
 
 
+@dataclass(frozen=True, slots=True)
+class _Origins:
+    origins: tuple[str, ...]
+    """Ids of clusters."""
+
+
 _POSITION_KEY: Final = JsonForm(_Key, head={"v": VERSION, "of": "position"})
 _POSITION: Final = JsonForm(Position, head={"v": VERSION})
 _HOLDER: Final = JsonForm(Holder, head={"v": VERSION})
 HOLDER_KEY: Final = b'{"v":1,"of":"holder"}'
+_ORIGINS: Final = JsonForm(_Origins, head={"v": VERSION})
+ORIGINS_KEY: Final = b'{"v":1,"of":"origins"}'
 
 
 def position_record(part: Part, position: Position) -> tuple[bytes, bytes]:
@@ -73,6 +81,11 @@ def position_record(part: Part, position: Position) -> tuple[bytes, bytes]:
 def holder_record(holder: Holder) -> tuple[bytes, bytes]:
     """Key and value."""
     return HOLDER_KEY, _HOLDER.write(holder)
+
+
+def origins_record(origins: Iterable[str]) -> tuple[bytes, bytes]:
+    """Key and value of what says for which origins a lane has transactions."""
+    return ORIGINS_KEY, _ORIGINS.write(_Origins(tuple(sorted(origins))))
 
 
 def holder_of(value: bytes) -> Holder:
@@ -94,6 +107,8 @@ class Book:
 
     positions: Mapping[Part, Position]
     holder: Holder | None
+    origins: frozenset[str] = frozenset()
+    """For which lanes have transactions, of all that were read."""
 
     def made_again(self, part: Part) -> bool:
         """Whether positions of another topic of that name are known, and none of this one: it was made again."""
@@ -113,6 +128,7 @@ def read_book(records: Iterable[tuple[bytes | None, bytes | None]], topic: str) 
     """
     positions: dict[_Key, Position] = {}
     holder: Holder | None = None
+    origins: frozenset[str] = frozenset()
     for key, value in records:
         if key is None:
             raise BadRequest(
@@ -122,6 +138,9 @@ def read_book(records: Iterable[tuple[bytes | None, bytes | None]], topic: str) 
             if key == HOLDER_KEY:
                 holder = holder if value is None else newer_holder(holder, _HOLDER.read(value))
                 continue
+            if key == ORIGINS_KEY:
+                origins |= set() if value is None else set(_ORIGINS.read(value).origins)
+                continue
             found = _POSITION_KEY.read(key)
             position = None if value is None else _POSITION.read(value)
         except Unreadable as error:
@@ -129,7 +148,7 @@ def read_book(records: Iterable[tuple[bytes | None, bytes | None]], topic: str) 
         positions.pop(found, None)
         if position is not None:
             positions[found] = position
-    return Book({_part(key, position): position for key, position in positions.items()}, holder)
+    return Book({_part(key, position): position for key, position in positions.items()}, holder, origins)
 
 
 def _part(key: _Key, position: Position) -> Part:

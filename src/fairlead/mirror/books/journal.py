@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 
 from fairlead.mirror.bytes.committed import committed
-from fairlead.mirror.ports import EARLIEST, LATEST, Answer, Cluster, Place
+from fairlead.mirror.ports import EARLIEST, LATEST, LOG_END, Answer, Cluster, Feed, Place
 from fairlead.model.errors import BadRequest
 from fairlead.protocol.batch import records_of
 
@@ -16,8 +16,10 @@ KeyAndValue = tuple[bytes | None, bytes | None]
 class Journal:
     """Reads on from where it was each time it is asked."""
 
-    def __init__(self, cluster: Cluster, topic: str, only: int | None = None) -> None:
+    def __init__(self, cluster: Cluster, topic: str, only: int | None = None, *, committed: bool = True) -> None:
+        """`committed`: to the first open transaction, without those that were aborted."""
         self.topic = topic
+        self._committed = committed
         self._only = only
         """The one partition that is read; None: all."""
         self._cluster = cluster
@@ -35,7 +37,7 @@ class Journal:
             return []
         places = [Place(self.topic, number) for number in range(found.partitions) if self._only in (None, number)]
         starts = await self._cluster.offsets(places, EARLIEST)
-        ends = await self._cluster.offsets(places, LATEST)
+        ends = await self._cluster.offsets(places, LATEST if self._committed else LOG_END)
         begin = {place: max(self._next.get(place, 0), starts[place]) for place in places}
         return await self._read(found.topic_id, begin, {p: ends[p] for p in places if begin[p] < ends[p]})
 
@@ -46,7 +48,7 @@ class Journal:
         if not ends:
             return records
         left = dict(ends)
-        async with aclosing(_Closing(self._cluster)) as feed:
+        async with aclosing(_Closing(self._cluster.feed(committed=self._committed))) as feed:
             for place in ends:
                 feed.of.assign(place, topic_id, begin[place], -1)
             while left:
@@ -75,8 +77,8 @@ class Journal:
 
 
 class _Closing:
-    def __init__(self, cluster: Cluster) -> None:
-        self.of = cluster.feed()
+    def __init__(self, feed: Feed) -> None:
+        self.of = feed
 
     async def aclose(self) -> None:
         await self.of.close()

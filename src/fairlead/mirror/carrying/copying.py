@@ -82,6 +82,11 @@ class Copy(Standing):
         """Whether nothing is under way."""
         return self._settled.idle
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether an end need not wait for it."""
+        return self.idle or self.stopped is not None
+
     def is_full(self, records_max: int) -> bool:
         """Whether no more of it is to be fetched for now."""
         return self.records_under_way >= records_max or self.bytes_under_way >= BYTES_UNDER_WAY_MAX

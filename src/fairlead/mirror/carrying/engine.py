@@ -15,6 +15,7 @@ from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.carrying.making import Route
 from fairlead.mirror.carrying.standing import Standing
+from fairlead.mirror.exactly.lanes import Lanes
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.ports import Answer, Cluster, Sender
 from fairlead.mirror.report import Tally
@@ -38,6 +39,11 @@ class Producers(Protocol):
     async def open_sender(self, origin: str) -> None: ...
 
     def sender(self, origin: str) -> Sender: ...
+
+    @property
+    def lanes(self) -> Lanes | None:
+        """What is sent goes through these, if each record is to arrive once."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 from fairlead.mirror.bytes.handled import Handler
 from fairlead.mirror.carrying.copying import Copy
 from fairlead.mirror.carrying.engine import Load, Way
+from fairlead.mirror.carrying.exact_copy import ExactCopy
 from fairlead.mirror.carrying.making import Maker
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.carrying.stream import Carried, Stream
@@ -47,14 +48,23 @@ class LocalCarrier:
             )
 
     def take(self, load: Load) -> Standing:
-        way = self._way
-        copy = Copy(load.part, load.to, load.begin, way.destination.sender, way.tally, self._heard, load.end)
+        copy = self._copy(load)
         stream = self._stream(copy)
         maker = Maker(load.route, load.limits, stream.buffers, load.part, self._handler)
         carried = Carried(copy, maker, load.part.topic_id, load.begin.offset)
         self._carried[load.part] = carried
         stream.add(carried)
         return copy
+
+    def _copy(self, load: Load) -> Copy:
+        way, lanes = self._way, self._way.destination.lanes
+        given = (load.part, load.to, load.begin)
+        if lanes is None:
+            return Copy(*given, way.destination.sender, way.tally, self._heard, load.end)
+        return ExactCopy(*given, lanes.of(load.part), way.tally, self._heard, load.end, self._back)
+
+    def _back(self, copy: ExactCopy) -> None:
+        self._stream(copy).back(self._carried[copy.part])
 
     def again(self, standing: Standing, offset: int) -> None:
         carried = self._carried[standing.part]
@@ -63,13 +73,15 @@ class LocalCarrier:
     def remove(self, standing: Standing) -> None:
         assert isinstance(standing, Copy)
         self._stream(standing).remove(standing)
+        if self._way.destination.lanes is not None:
+            self._way.destination.lanes.of(standing.part).remove(standing.part)
 
     def work(self) -> Iterable[Coroutine[Any, Any, None]]:
         return [stream.run() for stream in self._streams]
 
     async def drain(self) -> None:
         for carried in self._carried.values():
-            while carried.copy.stopped is None and not carried.copy.idle:
+            while not carried.copy.at_rest:
                 self._moved.clear()
                 await self._moved.wait()
 

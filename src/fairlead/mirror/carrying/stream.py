@@ -45,6 +45,8 @@ class Carried:
     offset: int
     """Where the next answer begins."""
     paused: bool = False
+    turn: int = 0
+    """How often it went to another offset: what was fetched before is not for the copy as it is now."""
 
 
 Worry = Callable[[Carried, Answer], Awaitable[None]]
@@ -88,8 +90,19 @@ class Stream:
 
     def again(self, carried: Carried, offset: int) -> None:
         """Go on with a partition at another offset."""
+        self._fetch(carried, offset, -1)
+
+    def back(self, carried: Carried) -> None:
+        """Go on with a partition at its position, if it is carried still."""
+        if self._carried.get(self._place(carried.copy)) is carried:
+            position = carried.copy.position
+            self._fetch(carried, position.offset, position.epoch)
+
+    def _fetch(self, carried: Carried, offset: int, epoch: int) -> None:
         carried.offset = offset
-        self._feed.assign(self._place(carried.copy), carried.topic_id, offset, -1)
+        carried.turn += 1
+        carried.paused = False
+        self._feed.assign(self._place(carried.copy), carried.topic_id, offset, epoch)
 
     def remove(self, copy: Copy) -> None:
         """Fetch it no more; what is under way goes on."""
@@ -125,10 +138,12 @@ class Stream:
     # ------------------------------------------------------------ what came
 
     async def _take(self, answers: Sequence[Answer]) -> None:
+        places = [answer.place for answer in answers if answer.place in self._carried]
+        turns = {place: self._carried[place].turn for place in places}
         good: list[tuple[Carried, Answer]] = []
         for answer in answers:
             carried = self._carried.get(answer.place)
-            if carried is None:
+            if carried is None or carried.turn != turns.get(answer.place):
                 continue
             if answer.trouble is not None:
                 await self._worry(carried, answer)
@@ -145,6 +160,8 @@ class Stream:
         for (carried, each), (what, looped) in zip(pairs, made, strict=True):
             for origin in {origin for origin, _, _ in what.sends}:
                 await insisting(partial(self._producers.open_sender, origin))
+            if carried.turn != turns.get(self._place(carried.copy)):
+                continue
             self._tally.aborted_records += each.aborted_records
             self._tally.looped_records += looped
             carried.offset = each.next_offset

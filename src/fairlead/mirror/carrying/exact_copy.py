@@ -1,0 +1,192 @@
+"""One partition on its way, each record once: what is fetched of it goes into transactions with the position behind it.
+
+A step of its batches is a portion of a strand. Memory counts until batches are acknowledged, the position moves when
+their transaction is committed. When one has failed, all that was under way is forgotten, and the partition is fetched
+again from the last position that was committed. A batch that the destination refuses for good fails its transaction;
+the second time nothing is sent from there on, so that what lies before it gets through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from fairlead.mirror.books.book import Position
+from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.carrying.copying import Copy, Made
+from fairlead.mirror.carrying.settled import Settled, Step
+from fairlead.mirror.carrying.standing import Standing
+from fairlead.mirror.exactly.lane import Lane
+from fairlead.mirror.exactly.portions import Send
+from fairlead.mirror.lanes import Part
+from fairlead.mirror.ports import Sender
+from fairlead.mirror.report import Tally
+from fairlead.model.errors import BadRequest
+
+
+class _Portion:
+    """A step, as a strand takes it."""
+
+    def __init__(self, copy: ExactCopy, origin: str, sends: Sequence[Send], step: Step) -> None:
+        self.part = copy.part
+        self.origin = origin
+        self.waits = not sends
+        self.size_bytes = sum(send.outgoing.size_bytes for send in sends)
+        self.step = step
+        self.gone = False
+        """It was dropped; answers that come later are nobody's."""
+        self.sent: list[tuple[int, int, str]] = []
+        """Records, bytes and kind of each batch that was acknowledged."""
+        self._copy = copy
+        self._sends = sends
+
+    def depart(self) -> Sequence[Send]:
+        sends, self._sends = self._sends, ()
+        return sends
+
+    def answered(self, send: Send, done: asyncio.Future[int | None]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if self.gone or done.cancelled():
+            return
+        if error is None:
+            self._copy.acknowledged(self, send.outgoing)
+        elif isinstance(error, BadRequest):
+            self._copy.refuse(send.outgoing, error)
+
+    def position(self) -> Position:
+        return self._copy.position_behind(self.step)
+
+    def committed(self) -> None:
+        self._copy.commit(self)
+
+    def dropped(self) -> None:
+        self.gone = True
+
+
+def _nobody(origin: str) -> Sender:
+    raise AssertionError(f"a batch of {origin} goes through a transaction")
+
+
+class ExactCopy(Copy):
+    """A partition whose batches are sent in transactions of its lane."""
+
+    def __init__(
+        self,
+        part: Part,
+        to: str,
+        begin: Position,
+        lane: Lane,
+        tally: Tally,
+        moved: Callable[[Standing], None],
+        end: int,
+        again: Callable[[ExactCopy], None],
+    ) -> None:
+        """`again` lets it be fetched again from its position."""
+        super().__init__(part, to, begin, _nobody, tally, moved, end)
+        self._lane = lane
+        self._again = again
+        self._origin = part.cluster
+        self._portions: deque[_Portion] = deque()
+        """Wait until what is before them, of another origin, is committed."""
+        self._open = 0
+        """Portions that a strand has."""
+        self._barrier: tuple[int, str] | None = None
+        """What begins at this offset was refused, and why."""
+        lane.add(self)
+
+    @property
+    def at_rest(self) -> bool:
+        """What is under way of one that was stopped will still be committed."""
+        return self.idle
+
+    def take(self, made: Made) -> None:
+        if self.stopped is not None:
+            return
+        sends = iter(made.sends)
+        for count, until in made.steps:
+            its = [next(sends) for _ in range(count)]
+            if self._barrier is not None and any(each.last_offset >= self._barrier[0] for _, _, each in its):
+                self.refused = True
+                self.stop(self._barrier[1])
+                break
+            origin = its[0][0] if its else (self._portions[-1].origin if self._portions else self._origin)
+            self._put(origin, [Send(self.to, number, each) for _, number, each in its], until, made.epoch)
+        else:
+            if made.stop is not None:
+                self.stop(made.stop)
+        self._pump()
+        self._moved(self)
+
+    def skip(self, until: int, lost: int) -> None:
+        self.gone += lost
+        self._put(self._portions[-1].origin if self._portions else self._origin, (), until, -1)
+        self._pump()
+        self._moved(self)
+
+    def _put(self, origin: str, sends: Sequence[Send], until: int, epoch: int) -> None:
+        self.records_under_way += sum(send.outgoing.records for send in sends)
+        self.bytes_under_way += sum(send.outgoing.size_bytes for send in sends)
+        self._portions.append(_Portion(self, origin, sends, self._settled.add(until, epoch, 1)))
+
+    def _pump(self) -> None:
+        while self._portions and (self._open == 0 or self._portions[0].origin == self._origin):
+            portion = self._portions.popleft()
+            self._origin = portion.origin
+            self._open += 1
+            self._lane.strand(portion.origin).put(portion)
+
+    # ------------------------------------------------------------ from portions
+
+    def acknowledged(self, portion: _Portion, outgoing: Outgoing) -> None:
+        """The destination has a batch, which counts with its commit."""
+        self._land(outgoing)
+        portion.sent.append((outgoing.records, outgoing.size_bytes, str(outgoing.how)))
+        self._moved(self)
+
+    def refuse(self, outgoing: Outgoing, error: BadRequest) -> None:
+        """The destination will never take a batch."""
+        self._land(outgoing)
+        first, last = outgoing.first_offset, outgoing.last_offset
+        if self._barrier is None or first < self._barrier[0]:
+            self._barrier = first, f"the destination refused what lies at offsets {first} to {last}: {error}"
+
+    def position_behind(self, step: Step) -> Position:
+        """The position once this step is committed."""
+        return Position(step.until, step.epoch, self.part.topic, self.to, self.gone)
+
+    def commit(self, portion: _Portion) -> None:
+        """A portion has taken effect."""
+        self._open -= 1
+        for records, size, how in portion.sent:
+            self._tally.count(self.part.topic, records, size, how)
+        self._settled.acknowledged(portion.step)
+        self.recorded = self.position
+        self._pump()
+        self._moved(self)
+
+    def _land(self, outgoing: Outgoing) -> None:
+        self.records_under_way -= outgoing.records
+        self.bytes_under_way -= outgoing.size_bytes
+
+    # ------------------------------------------------------------ from the lane
+
+    def go_back(self, position: Position | None) -> None:
+        """All that was under way is as if it never was; fetch again from there."""
+        self._forget(position or self._begin)
+        self._moved(self)
+        if self.stopped is None:
+            self._again(self)
+
+    def give_up(self) -> None:
+        """The same, and nothing more is carried."""
+        self._forget(self.recorded)
+        self._moved(self)
+
+    def _forget(self, position: Position) -> None:
+        for portion in self._portions:
+            portion.dropped()
+        self._portions.clear()
+        self._open = self.records_under_way = self.bytes_under_way = 0
+        self._settled = Settled(position.offset, position.epoch)
+        self.gone, self.recorded = position.gone, position

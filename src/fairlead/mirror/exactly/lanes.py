@@ -1,0 +1,80 @@
+"""All lanes of a mirror, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from fairlead.mirror.books.book import Position
+from fairlead.mirror.exactly.lane import Ground, Lane
+from fairlead.mirror.exactly.portions import Beginning
+from fairlead.mirror.lanes import LANES, Part, lane_of
+from fairlead.model.errors import Aborted
+
+
+class Lanes:
+    """Opened before anything is carried; they run until they are closed."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._lanes = [Lane(ground, number) for number in range(LANES)]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failed = asyncio.Event()
+        self._error: BaseException | None = None
+
+    async def open(self) -> Mapping[Part, Position]:
+        """Become the one that carries them; where partitions stand. Raises: as `Lane.open`."""
+        found = await asyncio.gather(*(lane.open() for lane in self._lanes))
+        for lane in self._lanes:
+            task = asyncio.create_task(lane.run())
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+        return {part: position for positions in found for part, position in positions.items()}
+
+    def of(self, part: Part) -> Lane:
+        """The lane of a partition."""
+        return self._lanes[lane_of(part)]
+
+    async def begin(self, positions: Mapping[Part, Position]) -> None:
+        """Write where partitions begin, and wait until that is committed. Raises: what ended a lane."""
+        await asyncio.gather(*(self._begin(part, position) for part, position in positions.items()))
+
+    async def _begin(self, part: Part, position: Position) -> None:
+        while True:
+            if self._error is not None:
+                raise self._error
+            beginning = Beginning(part, position)
+            self.of(part).strand(part.cluster).put(beginning)
+            try:
+                await beginning.done
+                return
+            except Aborted:
+                await asyncio.sleep(0)  # the lane has gone back, or has ended
+
+    async def watch(self) -> None:
+        """Wait for the first lane that ends by itself. Raises: why it did."""
+        await self._failed.wait()
+        assert self._error is not None
+        raise self._error
+
+    @property
+    def failures(self) -> int:
+        """Transactions that have failed."""
+        return sum(lane.failures for lane in self._lanes)
+
+    @property
+    def down(self) -> str | None:
+        """What they wait for, if anything is away."""
+        return next((lane.down for lane in self._lanes if lane.down is not None), None)
+
+    async def close(self) -> None:
+        """Carry no more; what is not committed is as if it never was."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for lane in self._lanes:
+            await lane.close()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._error = self._error or error
+            self._failed.set()

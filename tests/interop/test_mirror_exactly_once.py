@@ -1,0 +1,196 @@
+"""`fairlead mirror --exactly.once` between real brokers of Apache Kafka, in both protocols of transactions: whatever is
+killed, paused or restarted, who reads committed records at the destination sees each record once, in order."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count as counting
+from pathlib import Path
+
+import pytest
+from benchmarks.systems.kafka import Kafka
+from confluent_kafka import Producer
+
+from tests.interop.kafka_pair import KafkaPair
+from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce, properties
+from tests.support.records import read_all
+from tests.support.waiting import WAIT_SECONDS, wait_until
+
+ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "4"))
+SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", "14"))
+PARTITIONS = 3
+_topics = counting(1)
+
+
+@pytest.fixture(params=["second", "first"])
+def target(request: pytest.FixtureRequest, pair: KafkaPair) -> Kafka:
+    """A destination of each protocol."""
+    if request.param == "second":
+        return pair.target
+    found: Kafka = request.getfixturevalue("first_protocol")
+    return found
+
+
+@pytest.fixture
+def topic(pair: KafkaPair) -> str:
+    """A topic of the source."""
+    return make_topic(pair.source.bootstrap, f"exactly-{next(_topics)}", PARTITIONS)
+
+
+def options(folder: Path, source: str, target: str, topic: str, *more: str, **producer: str) -> list[str]:
+    """Of a mirror of this topic, with its files."""
+    files = [
+        "--consumer.config",
+        str(properties(folder / "consumer.config", source, group_id=f"exactly-{topic}")),
+        "--producer.config",
+        str(properties(folder / "producer.config", target, **producer)),
+    ]
+    return [*files, "--whitelist", topic, "--exactly.once", *more]
+
+
+def finish(folder: Path, arguments: list[str]) -> str:
+    """Mirror what is left; what it said."""
+    mirror = MirrorProcess(folder, [*arguments, "--once"])
+    assert mirror.wait() == 0, mirror.said()
+    return mirror.said()
+
+
+def numbers(bootstrap: str, topic: str) -> list[list[int]]:
+    """The numbers in each partition, as who reads committed records sees them."""
+    found: list[list[int]] = [[] for _ in range(PARTITIONS)]
+    for place, content in sorted(read_all(bootstrap, [topic], prefix="").items()):
+        found[place.partition].append(int(content.value or b"-1"))
+    return found
+
+
+def has_come(bootstrap: str, topic: str, before: int) -> bool:
+    return count(bootstrap, topic) > before
+
+
+@contextmanager
+def load(bootstrap: str, topic: str) -> Iterator[list[int]]:
+    """Running numbers to each partition until the block ends; how many there are then."""
+    ended = threading.Event()
+    written = [0] * PARTITIONS
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
+        while not ended.is_set():
+            for partition in range(PARTITIONS):
+                for _ in range(20):
+                    producer.produce(topic, b"%d" % written[partition], partition=partition)
+                    written[partition] += 1
+            producer.poll(0.02)
+        assert producer.flush(WAIT_SECONDS) == 0
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield written
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_mirror_that_is_killed_again_and_again_doubles_nothing(
+    pair: KafkaPair, target: Kafka, topic: str, tmp_path: Path
+) -> None:
+    """`kill -9` at random moments under load: none lost, none doubled, in order."""
+    source = pair.source.bootstrap
+    choose = random.Random(SEED)
+    arguments = options(tmp_path, source, target.bootstrap, topic)
+    with load(source, topic) as written:
+        for _ in range(ROUNDS):
+            before = count(target.bootstrap, topic)
+            with mirroring(tmp_path, *arguments) as mirror:
+                wait_until(partial(has_come, target.bootstrap, topic, before), "it mirrors")
+                time.sleep(choose.random())  # the moment of the kill, not a condition
+                mirror.kill()
+    finish(tmp_path, arguments)
+    assert numbers(target.bootstrap, topic) == [list(range(number)) for number in written]
+    print(f"seed {SEED}: kills {ROUNDS}, records {sum(written)}, lost 0, doubled 0, in order")
+
+
+def test_a_mirror_that_is_killed_as_it_starts_doubles_nothing(
+    pair: KafkaPair, target: Kafka, topic: str, tmp_path: Path
+) -> None:
+    """While it opens its lanes, or in its first transactions."""
+    source = pair.source.bootstrap
+    choose = random.Random(SEED)
+    arguments = options(tmp_path, source, target.bootstrap, topic)
+    for turn in range(ROUNDS):
+        for partition in range(PARTITIONS):
+            pairs = [(None, b"%d" % number) for number in range(turn * 1000, turn * 1000 + 1000)]
+            produce(source, topic, pairs, partition=partition)
+        mirror = MirrorProcess(tmp_path, arguments)
+        wait_until(partial(_has_begun, mirror), "it begins")
+        time.sleep(choose.random() * 0.5)  # the moment of the kill, not a condition
+        mirror.kill()
+    finish(tmp_path, arguments)
+    assert numbers(target.bootstrap, topic) == [list(range(ROUNDS * 1000))] * PARTITIONS
+
+
+def _has_begun(mirror: MirrorProcess) -> bool:
+    """Whether Python has read most of the program."""
+    return "uvloop" in Path(f"/proc/{mirror.process.pid}/maps").read_text()
+
+
+def test_a_zombie_commits_nothing(pair: KafkaPair, target: Kafka, topic: str, tmp_path: Path) -> None:
+    """Paused (`SIGSTOP`) in the middle, while another takes over; when it goes on, it is fenced, and ends with that."""
+    source = pair.source.bootstrap
+    for name in ("zombie", "heir"):
+        (tmp_path / name).mkdir()
+    arguments = options(tmp_path, source, target.bootstrap, topic)
+    with load(source, topic) as written, mirroring(tmp_path / "zombie", *arguments) as zombie:
+        wait_until(partial(has_come, target.bootstrap, topic, 0), "it mirrors")
+        zombie.process.send_signal(signal.SIGSTOP)
+        with mirroring(tmp_path / "heir", *arguments, "--takeover") as heir:
+            wait_until(partial(has_come, target.bootstrap, topic, count(target.bootstrap, topic)), "the heir mirrors")
+            zombie.process.send_signal(signal.SIGCONT)
+            assert zombie.wait() == 1
+            assert "was taken over by process" in zombie.said()
+            wait_until(partial(has_come, target.bootstrap, topic, count(target.bootstrap, topic)), "the heir goes on")
+            assert heir.stop() == 0, heir.said()
+    finish(tmp_path, arguments)
+    assert numbers(target.bootstrap, topic) == [list(range(number)) for number in written]
+
+
+def test_a_destination_that_restarts_in_the_middle_doubles_nothing(
+    pair: KafkaPair, target: Kafka, topic: str, tmp_path: Path
+) -> None:
+    source = pair.source.bootstrap
+    arguments = options(tmp_path, source, target.bootstrap, topic)
+    with mirroring(tmp_path, *arguments) as mirror:
+        with load(source, topic) as written:
+            wait_until(partial(has_come, target.bootstrap, topic, 0), "it mirrors")
+            target.restart()
+            wait_until(partial(has_come, target.bootstrap, topic, count(target.bootstrap, topic)), "it goes on")
+        assert mirror.stop() == 0, mirror.said()
+    finish(tmp_path, arguments)
+    assert numbers(target.bootstrap, topic) == [list(range(number)) for number in written]
+
+
+def test_a_transaction_that_takes_too_long_is_told_and_mirrored_again(
+    pair: KafkaPair, target: Kafka, topic: str, tmp_path: Path
+) -> None:
+    """Paused for longer than it may take; nobody else has taken over, so the mirror goes on."""
+    source = pair.source.bootstrap
+    arguments = options(tmp_path, source, target.bootstrap, topic, transaction_timeout_ms="500")
+    with load(source, topic) as written, mirroring(tmp_path, *arguments) as mirror:
+        for _ in range(3):
+            wait_until(partial(has_come, target.bootstrap, topic, count(target.bootstrap, topic)), "it mirrors")
+            mirror.process.send_signal(signal.SIGSTOP)
+            time.sleep(1.5)  # three times as long as a transaction may take
+            mirror.process.send_signal(signal.SIGCONT)
+        wait_until(partial(has_come, target.bootstrap, topic, count(target.bootstrap, topic)), "it goes on")
+        wait_until(lambda: "a transaction has failed and is mirrored again" in mirror.said(), "it says so")
+        assert mirror.stop() == 0, mirror.said()
+    finish(tmp_path, arguments)
+    assert numbers(target.bootstrap, topic) == [list(range(number)) for number in written]

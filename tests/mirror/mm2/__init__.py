@@ -1,1 +1,0 @@
-"""How MirrorMaker 2's property file is read."""

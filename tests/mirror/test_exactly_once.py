@@ -1,0 +1,277 @@
+"""What a mirror with `--exactly.once` does between clusters in memory: each record once, whatever fails and whoever is
+killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.exactly import strand
+from fairlead.mirror.names import REGISTRY, positions_topic
+from fairlead.model.errors import Aborted, FairleadError, Fenced, InvalidValue
+from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
+from tests.mirror.fake import FakeCluster
+from tests.mirror.world import World
+from tests.support.waiting import a_quiet_while, until
+
+POSITIONS = positions_topic("m")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transactions of some milliseconds, so that there are many."""
+    monkeypatch.setattr(strand, "TRANSACTION_SECONDS", 0.005)
+    monkeypatch.setattr(strand, "IDLE_SECONDS", 0.02)
+
+
+def numbers(first: int, end: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, end)]
+
+
+def offsets(cluster: FakeCluster) -> dict[int, int]:
+    """The positions that stand in the books, by partition."""
+    found: dict[int, int] = {}
+    for lane in range(16):
+        for record in cluster.records(POSITIONS, lane):
+            key = json.loads(record.key or b"")
+            if key["of"] == "position":
+                found[key["partition"]] = json.loads(record.value or b"")["offset"]
+    return found
+
+
+def failing(times: int, error: Callable[[], FairleadError]) -> Callable[[str], FairleadError | None]:
+    """So many commits of data fail."""
+    left = [times]
+
+    def fails(transactional_id: str) -> FairleadError | None:
+        if transactional_id.endswith(".a") and left[0]:
+            left[0] -= 1
+            return error()
+        return None
+
+    return fails
+
+
+async def test_all_is_mirrored_once_with_its_positions(world: World) -> None:
+    """By a second run too, which has nothing to do."""
+    world.a.make("t", 3)
+    for partition in range(3):
+        world.a.put("t", partition, numbers(0, 20))
+    mirror = await world.once(exactly_once=True)
+    assert mirror.tally.clean
+    assert mirror.tally.records == 60
+    assert [world.b.values("t", partition) for partition in range(3)] == [numbers(0, 20)] * 3
+    assert offsets(world.b) == {0: 20, 1: 20, 2: 20}
+    again = await world.once(exactly_once=True)
+    assert again.tally.records == 0
+
+
+async def test_a_destination_without_transactions_is_refused_before_anything_is_made(world: World) -> None:
+    """Also for a dry run. Nothing is written there."""
+    world.a.make("t")
+    world.b.transactions = False
+    for options in ({}, {"dry_run": True}):
+        with pytest.raises(InvalidValue, match="stream replica autosetup"):
+            await world.once(exactly_once=True, **options)
+    assert not world.b.made
+
+
+@pytest.mark.parametrize("error", [Aborted, Fenced])
+async def test_after_a_transaction_that_failed_all_of_it_is_mirrored_again(
+    world: World, error: type[FairleadError]
+) -> None:
+    """A fence too, as long as no other process runs the mirror: a transaction that took too long looks like one."""
+    world.a.make("t", 2)
+    for partition in range(2):
+        world.a.put("t", partition, numbers(0, 50))
+    world.b.fails = failing(3, lambda: error("as the test wants"))
+    mirror = await world.once(exactly_once=True)
+    assert [world.b.values("t", partition) for partition in range(2)] == [numbers(0, 50)] * 2
+    assert mirror.tally.records == 100
+    assert "3 failed" in mirror.tally.notes["transactions"]
+    assert mirror.tally.clean
+    assert any("as the test wants" in line for line in world.said)
+
+
+async def test_killed_at_any_moment_each_record_comes_once(world: World) -> None:
+    """Also what was acknowledged and not committed."""
+    world.a.make("t", 2)
+    for turn in range(12):
+        for partition in range(2):
+            world.a.put("t", partition, numbers(turn * 10, turn * 10 + 10))
+        async with world.killed(exactly_once=True):
+            await asyncio.sleep(0.004 * turn)
+    await world.once(exactly_once=True)
+    assert [world.b.values("t", partition) for partition in range(2)] == [numbers(0, 120)] * 2
+
+
+async def test_what_comes_while_it_runs_comes_once(world: World) -> None:
+    world.a.make("t")
+    async with world.running(exactly_once=True):
+        for number in range(30):
+            world.a.put("t", 0, [b"%d" % number])
+            await asyncio.sleep(0.001)
+        await until(lambda: len(world.b.values("t")) == 30)
+        await a_quiet_while()
+    assert world.b.values("t") == numbers(0, 30)
+
+
+async def test_who_takes_over_ends_the_other_and_nothing_comes_twice(world: World) -> None:
+    """The zombie's transaction fails; it finds that it is not the holder any more, and ends."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 10))
+    zombie = world.mirror(exactly_once=True)
+    task = asyncio.create_task(zombie.run())
+    await until(lambda: len(world.b.values("t")) == 10)
+    async with world.running(exactly_once=True, takeover=True):
+        world.a.put("t", 0, numbers(10, 20))
+        with pytest.raises(Fenced, match="taken over"):
+            await task
+        world.a.put("t", 0, numbers(20, 30))
+        await until(lambda: len(world.b.values("t")) >= 30)
+    assert world.b.values("t") == numbers(0, 30)
+
+
+async def test_positions_go_over_from_one_kind_of_mirror_to_the_other(world: World) -> None:
+    """And back: both write the same records."""
+    world.a.make("t")
+    for turn, exactly in enumerate((False, True, False, True)):
+        world.a.put("t", 0, numbers(turn * 10, turn * 10 + 10))
+        await world.once(exactly_once=exactly)
+    assert world.b.values("t") == numbers(0, 40)
+
+
+async def test_where_a_partition_begins_is_committed_before_anything_is_fetched(world: World) -> None:
+    """So `--from latest` means one moment, whatever is killed."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    async with world.killed(exactly_once=True, begin="latest"):
+        await until(lambda: world.a.fetched)
+    world.a.put("t", 0, numbers(5, 8))
+    await world.once(exactly_once=True, begin="latest")
+    assert world.b.values("t") == numbers(5, 8)
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def refusing(value: bytes) -> Callable[[str, int, Outgoing], str | None]:
+    return lambda topic, partition, outgoing: "too ugly" if topic == "t" and value in bytes(outgoing.body) else None
+
+
+async def test_what_is_refused_stops_its_partition_and_all_before_it_gets_through(world: World) -> None:
+    """Its first transaction fails with the batches that were good; the second ends before it. The others go on."""
+    world.a.make("t", 2)
+    world.a.put("t", 0, [b"1" * 70_000, b"2" * 70_000, b"bad" * 30_000, b"3" * 70_000])
+    world.a.put("t", 1, numbers(0, 5))
+    world.b.refuses = refusing(b"bad")
+    for _ in range(2):
+        mirror = await world.once(exactly_once=True)
+        assert "topic t, partition 0" in mirror.tally.stops
+        assert "offsets 2 to 2: too ugly" in mirror.tally.stops["topic t, partition 0"]
+        assert [value[:1] for value in world.b.values("t") if value] == [b"1", b"2"]
+        assert world.b.values("t", 1) == numbers(0, 5)
+    assert offsets(world.b)[0] == 2
+    world.b.refuses = lambda topic, partition, outgoing: None
+    await world.once(exactly_once=True)
+    assert [value[:1] for value in world.b.values("t") if value] == [b"1", b"2", b"b", b"3"]
+
+
+async def test_positions_that_cannot_be_written_end_the_mirror(world: World) -> None:
+    world.a.make("t")
+    world.a.put("t", 0, [b"1"])
+    world.b.refuses = lambda topic, partition, outgoing: (
+        "no" if topic == POSITIONS and b'"position"' in bytes(outgoing.body) else None
+    )
+    with pytest.raises(FairleadError, match="no"):
+        await world.once(exactly_once=True)
+    assert not world.b.values("t")
+
+
+# ---------------------------------------------------------------- what is left out
+
+
+async def test_a_position_moves_over_what_is_left_out(world: World) -> None:
+    """Markers and aborted records, though nothing is mirrored: else they would be fetched at each start."""
+    world.a.make("t")
+    log = world.a.made["t"].logs[0]
+    log.append(build_batch([(None, b"lost")], producer_id=7, attributes=TRANSACTIONAL))
+    log.aborted = [(7, 0)]
+    log.append(build_batch([(b"\0\0\0\0", bytes(6))], producer_id=7, attributes=TRANSACTIONAL | CONTROL))
+    mirror = await world.once(exactly_once=True)
+    assert mirror.tally.aborted_records == 1
+    assert offsets(world.b) == {0: 2}
+    assert world.b.values("t") == []
+
+
+# ---------------------------------------------------------------- several origins
+
+
+async def test_each_origin_has_transactions_of_its_own(world: World) -> None:
+    """A → B → C: at C, what A wrote and what B wrote have other producers, in one partition, in order."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    await world.once(exactly_once=True)
+    world.b.put("t", 0, [b"b"])
+    world.a.put("t", 0, numbers(3, 5))
+    await world.once(exactly_once=True)
+    c = FakeCluster("c")
+    await world.once(world.b, to=c, exactly_once=True)
+    assert c.values("t") == [b"0", b"1", b"2", b"b", b"3", b"4"]
+    assert {each.rsplit(".", 1)[1] for each in c.commits if not each.rsplit(".", 1)[1].isdigit()} == {"a", "b"}
+    entered = {json.loads(record.value or b"")["origin"] for record in c.records(REGISTRY)}
+    assert entered == {"a", "b"}
+    await world.once(c, to=world.a, exactly_once=True, name="back")
+    assert world.a.values("t") == [*numbers(0, 5), b"b"]
+
+
+async def test_facing_mirrors_come_to_rest(world: World) -> None:
+    world.a.make("t")
+    world.b.make("t")
+    async with world.running(exactly_once=True), world.running(world.b, to=world.a, exactly_once=True, name="back"):
+        world.a.put("t", 0, [b"a"])
+        world.b.put("t", 0, [b"b"])
+        await until(lambda: both(world.a) == both(world.b) == [b"a", b"b"])
+        await a_quiet_while()
+    assert both(world.a) == both(world.b) == [b"a", b"b"]
+
+
+def both(cluster: FakeCluster) -> list[bytes]:
+    return sorted(value for value in cluster.values("t") if value is not None)
+
+
+async def test_a_lane_fences_all_origins_of_the_one_before(world: World) -> None:
+    """Of those too that it has nothing for."""
+    world.a.make("t")
+    world.a.put("t", 0, [b"a"])
+    await world.once(exactly_once=True)
+    world.b.put("t", 0, [b"b"])
+    c = FakeCluster("c")
+    await world.once(world.b, to=c, exactly_once=True)
+    before = dict(c.owners)
+    used = {name for name in before if not name.rsplit(".", 1)[1].isdigit()}
+    assert len(used) == 2
+    await world.once(world.b, to=c, exactly_once=True)
+    assert all(c.owners[name] > before[name] for name in before)
+
+
+async def test_a_destination_that_is_away_is_waited_for(world: World) -> None:
+    world.a.make("t")
+    async with world.running(exactly_once=True):
+        world.a.put("t", 0, numbers(0, 5))
+        await until(partial(has, world, 5))
+        world.b.away = True
+        world.a.put("t", 0, numbers(5, 9))
+        await a_quiet_while()
+        world.b.come_back()
+        await until(partial(has, world, 9))
+    assert world.b.values("t") == numbers(0, 9)
+
+
+def has(world: World, count: int) -> bool:
+    return len(world.b.values("t")) == count
