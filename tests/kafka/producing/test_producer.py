@@ -143,6 +143,21 @@ async def test_a_partitions_first_batch_goes_alone() -> None:
         assert values(broker.logs["t"][0]) == numbers(4)
 
 
+async def test_what_comes_again_goes_alone_until_it_is_taken() -> None:
+    """Kafka forgets producers whose newest record is a day old, by the record's own time, when it begins anew (and each
+    ten minutes): then it takes any sequence again, also that of the batch behind one that it refused."""
+    async with rig() as (broker, producer):
+        await producer.send("t", 0, batch(b"0"))
+        broker.answering.clear()
+        sent = await send_all(producer, 4, first=1)
+        await until(lambda: broker.unanswered >= 3)
+        broker.logs["t"][0].forget_producers()
+        broker.next(PRODUCE, lambda _: CLOSE, refusing(ErrorCode.not_enough_replicas))
+        broker.answering.set()
+        await asyncio.gather(*sent)
+        assert values(broker.logs["t"][0]) == numbers(5)
+
+
 async def test_a_lost_connection_loses_and_doubles_nothing() -> None:
     """The batch before the cut had been appended: the broker says so when it comes again."""
     async with rig() as (broker, producer):

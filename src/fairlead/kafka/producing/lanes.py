@@ -184,8 +184,9 @@ class Lane:
         self.waiting.extendleft(reversed(self.flying))
         self.flying.clear()
         self._answered = 0
+        self._known = False  # a broker that was away knows nothing of producers whose records are a day old
         if self._anew:
-            self._anew = self._known = False
+            self._anew = False
             self.epoch += 1
             self._renumber(0, self.waiting)
         return why
