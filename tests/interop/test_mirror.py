@@ -12,7 +12,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.kafka_pair import KafkaPair
@@ -252,3 +252,60 @@ def test_from_kafka_to_fairlead_and_from_fairlead_to_kafka(pair: KafkaPair, tmp_
 
 def _values(found: dict[Place, Content]) -> Counter[bytes | None]:
     return Counter(content.value for content in found.values())
+
+
+# ---------------------------------------------------------------- never silently
+
+
+def test_what_the_destination_cannot_take_stops_its_partition_by_name(pair: KafkaPair, tmp_path: Path) -> None:
+    """No key for a compacted topic, times two hours ahead where the topic was made by somebody else; what the mirror
+    makes itself takes any time."""
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    ahead = int(time.time() * 1000) + 2 * 3_600_000
+    for topic in ("refused-keyless", "refused-ahead", "taken-ahead"):
+        make_topic(source, topic, message_timestamp_after_max_ms=str(2**62))
+    make_topic(target, "refused-keyless", cleanup_policy="compact")
+    make_topic(target, "refused-ahead", message_timestamp_after_max_ms="3600000")
+    produce(source, "refused-keyless", [(b"k", b"before"), (None, b"keyless")], linger_ms=0)
+    for topic in ("refused-ahead", "taken-ahead"):
+        producer = Producer({"bootstrap.servers": source})
+        producer.produce(topic, b"ahead", b"k", timestamp=ahead)
+        assert producer.flush(WAIT_SECONDS) == 0
+    said = once(tmp_path, source, target, "(refused|taken)-.*", code=1)
+    assert "topic refused-keyless, partition 0: the destination refused what lies at offsets" in said
+    assert "topic refused-ahead, partition 0: the destination refused what lies at offsets 0 to 0" in said
+    assert records(target, "taken-ahead") == records(source, "taken-ahead")
+    assert count(target, "refused-ahead") == 0
+
+
+def test_a_mirror_that_was_off_longer_than_groups_keep_offsets_goes_on_where_it_was(
+    pair: KafkaPair, tmp_path: Path
+) -> None:
+    """Its positions are at the destination; the group's offsets at the source expire, and nothing is read from them."""
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    topic, group = make_topic(source, "ten-days-off"), f"mirror-{tmp_path.name}"
+    produce(source, topic, numbers(20))
+    once(tmp_path, source, target, topic)
+    admin = AdminClient({"bootstrap.servers": source})
+    assert group in {each.group_id for each in admin.list_consumer_groups().result(WAIT_SECONDS).valid}
+    admin.delete_consumer_groups([group])[group].result(WAIT_SECONDS)  # as `offsets.retention.minutes` does in time
+    produce(source, topic, numbers(30, 20))
+    said = once(tmp_path, source, target, topic)
+    assert "1 of them go on from their positions" in said
+    assert records(target, topic) == records(source, topic)
+
+
+def test_a_mirrormaker_that_still_runs_in_the_group_is_noticed(pair: KafkaPair, tmp_path: Path) -> None:
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    topic, group = make_topic(source, "still-runs"), f"mirror-{tmp_path.name}"
+    produce(source, topic, numbers(5))
+    consumer = Consumer({"bootstrap.servers": source, "group.id": group, "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([topic])
+        wait_until(lambda: consumer.poll(0.1) is not None, "another program is a member of the group")
+        mirror = MirrorProcess(tmp_path, options(tmp_path, source, target, topic))
+        assert mirror.wait() == 1
+        assert f"group {group}" in mirror.said()
+        assert count(target, topic) == 0
+    finally:
+        consumer.close()
