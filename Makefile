@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo demo-failover demo-mirror demo-plants test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
-	format simulate crash format-fixture interop bench bench-quick clean
+	format simulate crash soak format-fixture interop bench bench-quick clean
 
 help: ## every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,11 @@ format-fixture: setup ## the data directory by which later programs prove that t
 crash: ROUNDS ?= 20
 crash: setup java ## the kill tests, longer with ROUNDS=100
 	FAIRLEAD_TEST_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m crash $(PYTEST_ARGS)
+
+soak: HOURS ?= 1
+soak: setup java ## a mirror under load and random harms for HOURS=1, with a report; ARGS="--nodes 1" and others
+	scripts/jars-setup benchmarks/systems/java/pom.xml .make/bench/jars
+	$(BIN)/python -m tests.crash.mirrors.soak --hours $(HOURS) $(ARGS)
 
 interop: setup java ## a table of Kafka client x behaviour
 	scripts/interop-setup

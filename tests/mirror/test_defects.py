@@ -8,6 +8,7 @@ What the bytes of batches are about is tested further in `tests/mirror/bytes`, w
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -263,6 +264,10 @@ async def test_defect_13_mirrors_that_face_each_other_stay_at_rest_over_restarts
             world.a.put("t", 0, [b"a%d" % turn])
             world.b.put("t", 0, [b"b%d" % turn])
             both = 2 * (turn + 1)
-            await until(lambda both=both: len(world.a.values("t")) >= both and len(world.b.values("t")) >= both)
+            await until(partial(_have, world, both))
             await a_quiet_while()
         assert len(world.a.values("t")) == len(world.b.values("t")) == both
+
+
+def _have(world: World, count: int) -> bool:
+    return min(len(world.a.values("t")), len(world.b.values("t"))) >= count

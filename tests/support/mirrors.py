@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
@@ -32,6 +32,9 @@ class MirrorProcess:
     def __init__(self, folder: Path, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self.out = folder / "mirror.out"
         self.log = folder / "mirror.log"
+        for file in (self.out, self.log):
+            if file.exists():
+                file.replace(file.with_suffix(f"{file.suffix}.{len(list(folder.glob(f'{file.name}*')))}"))
         with self.out.open("w") as out, self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "fairlead.cli.main", "mirror", *arguments],
@@ -74,17 +77,23 @@ def mirroring(folder: Path, *arguments: str) -> Iterator[MirrorProcess]:
         mirror.wait()
 
 
-def make_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> str:
+def make_topic(bootstrap: str, name: str, partitions: int = 1, *, replicas: int = 1, **configs: str) -> str:
     """A topic with these settings (`_` for `.`)."""
     wanted = NewTopic(
         name,
         num_partitions=partitions,
-        replication_factor=1,
+        replication_factor=replicas,
         config={key.replace("_", "."): value for key, value in configs.items()},
     )
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([wanted])[name].result(WAIT_SECONDS)
     return name
+
+
+def grow_topic(bootstrap: str, name: str, partitions: int) -> None:
+    """Let it have so many partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(name, partitions)])[name].result(WAIT_SECONDS)
 
 
 def count(bootstrap: str, topic: str) -> int:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any, Self
 
 _PIECE_BYTES = 65_536
+_SLOW_BYTES = 1024
 
 
 class Wire:
-    """Carries connections to one address while it is whole. What is cut is closed on both sides, and who connects then
-    is closed at once."""
+    """Carries connections to one address while it is whole. What is cut is closed on both sides, and so is what breaks
+    on one; who connects while it is cut is closed at once."""
 
     def __init__(self, wires: Wires, host: str, port: int) -> None:
         self._wires = wires
         self._to = host, port
         self._whole = True
         self._open: set[asyncio.StreamWriter] = set()
+        self._pause_seconds = 0.0
         self.port = 0
         self.connections = 0
         """How many were opened so far."""
@@ -33,6 +34,10 @@ class Wire:
 
     def heal(self) -> None:
         self._wires.call(self._set(whole=True))
+
+    def trickle(self, bytes_per_second: float | None) -> None:
+        """Carry no more than that each way; None: all at once again."""
+        self._pause_seconds = 0.0 if bytes_per_second is None else _SLOW_BYTES / bytes_per_second
 
     async def listen(self) -> None:
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
@@ -59,7 +64,7 @@ class Wire:
             ends.append(back)
             self._open.add(back)
             if self._whole:
-                await asyncio.gather(_copy(reader, back), _copy(there, writer))
+                await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
         except OSError:
             return
         finally:
@@ -67,12 +72,12 @@ class Wire:
                 self._open.discard(end)
                 end.transport.abort()
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while piece := await reader.read(_PIECE_BYTES):
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while piece := await reader.read(_SLOW_BYTES if self._pause_seconds else _PIECE_BYTES):
             writer.write(piece)
             await writer.drain()
+            if self._pause_seconds:
+                await asyncio.sleep(self._pause_seconds)
         writer.write_eof()
 
 

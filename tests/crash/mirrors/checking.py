@@ -1,0 +1,128 @@
+"""What became of records on their way: lost, doubled, changed, out of order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from tests.crash.mirrors.load import STAMP, Topic
+from tests.support.waiting import WAIT_SECONDS
+
+
+class Seen(NamedTuple):
+    """A record, small: hours of them are held against each other."""
+
+    number: int
+    content: int
+    """Hash of key, value, time and headers."""
+    key: bytes | None
+    """Of compacted topics."""
+    tombstone: bool
+
+
+@dataclass
+class Verdict:
+    """Of all topics of a run."""
+
+    records: int = 0
+    lost: list[str] = field(default_factory=list)
+    doubled: int = 0
+    """Without those of topics whose records are old."""
+    doubled_old: int = 0
+    steps: dict[str, list[str]] = field(default_factory=dict)
+    """By partition: where the order goes back, once for each time that something is mirrored again."""
+    wrong: list[str] = field(default_factory=list)
+    """What else is not as it should be."""
+
+    def line(self) -> str:
+        doubled = f"doubled {self.doubled:,} (of old ones {self.doubled_old:,})"
+        return f"records {self.records:,}, lost {len(self.lost)}, {doubled}, wrong {len(self.wrong)}"
+
+
+def verdict(source: str, target: str, topics: Sequence[Topic]) -> Verdict:
+    """Hold all that both ends have against each other."""
+    found = Verdict()
+    for topic in topics:
+        for partition in range(topic.partitions):
+            there = list(_read(source, topic, partition))
+            here = list(_read(target, topic, partition))
+            where = f"{topic.name}-{partition}"
+            found.records += len(there)
+            if topic.compacted:
+                _check_compacted(where, there, here, found)
+            else:
+                _check(where, there, here, found, old=topic.old)
+    return found
+
+
+def _check(where: str, there: Sequence[Seen], here: Sequence[Seen], found: Verdict, *, old: bool) -> None:
+    """Each record once at least, all else equal, in the source's order."""
+    written = {each.number: each for each in there}
+    first: dict[int, Seen] = {}
+    for each in here:
+        first.setdefault(each.number, each)
+        if each.number in written and each.content != written[each.number].content:
+            found.wrong.append(f"{where}: {each.number} is another record")
+    found.lost += [f"{where}: {number}" for number in written.keys() - first.keys()]
+    found.wrong += [f"{where}: {number} is only at the destination" for number in first.keys() - written.keys()]
+    if list(first) != [number for number in written if number in first]:
+        found.wrong.append(f"{where}: out of order")
+    if old:
+        found.doubled_old += len(here) - len(first)
+    else:
+        found.doubled += len(here) - len(first)
+    _note_steps(where, here, found)
+
+
+def _check_compacted(where: str, there: Sequence[Seen], here: Sequence[Seen], found: Verdict) -> None:
+    """The newest record of each key is the source's; what the source has removed since may be there."""
+    newest = {each.key: each for each in there}
+    copied = {each.key: each for each in here}
+    for key, each in newest.items():
+        copy = copied.get(key)
+        if copy is None or copy.number < each.number:
+            found.lost.append(f"{where}: {each.number}")
+        elif copy.content != each.content:
+            found.wrong.append(f"{where}: {each.number} is another record")
+    for key in copied.keys() - newest.keys():
+        if not copied[key].tombstone:
+            found.wrong.append(f"{where}: {copied[key].number} was removed at the source")
+    _note_steps(where, here, found)
+
+
+def _note_steps(where: str, here: Sequence[Seen], found: Verdict) -> None:
+    steps = [f"{one.number} → {other.number}" for one, other in pairwise(here) if other.number <= one.number]
+    if steps:
+        found.steps[where] = steps
+
+
+def _read(bootstrap: str, topic: Topic, partition: int) -> Iterator[Seen]:
+    """What a reader of committed records sees, from the start to the end."""
+    settings = {"group.id": "nobody", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "check.crcs": True, **settings})
+    deadline = time.monotonic() + WAIT_SECONDS
+    try:
+        consumer.assign([TopicPartition(topic.name, partition, OFFSET_BEGINNING)])
+        while time.monotonic() < deadline:
+            for message in consumer.consume(10_000, 0.2):
+                error = message.error()
+                if error is None:
+                    yield _seen(message, compacted=topic.compacted)
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                    return
+        raise TimeoutError(f"{topic.name}-{partition} of {bootstrap} is not read to its end")
+    finally:
+        consumer.close()
+
+
+def _seen(message: Message, *, compacted: bool) -> Seen:
+    headers = tuple(message.headers() or ())
+    number = next(int(value or b"-1") for name, value in headers if name == STAMP)
+    key, value = message.key(), message.value()
+    content = hash((key, value, message.timestamp(), headers))
+    return Seen(number, content, bytes(key) if compacted and key is not None else None, value is None)

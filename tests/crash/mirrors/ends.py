@@ -1,0 +1,131 @@
+"""Clusters at the two ends of a mirror, whose nodes can be killed, and wires to them that can be cut."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from tests.support.kafka_nodes import OUTSIDE, KafkaNodes, kafka_nodes
+from tests.support.sites import Site
+from tests.support.wires import Wire, Wires
+
+BringBack = Callable[[], None]
+
+
+class End(Protocol):
+    """A cluster."""
+
+    name: str
+    transactions: bool
+    """Whether it takes transactional producers."""
+    compacts: bool
+    """Whether its compacted topics lose records soon."""
+
+    keeps_all: bool
+    """Whether a topic may be made that keeps its records for ever: so will its copy."""
+
+    @property
+    def inside(self) -> str:
+        """Where the test's own clients find it."""
+
+    @property
+    def outside(self) -> str:
+        """Where the mirror does."""
+
+    @property
+    def replicas(self) -> int:
+        """Of each topic; with more than one, a node can be missed for good."""
+
+    @property
+    def wires(self) -> list[Wire]:
+        """Those to it; none, if it cannot be reached over any."""
+
+    def kill_one(self, choose: random.Random) -> BringBack:
+        """`kill -9` of a node."""
+
+    def kill_all(self) -> BringBack:
+        """Of all nodes."""
+
+
+class KafkaEnd:
+    """Apache Kafka."""
+
+    transactions = compacts = keeps_all = True
+
+    def __init__(self, name: str, nodes: KafkaNodes) -> None:
+        self.name = name
+        self._nodes = nodes
+
+    @property
+    def inside(self) -> str:
+        return self._nodes.bootstrap()
+
+    @property
+    def outside(self) -> str:
+        return self._nodes.bootstrap(OUTSIDE)
+
+    @property
+    def replicas(self) -> int:
+        return self._nodes.replicas
+
+    @property
+    def wires(self) -> list[Wire]:
+        return [node.wire for node in self._nodes.nodes if node.wire is not None]
+
+    def kill_one(self, choose: random.Random) -> BringBack:
+        node = choose.choice(self._nodes.nodes)
+        node.kill()
+        return node.start
+
+    def kill_all(self) -> BringBack:
+        self._nodes.kill_all()
+        return self._nodes.start_all
+
+
+class FairleadEnd:
+    """A cluster of Fairlead; its clients are told its own address, so no wire leads to it."""
+
+    transactions = compacts = keeps_all = False
+    replicas = 1
+    wires: list[Wire] = []  # noqa: RUF012 - never changed
+
+    def __init__(self, site: Site) -> None:
+        self.name = site.name
+        self._site = site
+
+    @property
+    def inside(self) -> str:
+        return self._site.kafka
+
+    @property
+    def outside(self) -> str:
+        return self._site.kafka
+
+    def kill_one(self, choose: random.Random) -> BringBack:
+        return self.kill_all()
+
+    def kill_all(self) -> BringBack:
+        self._site.kill()
+        return self._site.start
+
+
+@contextmanager
+def kafka_end(folder: Path, name: str, nodes: int, wires: Wires) -> Iterator[End]:
+    """A cluster of Apache Kafka until the block ends."""
+    with kafka_nodes(folder / name, nodes, wires=wires) as cluster:
+        yield KafkaEnd(name, cluster)
+
+
+@contextmanager
+def fairlead_end(folder: Path, name: str) -> Iterator[End]:
+    """A cluster of Fairlead until the block ends."""
+    folder.mkdir(exist_ok=True)
+    site = Site(name, folder)
+    site.start()
+    try:
+        yield FairleadEnd(site)
+    finally:
+        site.stop()

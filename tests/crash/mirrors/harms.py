@@ -1,0 +1,124 @@
+"""What is done to clusters, wires and the mirror. A harm returns once it is over; what is lasting returns soon."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from tests.crash.mirrors.ends import End
+
+if TYPE_CHECKING:
+    from tests.crash.mirrors.story import Story
+
+Harm = Callable[["Story"], None]
+_TRICKLE_BYTES = 60_000
+"""A second: less than is written."""
+
+
+def kill_mirror(story: Story) -> None:
+    """`kill -9`, and a new start at once."""
+    story.kill_mirror()
+    story.start_mirror()
+
+
+def pause_mirror(story: Story) -> None:
+    """It stands still, as in a long collection of garbage, and does not know."""
+    pid = story.mirror.process.pid
+    os.kill(pid, signal.SIGSTOP)
+    story.wait(1)
+    os.kill(pid, signal.SIGCONT)
+
+
+def stop_mirror(story: Story) -> None:
+    """In order; under load it ends in time, and well."""
+    code = story.mirror.stop()
+    assert code == 0, story.mirror.said()
+    story.start_mirror()
+
+
+def kill_source_node(story: Story) -> None:
+    _kill_node(story, story.source)
+
+
+def kill_destination_node(story: Story) -> None:
+    _kill_node(story, story.target)
+
+
+def destination_is_away(story: Story) -> None:
+    """All of it, for a while."""
+    story.kills_of_destination += 1
+    bring_back = story.target.kill_all()
+    story.wait(story.away_seconds)
+    bring_back()
+
+
+def source_is_away(story: Story) -> None:
+    bring_back = story.source.kill_all()
+    story.wait(1)
+    bring_back()
+
+
+def cut_source(story: Story) -> None:
+    _cut(story, story.source)
+
+
+def cut_destination(story: Story) -> None:
+    _cut(story, story.target)
+
+
+def trickle(story: Story) -> None:
+    """Both ends are reached, slowly; then one of the connections is cut in the middle of what it carries."""
+    wires = [*story.source.wires, *story.target.wires]
+    for wire in wires:
+        wire.trickle(_TRICKLE_BYTES)
+    story.wait(1.5)
+    for wire in wires:
+        wire.cut()
+        wire.trickle(None)
+        wire.heal()
+
+
+def new_topic(story: Story) -> None:
+    story.load.new_topic()
+
+
+def more_partitions(story: Story) -> None:
+    story.load.more_partitions()
+
+
+def _kill_node(story: Story, end: End) -> None:
+    story.kills_of_destination += end is story.target
+    bring_back = end.kill_one(story.choose)
+    story.wait(1)
+    bring_back()
+
+
+def _cut(story: Story, end: End) -> None:
+    """Some times in a row."""
+    for _ in range(3):
+        for wire in end.wires:
+            wire.cut()
+        time.sleep(story.choose.random() / 2)
+        for wire in end.wires:
+            wire.heal()
+        time.sleep(story.choose.random() / 2)
+
+
+ALL: Mapping[str, Harm] = {
+    "the mirror is killed": kill_mirror,
+    "a node of the source is killed": kill_source_node,
+    "a node of the destination is killed": kill_destination_node,
+    "the wires to the source are cut": cut_source,
+    "a topic is made": new_topic,
+    "the wires to the destination are cut": cut_destination,
+    "a topic gets more partitions": more_partitions,
+    "the mirror stands still": pause_mirror,
+    "all wires are slow": trickle,
+    "the destination is away": destination_is_away,
+    "the mirror is stopped and started": stop_mirror,
+    "the source is away": source_is_away,
+}
+"""Each once, in this order, is the short form."""

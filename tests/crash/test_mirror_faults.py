@@ -1,0 +1,85 @@
+"""A mirror under load while everything around it fails: nodes of both clusters, itself, the wires between them.
+
+`FAIRLEAD_TEST_ROUNDS=20` (`make crash`) takes clusters of three nodes of Apache Kafka, and so many harms by chance.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.crash.mirrors.ends import End, fairlead_end, kafka_end
+from tests.crash.mirrors.harms import ALL
+from tests.crash.mirrors.story import Story
+from tests.support.wires import Wires
+
+pytestmark = pytest.mark.crash
+
+ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "0"))
+SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", "14"))
+NODES = 3 if ROUNDS else 1
+AWAY_SECONDS = 60.0 if ROUNDS else 2.0
+MODES: dict[str, list[str]] = {"two of each": ["--num.streams", "2", "--num.producers", "2"]}
+"""Ways to run a mirror: its options."""
+FEW = [
+    "the mirror is killed",
+    "a node of the source is killed",
+    "a topic gets more partitions",
+    "the destination is away",
+]
+
+
+class Ends:
+    """Two clusters of each kind, made when they are first needed."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._wires = stack.enter_context(Wires())
+        self._made: dict[str, End] = {}
+
+    def of(self, kind: str, name: str) -> End:
+        if (key := f"{kind}-{name}") not in self._made:
+            made = (
+                fairlead_end(self._folder, key)
+                if kind == "fairlead"
+                else kafka_end(self._folder, key, NODES, self._wires)
+            )
+            self._made[key] = self._stack.enter_context(made)
+        return self._made[key]
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ends]:
+    with ExitStack() as stack:
+        yield Ends(tmp_path_factory.mktemp("ends"), stack)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("source", "target"), [("kafka", "kafka"), ("kafka", "fairlead"), ("fairlead", "kafka"), ("fairlead", "fairlead")]
+)
+def test_a_mirror_loses_nothing_whatever_fails(ends: Ends, tmp_path: Path, source: str, target: str, mode: str) -> None:
+    """And keeps keys, values, headers, times, tombstones, codecs, transactions and the order."""
+    story = Story(
+        tmp_path / f"{source}-{target}",
+        ends.of(source, "source"),
+        ends.of(target, "target"),
+        SEED,
+        options=MODES[mode],
+        away_seconds=AWAY_SECONDS,
+    )
+    story.check(story.tell(_harms(source, target)))
+
+
+def _harms(source: str, target: str) -> list[str]:
+    if ROUNDS:
+        choose = random.Random(SEED)
+        print(f"FAIRLEAD_TEST_SEED={SEED}")
+        return [choose.choice(list(ALL)) for _ in range(ROUNDS)]
+    return list(ALL) if (source, target) == ("kafka", "kafka") else FEW
