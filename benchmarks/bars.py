@@ -141,6 +141,12 @@ BARS: tuple[Bar, ...] = (
     _least("decode", "100B*", "records/s", 10e6, about="of one core"),
     _least("decode", "1KB*", "GB/s", 2, about="of one core"),
     _least("spark_read", "*", "spark records/s", 1.5, peers=("kafka",), about="Spark's own Kafka connector"),
+    _least("spark_write", "*", "spark records/s", 2.0, peers=("kafka",), about="Spark's own Kafka sink"),
+    _least(
+        *("spark_write", "*", "spark records/s", 1.0),
+        peers=("kafka-sink-on-fairlead",),
+        about="Spark's own Kafka sink on Fairlead's listener",
+    ),
     _most("replicator", "rest*", "rest cpu %", 3, about="of one core"),
     _most("replicator", "rest*", "memory MB", 1200),
     _most("replicator", "rest*", "MB/further destination", 50),

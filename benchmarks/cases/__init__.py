@@ -26,6 +26,7 @@ from benchmarks.cases import (
     replicator,
     soak,
     spark_read,
+    spark_write,
     steady,
     takeover,
     topics,
@@ -60,5 +61,6 @@ ALL: tuple[Case, ...] = (
     decode.CASE,
     fan_out.CASE,
     spark_read.CASE,
+    spark_write.CASE,
     replicator.CASE,
 )

@@ -28,14 +28,20 @@ def measure_fairlead(folder: Path, point: Point) -> Figures:
 
 def measure_kafka(folder: Path, point: Point) -> Figures:
     """The connector is used as it comes."""
-    jars = [str(jar) for jar in sorted(JARS.glob("*.jar"))]
-    if not jars:
-        raise FileNotFoundError("Spark's Kafka connector; run scripts/bench-setup")
+    jars = connector()
     with kafka(folder) as system:
         _fill(system, point)
         options = {"kafka.bootstrap.servers": system.bootstrap, "startingOffsets": "earliest"}
         given = {"format": "kafka", "options": options, "topics_option": "subscribe", "name_all": True, "jars": jars}
         return _figures(_read(point, {"format": "t{:06d}", "count": TOPICS}, given))
+
+
+def connector() -> list[str]:
+    """The jars of Spark's Kafka connector."""
+    jars = [str(jar) for jar in sorted(JARS.glob("*.jar"))]
+    if not jars:
+        raise FileNotFoundError("Spark's Kafka connector; run scripts/bench-setup")
+    return jars
 
 
 def _fill(system: System, point: Point) -> None:

@@ -24,7 +24,7 @@ from benchmarks.load.program import Arguments, Figures, Run, Unaccounted, main
 
 def prepare(arguments: Arguments) -> Run:
     """Start Spark, read the first topic and check it."""
-    spark = _session(arguments.get("jars", []))
+    spark = spark_session(arguments.get("jars", []))
     topics = topic_names(arguments["topics"])
     records = int(arguments["records"])
     began = time.monotonic()
@@ -47,7 +47,8 @@ def _expected(record_bytes: int, records: int) -> tuple[int, int]:
     return records, total
 
 
-def _session(jars: list[str]) -> SparkSession:
+def spark_session(jars: list[str]) -> SparkSession:
+    """Of two cores, with these jars."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",

@@ -88,6 +88,31 @@ def test_the_command_of_the_seed_runs_as_it_is_written(brokers: list[RunningBrok
     assert re.search(r"in all +1,000", log.read_text())
 
 
+def test_the_file_of_mirrormaker_2_runs_as_it_is_written(brokers: list[RunningBroker], tmp_path: Path) -> None:
+    """That of the example, but for its addresses: two flows that face each other, with heartbeats."""
+    first, second, _ = brokers
+    text = (EXAMPLE / "mm2.properties").read_text()
+    for alias, broker in (("A", first), ("B", second)):
+        text = re.sub(rf"{alias}\.bootstrap\.servers = .*", f"{alias}.bootstrap.servers = {broker.bootstrap}", text)
+    file = tmp_path / "mm2.properties"
+    file.write_text(text)
+    make_topic(first.bootstrap, "mm2-there", 2)
+    make_topic(second.bootstrap, "mm2-back", 3)
+    produce(first.bootstrap, "mm2-there", numbers(100))
+    produce(second.bootstrap, "mm2-back", numbers(50))
+    with mirroring(tmp_path, "--mm2.config", str(file)) as mirror:
+        wait_until(lambda: count(second.bootstrap, "A.mm2-there") == 100, "there")
+        wait_until(lambda: count(first.bootstrap, "B.mm2-back") == 50, "and back")
+        wait_until(lambda: count(second.bootstrap, "A.heartbeats") > 0, "a heartbeat")
+        assert mirror.stop() == 0, mirror.said()
+    assert values(second, "A.mm2-there") == values(first, "mm2-there")
+    assert values(first, "B.mm2-back") == values(second, "mm2-back")
+    assert "A->B\n" in mirror.said()
+    assert "B->A: " in mirror.said()
+    assert "warning" not in mirror.said()
+    assert count(first.bootstrap, "B.A.mm2-there") == 0
+
+
 def options(folder: Path, source: RunningBroker, target: RunningBroker, whitelist: str, **more: str) -> list[str]:
     consumer = properties(folder / "consumer.config", source.bootstrap, group_id=f"g-{whitelist}", **more)
     producer = properties(folder / "producer.config", target.bootstrap)

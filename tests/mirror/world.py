@@ -35,9 +35,12 @@ class World:
     def mirror(self, *sources: FakeCluster, to: FakeCluster | None = None, name: str = "m", **given: Any) -> Mirror:
         """A mirror that does not run yet."""
         group = given.pop("group", "g")
-        upstreams = [Upstream(each.id, each.opened, group) for each in sources or (self.a,)]
-        destination = self.b if to is None else to
         chosen = options(**given)
+        upstreams = [
+            Upstream(each.id, each.opened, group, chosen.aliases(number))
+            for number, each in enumerate(sources or (self.a,))
+        ]
+        destination = self.b if to is None else to
         return Mirror(chosen, name, upstreams, destination, CLOCK, SystemRandomness(), self.said.append, QUICK)
 
     async def once(self, *sources: FakeCluster, **given: Any) -> Mirror:

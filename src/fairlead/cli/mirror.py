@@ -18,6 +18,14 @@ def mirror(
     producer_config: Annotated[
         Path | None, typer.Option("--producer.config", metavar="FILE", help="producer properties of the destination")
     ] = None,
+    mm2_config: Annotated[
+        Path | None,
+        typer.Option("--mm2.config", metavar="FILE", help="MirrorMaker 2's properties: its flows, instead of both"),
+    ] = None,
+    clusters: Annotated[
+        list[str] | None,
+        typer.Option("--clusters", metavar="NAMES", help="with --mm2.config: only flows to these clusters"),
+    ] = None,
     whitelist: Annotated[
         str | None,
         typer.Option("--whitelist", "--include", metavar="REGEX", help="topics to mirror; a comma stands for |"),
@@ -44,6 +52,13 @@ def mirror(
     target_alias: Annotated[
         str, typer.Option("--target.alias", metavar="NAME", help="MirrorMaker 2's name of the destination")
     ] = "target",
+    emit_heartbeats: Annotated[
+        bool,
+        typer.Option("--emit.heartbeats", help="write MirrorMaker 2's heartbeats at both ends"),
+    ] = False,
+    emit_heartbeats_interval_seconds: Annotated[
+        int, typer.Option("--emit.heartbeats.interval.seconds", help="between two heartbeats")
+    ] = 1,
     replication_factor: Annotated[
         int, typer.Option("--replication.factor", help="of topics that are made (-1: the destination's own)")
     ] = -1,
@@ -61,13 +76,13 @@ def mirror(
         str | None, typer.Option("--message.handler.args", metavar="TEXT", help="the handler's second argument")
     ] = None,
     begin: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from",
             metavar="WHENCE",
-            help="earliest, latest, group, mm1, mm2, a time or a file: where new partitions begin",
+            help="earliest (default), latest, group, mm1, mm2, a time or a file: where new partitions begin",
         ),
-    ] = "earliest",
+    ] = None,
     offset_commit_interval_ms: Annotated[
         int | None, typer.Option("--offset.commit.interval.ms", help="how often positions are written")
     ] = None,
@@ -107,7 +122,7 @@ def mirror(
 ) -> None:
     """Mirror topics from Kafka clusters to another: at least once, in order, batches as they are. Needs no Java."""
     with ending_at_once():
-        from fairlead.mirror.files import flow_of
+        from fairlead.mirror.mm2.config import flows_of
         from fairlead.mirror.options import checked
         from fairlead.mirror.run import run_until_told, warn
 
@@ -121,11 +136,15 @@ def mirror(
     options = checked(
         consumer_configs=consumer_config or [],
         producer_config=producer_config,
+        mm2_config=mm2_config,
+        clusters=clusters or [],
         whitelist=whitelist,
         blacklist=blacklist,
         prefix=prefix,
         source_aliases=source_alias or [],
         target_alias=target_alias,
+        heartbeats=emit_heartbeats,
+        heartbeats_seconds=emit_heartbeats_interval_seconds,
         replication=replication_factor,
         streams=num_streams,
         producers=num_producers,
@@ -147,4 +166,4 @@ def mirror(
         takeover=takeover,
         verbose=verbose,
     )
-    raise typer.Exit(run_until_told([flow_of(options, warn)]))
+    raise typer.Exit(run_until_told(flows_of(options, warn)))

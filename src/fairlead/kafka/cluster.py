@@ -9,11 +9,12 @@ from fairlead.kafka.asking.admin import Admin
 from fairlead.kafka.asking.groups import Groups
 from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.offsets import Offsets
+from fairlead.kafka.asking.producers import Producers
 from fairlead.kafka.asking.retrying import again
 from fairlead.kafka.configuration.settings import ClientSettings, FetchSettings, ProduceSettings
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.fetching.fetcher import Fetcher
-from fairlead.kafka.producing.producer import OnId, Producer
+from fairlead.kafka.producing.producer import Identity, OnId, Producer
 from fairlead.kafka.producing.transactional import TransactionalProducer, transaction_version
 from fairlead.kafka.values import Acl, ConfigValue, ListedGroup, OffsetAndEpoch, TopicMetadata, TopicPartition
 from fairlead.model.errors import FairleadError
@@ -29,6 +30,7 @@ class Cluster:
         self._offsets = Offsets(self._brokers, self._metadata)
         self._groups = Groups(self._brokers, self._metadata)
         self._admin = Admin(self._brokers)
+        self._producers = Producers(self._brokers, self._metadata)
         self._acls = Acls(self._brokers)
 
     @classmethod
@@ -52,10 +54,11 @@ class Cluster:
         """Which cluster it is."""
         return self._metadata.cluster_id
 
-    async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """All topics, or those of the names that there are."""
+    async def topics(self, names: Iterable[str] | None = None, *, make: bool = False) -> dict[str, TopicMetadata]:
+        """All topics, or those of the names that there are. `make`: the cluster may make the others, if it does so for
+        those who ask."""
         asked = None if names is None else sorted(set(names))
-        return await again(self._brokers.settings, lambda: self._metadata.ask(asked))
+        return await again(self._brokers.settings, lambda: self._metadata.ask(asked, make=make))
 
     async def offsets(
         self, places: Iterable[TopicPartition], at: int, *, committed: bool = False
@@ -153,6 +156,24 @@ class Cluster:
         """A producer of transactions, which is to be opened first."""
         chosen = settings or ProduceSettings()
         return TransactionalProducer(self._brokers, self._metadata, chosen, transactional_id, connections, on_id)
+
+    async def last_sequences(self, producer_id: int, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The sequence number of the newest record that partitions have of a producer; partitions that know nothing of
+        it are missing.
+
+        Raises:
+            UnknownPartition; TryAgain: also for a topic that is not there.
+            NotAllowed
+        """
+        return await self._producers.last_sequences(producer_id, places)
+
+    def steady_producer(
+        self, producer_id: int, first: Mapping[TopicPartition, int], settings: ProduceSettings | None = None
+    ) -> Producer:
+        """A producer that has an id already, and of which `first` says with which sequence numbers it goes on. It never
+        takes others: a batch that a broker will not take under its number fails, and so do those behind it."""
+        chosen = settings or ProduceSettings()
+        return Producer(self._brokers, self._metadata, chosen, 1, None, identity=Identity(producer_id, 0, first))
 
     async def close(self) -> None:
         """End all connections."""

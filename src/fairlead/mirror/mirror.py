@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.mirror.aliases import Aliases
+from fairlead.mirror.books.heartbeats import beat
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.carrying.local import LocalEngine
 from fairlead.mirror.destination import Destination
@@ -25,7 +26,7 @@ from fairlead.mirror.ports import Cluster
 from fairlead.mirror.report import Pace, Tally, topic_lines
 from fairlead.mirror.source import Source
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import NotAllowed, TryAgain
+from fairlead.model.errors import BadRequest, NotAllowed, TryAgain
 
 Say = Callable[[str], None]
 
@@ -72,6 +73,7 @@ class Mirror:
     ) -> None:
         self.tally = Tally()
         self._options = options
+        self._clock = clock
         self._say = say
         self._paces = paces
         self._destination = Destination(destination, name, clock, options.replication)
@@ -218,6 +220,7 @@ class Mirror:
             self._spawn(work)
         if not self._options.once:
             self._spawn(self._keep_fresh(source))
+            self._emit_heartbeats(source)
 
     async def _start_later(self, upstream: Upstream) -> None:
         while True:
@@ -230,6 +233,25 @@ class Mirror:
         while True:
             await asyncio.sleep(self._paces.topics)
             await source.keep_fresh(self._taken(source))
+
+    def _emit_heartbeats(self, source: Source) -> None:
+        heartbeats, aliases = self._options.heartbeats, source.aliases
+        if heartbeats is None or aliases is None:
+            return
+        ends = {"source": (source.cluster, aliases.target, aliases.source)} if heartbeats.at_source else {}
+        if heartbeats.at_target:
+            ends["destination"] = (self._destination.cluster, aliases.source, aliases.target)
+        for end, (cluster, origin, target) in ends.items():
+            work = beat(cluster, origin, target, self._clock, heartbeats.seconds, heartbeats.replication)
+            self._spawn(self._unless_refused(work, f"heartbeats at the {end} ({source.label})"))
+
+    async def _unless_refused(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        """What the records do not depend on: where it is refused, that is told, and they are mirrored."""
+        try:
+            await work
+        except BadRequest as error:
+            self.tally.notes[what] = f"none are written: {error}"
+            self._say(f"{what}: none are written: {error}")
 
     async def _write_positions(self) -> None:
         while True:

@@ -73,6 +73,9 @@ class Chosen:
         return [name for name in names if name in chosen]
 
 
+NOTHING: Final = Chosen("", excludes=False)
+
+
 def check_expression(expression: str, what: str) -> None:
     """Raises: InvalidValue: it is none, and `what` says where it stands."""
     try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.bytes.handled import Handler, handler_named
-from fairlead.mirror.names import Chosen
+from fairlead.mirror.names import NOTHING, Chosen
 from fairlead.mirror.ports import CLUSTERS_OWN
 from fairlead.mirror.whence import EARLIEST, From, parse_from
 from fairlead.model.errors import InvalidValue
@@ -40,16 +40,37 @@ class GoesOn:
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeats:
+    """Records by which MirrorMaker 2's tools see that a flow is alive."""
+
+    seconds: float = 1.0
+    at_source: bool = True
+    """Written there, so that they are mirrored."""
+    at_target: bool = True
+    replication: int = CLUSTERS_OWN
+    """Replicas of the topic, where it is made."""
+
+
+@dataclass(frozen=True, slots=True)
 class MirrorOptions:
     """Everything that the command line says; files are not read yet."""
 
-    consumer_configs: tuple[Path, ...]
-    producer_config: Path
-    chosen: Chosen
+    consumer_configs: tuple[Path, ...] = ()
+    producer_config: Path | None = None
+    mm2_config: Path | None = None
+    """In place of both: its flows say what else is here."""
+    clusters: tuple[str, ...] = ()
+    """With `mm2_config`: only the flows to these."""
+    chosen: Chosen = NOTHING
     prefix: str = ""
     source_aliases: tuple[str, ...] = ()
     """What MirrorMaker 2 would call each source; none: they have no such names."""
     target_alias: str = TARGET_ALIAS
+    separator: str = "."
+    """Between an alias and the name of a topic."""
+    internal_separator: str = "."
+    """The same, in the names of MirrorMaker 2's own topics."""
+    heartbeats: Heartbeats | None = None
     replication: int = CLUSTERS_OWN
     """Replicas of mirrored topics that are made."""
     grows_all: bool = False
@@ -65,6 +86,8 @@ class MirrorOptions:
     handler: Handler | None = None
     """The user's function for all records."""
     begin: From = EARLIEST
+    begin_given: bool = False
+    """Whether the command line says so."""
     commit_seconds: float | None = None
     """How often positions are written and the group commits, if that is not as usual."""
     aborts: bool = False
@@ -80,18 +103,24 @@ class MirrorOptions:
 
     def aliases(self, number: int) -> Aliases | None:
         """Of the source of that number and the destination."""
-        return Aliases(self.source_aliases[number], self.target_alias) if self.source_aliases else None
+        if not self.source_aliases:
+            return None
+        return Aliases(self.source_aliases[number], self.target_alias, self.separator, self.internal_separator)
 
 
 def checked(
     *,
-    consumer_configs: Sequence[Path],
-    producer_config: Path | None,
-    whitelist: str | None,
-    blacklist: str | None,
+    consumer_configs: Sequence[Path] = (),
+    producer_config: Path | None = None,
+    whitelist: str | None = None,
+    blacklist: str | None = None,
+    mm2_config: Path | None = None,
+    clusters: Sequence[str] = (),
     prefix: str = "",
     source_aliases: Sequence[str] = (),
     target_alias: str = TARGET_ALIAS,
+    heartbeats: bool = False,
+    heartbeats_seconds: int = 1,
     replication: int = CLUSTERS_OWN,
     streams: int = 1,
     producers: int = 1,
@@ -103,7 +132,7 @@ def checked(
     handler_args: str | None = None,
     commit_interval_ms: int | None = None,
     abort_on_send_failure: str | None = None,
-    begin: str = "earliest",
+    begin: str | None = None,
     on_gap: str = "stop",
     on_truncated: str = "stop",
     on_recreated: str = "stop",
@@ -118,10 +147,24 @@ def checked(
     Raises:
         InvalidValue: one does not; the message names it.
     """
-    if not consumer_configs:
+    if mm2_config is not None:
+        said = {
+            "--consumer.config": consumer_configs,
+            "--producer.config": producer_config,
+            "--whitelist": whitelist,
+            "--blacklist": blacklist,
+            "--prefix": prefix,
+            "--source.alias": source_aliases,
+            "--emit.heartbeats": heartbeats,
+            "--replication.factor": replication != CLUSTERS_OWN,
+        }
+        _check_left_to_file(said)
+    elif not consumer_configs:
         raise InvalidValue("--consumer.config FILE is missing: say from which cluster; it may be given several times")
-    if producer_config is None:
+    elif producer_config is None:
         raise InvalidValue("--producer.config FILE is missing: say to which cluster")
+    elif clusters:
+        raise InvalidValue("--clusters chooses among the flows of --mm2.config, which is not given")
     for option, value in (("--num.streams", streams), ("--num.producers", producers), ("--queue.size", queue_records)):
         if value < 1:
             raise InvalidValue(f"{option} {value}: write a number from 1")
@@ -136,10 +179,13 @@ def checked(
     return MirrorOptions(
         consumer_configs=tuple(consumer_configs),
         producer_config=producer_config,
-        chosen=Chosen.of(whitelist, blacklist),
+        mm2_config=mm2_config,
+        clusters=_words(clusters),
+        chosen=NOTHING if mm2_config is not None else _checked_topics(whitelist, blacklist, heartbeats),
         prefix=_checked_prefix(prefix),
         source_aliases=_checked_aliases(source_aliases, len(consumer_configs)),
         target_alias=check_name(target_alias, "--target.alias"),
+        heartbeats=_checked_heartbeats(heartbeats, heartbeats_seconds, source_aliases),
         replication=_checked_replication(replication),
         streams=streams,
         producers=producers,
@@ -150,7 +196,8 @@ def checked(
         handler=None if handler is None else handler_named(handler, handler_args),
         commit_seconds=None if commit_interval_ms is None else commit_interval_ms / 1000,
         aborts=_is_true("--abort.on.send.failure", abort_on_send_failure),
-        begin=parse_from(begin),
+        begin=EARLIEST if begin is None else parse_from(begin),
+        begin_given=begin is not None,
         goes_on=GoesOn(
             gap=_goes_on("--on.gap", on_gap),
             truncated=_goes_on("--on.truncated", on_truncated),
@@ -162,6 +209,17 @@ def checked(
         takeover=takeover,
         verbose=verbose,
     )
+
+
+def _check_left_to_file(given: Mapping[str, object]) -> None:
+    for option, value in given.items():
+        if value:
+            raise InvalidValue(f"{option} and --mm2.config: the file of MirrorMaker 2 says that; leave the option out")
+
+
+def _words(texts: Sequence[str]) -> tuple[str, ...]:
+    """Given once for each, or several with commas."""
+    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
 
 
 def check_name(name: str, what: str) -> str:
@@ -180,10 +238,26 @@ def _checked_prefix(prefix: str) -> str:
     return prefix
 
 
+def _checked_topics(whitelist: str | None, blacklist: str | None, heartbeats: bool) -> Chosen:
+    """Heartbeats are carried with the others."""
+    chosen = Chosen.of(whitelist, blacklist)
+    return replace(chosen, besides=Aliases("", "").heartbeats) if heartbeats else chosen
+
+
 def _checked_aliases(aliases: Sequence[str], sources: int) -> tuple[str, ...]:
     if aliases and len(aliases) != sources:
         raise InvalidValue(f"--source.alias is given {len(aliases)} times and --consumer.config {sources} times")
     return tuple(check_name(alias, "--source.alias") for alias in aliases)
+
+
+def _checked_heartbeats(asked: bool, seconds: int, aliases: Sequence[str]) -> Heartbeats | None:
+    if not asked:
+        return None
+    if not aliases:
+        raise InvalidValue("--emit.heartbeats needs --source.alias: heartbeats name the clusters")
+    if seconds < 1:
+        raise InvalidValue(f"--emit.heartbeats.interval.seconds {seconds}: write a number from 1")
+    return Heartbeats(float(seconds))
 
 
 def _checked_replication(replication: int) -> int:

@@ -14,12 +14,11 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from fairlead.client.address_book import AddressBook, default_file
-from fairlead.client.admin import check_url
 from fairlead.model.errors import InvalidValue
-from fairlead.model.names import check_topic_name, parse_stream_path
+from fairlead.model.names import check_topic_name
 from fairlead.model.strict_json import JsonForm, Unreadable
 from fairlead.records.columns import ALL, check_columns
+from fairlead.records.given import Values, place_of
 
 EARLIEST: Literal["earliest"] = "earliest"
 LATEST: Literal["latest"] = "latest"
@@ -66,8 +65,8 @@ class Options:
             InvalidValue: an option is unknown or missing, or has a value outside its range; the message names it.
             UnknownCluster: the path names a cluster that is not in `clusters.toml`, and there is no `server`.
         """
-        values = _Values(given)
-        path, servers = _place(values, os.environ if variables is None else variables)
+        values = Values(given, NAMES)
+        path, servers = place_of(values, os.environ if variables is None else variables)
         return cls(
             path=path,
             servers=servers,
@@ -85,61 +84,14 @@ class Options:
         )
 
 
-class _Values:
-    """The options as they were given, by name in upper or lower case."""
-
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = {name.lower(): value for name, value in given.items()}
-        known = {name.lower() for name in NAMES}
-        unknown = sorted(name for name in given if name.lower() not in known)
-        if unknown:
-            raise InvalidValue(f"option {', '.join(unknown)} is not known; format fairlead has {', '.join(NAMES)}")
-
-    def text(self, name: str) -> str | None:
-        return self._given.get(name.lower())
-
-    def list(self, name: str) -> tuple[str, ...] | None:
-        text = self.text(name)
-        return None if text is None else tuple(part.strip() for part in text.split(","))
-
-    def number(self, name: str, low: int) -> int | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        if not re.fullmatch(r"-?\d{1,18}", text.strip()) or int(text) < low:
-            raise InvalidValue(f"option {name} = {text!r}: give a whole number from {low}")
-        return int(text)
-
-    def flag(self, name: str, default: bool) -> bool:
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.lower() not in {"true", "false"}:
-            raise InvalidValue(f"option {name} = {text!r}: give true or false")
-        return text.lower() == "true"
-
-
-def _place(values: _Values, variables: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    text = values.text("path")
-    if not text:
-        raise InvalidValue("option path is missing: the stream, for example /mapr/sanfrancisco/ships")
-    path = parse_stream_path(text)
-    server = values.list("server")
-    if server:
-        return path.path, tuple(check_url(url) for url in server)
-    book = AddressBook(default_file(variables))
-    cluster = book.default() if path.cluster is None else book.find(path.cluster)
-    return path.path, cluster.http
-
-
-def _topics(values: _Values) -> tuple[str, ...] | None:
+def _topics(values: Values) -> tuple[str, ...] | None:
     names = values.list("topics")
     if names is not None and values.text("topicPattern") is not None:
         raise InvalidValue("options topics and topicPattern: give one of them")
     return None if names is None else tuple(check_topic_name(name) for name in names)
 
 
-def _pattern(values: _Values) -> str | None:
+def _pattern(values: Values) -> str | None:
     pattern = values.text("topicPattern")
     try:
         re.compile(pattern or "")
@@ -148,7 +100,7 @@ def _pattern(values: _Values) -> str | None:
     return pattern
 
 
-def _ending(values: _Values) -> Bound:
+def _ending(values: Values) -> Bound:
     if values.text("endingOffsets") is None:
         return LATEST
     bound = _bound(values, "endingOffsets")
@@ -159,7 +111,7 @@ def _ending(values: _Values) -> Bound:
     return bound
 
 
-def _bound(values: _Values, name: str) -> Bound:
+def _bound(values: Values, name: str) -> Bound:
     text = values.text(name) or ""
     if text.lower() == EARLIEST:
         return EARLIEST

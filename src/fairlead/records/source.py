@@ -1,4 +1,4 @@
-"""The shell that Spark calls: `spark.read.format("fairlead")` and `spark.readStream.format("fairlead")`.
+"""The shell that Spark calls for `format("fairlead")`: reads and writes, once and as streams.
 
 Spark imports this in a separate process for each question, so it imports little; planning and decoding are loaded
 where they are used. PySpark's contract: `pyspark/sql/datasource.py`.
@@ -7,13 +7,15 @@ where they are used. PySpark's contract: `pyspark/sql/datasource.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     EqualTo,
     Filter,
     In,
@@ -27,8 +29,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from fairlead.model.errors import InvalidValue
 from fairlead.records.columns import spark_schema
 from fairlead.records.options import Options
+
+if TYPE_CHECKING:
+    from fairlead.records.writing.options import WriteOptions
 
 
 class FairleadSource(DataSource):
@@ -47,6 +53,26 @@ class FairleadSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         return RecordsStreamReader(Options.parse(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from fairlead.records.writing.writer import RecordsWriter
+
+        return RecordsWriter(self._write_options(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (Spark's name)
+        from fairlead.records.writing.writer import RecordsStreamWriter
+
+        return RecordsStreamWriter(self._write_options(schema, overwrite))
+
+    def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
+        from fairlead.records.writing.options import WriteOptions
+        from fairlead.records.writing.routing import check_columns
+
+        if overwrite:
+            raise InvalidValue("records are never replaced; write with mode append")
+        options = WriteOptions.parse(self.options)
+        check_columns(schema.fieldNames(), options)
+        return options
 
 
 def _partitions(tasks: Sequence[Any]) -> list[InputPartition]:

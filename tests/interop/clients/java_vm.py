@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
@@ -58,10 +59,10 @@ class JavaVM:
 
 
 @contextmanager
-def java_vm() -> Iterator[JavaVM]:
+def java_vm(jars: Path = JARS) -> Iterator[JavaVM]:
     """A virtual machine until the block ends; it ends with this process too."""
     port, token = launch_gateway(
-        jarpath=find_jar_path(), classpath=f"{JARS}/*", javaopts=list(JVM_FLAGS), die_on_exit=True, enable_auth=True
+        jarpath=find_jar_path(), classpath=f"{jars}/*", javaopts=list(JVM_FLAGS), die_on_exit=True, enable_auth=True
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
     try:

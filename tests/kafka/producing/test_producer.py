@@ -22,7 +22,7 @@ from tests.kafka.fake_broker import (
 )
 from tests.support.waiting import a_quiet_while, until
 
-from fairlead.kafka import Producer, ProduceSettings
+from fairlead.kafka import Producer, ProduceSettings, TopicPartition
 from fairlead.kafka.connecting.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from fairlead.model.errors import BadRequest, BatchTooLarge, Closed, Fenced, InvalidValue
 from fairlead.protocol.batch import read_header, records_of
@@ -382,3 +382,47 @@ async def test_what_is_handed_in_while_it_connects_goes_over_that_connection() -
         broker.answering.set()
         assert [await first, await second] == [1, 1]
         assert broker.connections == before + 1
+
+
+async def test_a_steady_producer_goes_on_under_the_id_and_the_numbers_that_it_is_given() -> None:
+    """In the next process too: what the broker has of it is told by `last_sequences`."""
+    async with fake_broker() as broker:
+        broker.add_topic("t", 3)
+        async with opened(broker.bootstrap) as cluster:
+            place = TopicPartition("t", 0)
+            async with producing(cluster.steady_producer(77, {place: 5}, ONE_A_REQUEST)) as producer:
+                await asyncio.gather(*await send_all(producer, 3))
+            async with producing(cluster.steady_producer(77, {place: 8}, ONE_A_REQUEST)) as producer:
+                await asyncio.gather(*await send_all(producer, 1, 3))
+            assert sequences(broker) == [(0, 5), (0, 6), (0, 7), (0, 8)]
+            assert {read_header(each).producer_id for each in broker.logs["t"][0].batches} == {77}
+            assert not broker.of(INIT_PRODUCER_ID)
+
+
+async def test_a_steady_producer_never_takes_other_numbers() -> None:
+    """A batch that the broker would take under a new epoch alone fails, and all behind it: nobody could tell later what
+    is there."""
+    async with fake_broker() as broker:
+        broker.add_topic("t", 3)
+        async with (
+            opened(broker.bootstrap) as cluster,
+            producing(cluster.steady_producer(77, {}, ONE_A_REQUEST)) as producer,
+        ):
+            broker.next(PRODUCE, refusing(ErrorCode.out_of_order_sequence_number))
+            sent = await send_all(producer, 4)
+            found = await asyncio.gather(*sent, return_exceptions=True)
+            assert [type(each) for each in found] == [BadRequest] * 4
+            assert "t, partition 0: OUT_OF_ORDER_SEQUENCE_NUMBER" in str(found[0])
+            assert sequences(broker) == [(0, 0)]
+
+
+async def test_a_steady_producer_sends_again_what_was_cut_off_under_its_numbers() -> None:
+    async with fake_broker() as broker:
+        broker.add_topic("t", 3)
+        async with (
+            opened(broker.bootstrap) as cluster,
+            producing(cluster.steady_producer(77, {}, ONE_A_REQUEST)) as producer,
+        ):
+            broker.next(PRODUCE, None, appended_then_cut(broker))
+            await asyncio.gather(*await send_all(producer, 4))
+            assert values(broker.logs["t"][0]) == [b"0", b"1", b"2", b"3"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -12,6 +12,7 @@ from fairlead.kafka.connecting.versions import METADATA
 from fairlead.kafka.errors import check
 from fairlead.kafka.values import NO_NODE, PartitionMetadata, TopicMetadata, TopicPartition
 from fairlead.model.addresses import Address
+from fairlead.model.errors import TryAgain, UnknownPartition
 from fairlead.protocol.wire import ZERO_UUID
 
 _NOT_THERE = frozenset(
@@ -41,8 +42,9 @@ class Metadata:
         found = topic.partitions[place.partition]
         return None if found.leader == NO_NODE else found
 
-    async def ask(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
-        """The topics of these names that there are, or all.
+    async def ask(self, names: Collection[str] | None, *, make: bool = False) -> dict[str, TopicMetadata]:
+        """The topics of these names that there are, or all. `make`: the cluster may make those that are not there, if
+        it does so for those who ask.
 
         Raises:
             NotAllowed: one that was named may not be described.
@@ -51,7 +53,7 @@ class Metadata:
         connection = await self._brokers.any()
         topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
         options = {
-            "allow_auto_topic_creation": False,
+            "allow_auto_topic_creation": make,
             "include_topic_authorized_operations": False,
             "include_cluster_authorized_operations": False,
         }
@@ -68,6 +70,25 @@ class Metadata:
     async def renew(self, names: Iterable[str]) -> None:
         """Ask again for topics whose leaders are not as they were. Raises: as `ask`."""
         await self.ask(sorted(set(names)))
+
+    async def by_leader(self, places: Iterable[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
+        """Who leads partitions now, by the broker's id.
+
+        Raises:
+            UnknownPartition: its topic has fewer.
+            TryAgain: a partition is not there, or has no leader; else as `ask`.
+        """
+        asked = sorted(set(places))
+        await self.renew(place.topic for place in asked)
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for place in asked:
+            topic, leader = self.topic(place.topic), self.leader(place)
+            if topic is not None and place.partition >= len(topic.partitions):
+                raise UnknownPartition(f"{place}: the topic has {len(topic.partitions)} partitions")
+            if leader is None:
+                raise TryAgain(f"{place} {'is not there' if topic is None else 'has no leader'}")
+            by_leader.setdefault(leader.leader, []).append(place)
+        return by_leader
 
 
 def _there(topic: Any, *, named: bool) -> bool:

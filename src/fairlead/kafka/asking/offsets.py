@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.retrying import again
@@ -11,7 +11,7 @@ from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.versions import LIST_OFFSETS
 from fairlead.kafka.errors import PASSING, error_of
 from fairlead.kafka.values import EARLIEST, LATEST, OffsetAndEpoch, TopicPartition
-from fairlead.model.errors import FairleadError, TryAgain, UnknownPartition
+from fairlead.model.errors import FairleadError, TryAgain
 from fairlead.protocol.fetch import READ_COMMITTED
 
 _CONSUMER = -1
@@ -51,24 +51,11 @@ class Offsets:
         """Add what is answered. Raises: what the first that is not was not answered for."""
         if not places:
             return
-        by_leader = await self._by_leader(places)
+        by_leader = await self._metadata.by_leader(places)
         tasks = [self._one(node, its, at, found, committed=committed) for node, its in by_leader.items()]
         errors = [each for each in await asyncio.gather(*tasks, return_exceptions=True) if each is not None]
         for error in sorted(errors, key=lambda error: isinstance(error, PASSING)):
             raise error
-
-    async def _by_leader(self, places: set[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
-        await self._metadata.renew(place.topic for place in places)
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for place in sorted(places):
-            topic = self._metadata.topic(place.topic)
-            leader = self._metadata.leader(place)
-            if topic is not None and place.partition >= len(topic.partitions):
-                raise UnknownPartition(f"{place}: the topic has {len(topic.partitions)} partitions")
-            if leader is None:
-                raise TryAgain(f"{place} {'is not there' if topic is None else 'has no leader'}")
-            by_leader.setdefault(leader.leader, []).append(place)
-        return by_leader
 
     async def _one(
         self,

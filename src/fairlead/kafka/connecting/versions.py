@@ -29,6 +29,7 @@ CREATE_ACLS: Final = 30
 DESCRIBE_CONFIGS: Final = 32
 SASL_AUTHENTICATE: Final = 36
 CREATE_PARTITIONS: Final = 37
+DESCRIBE_PRODUCERS: Final = 61
 INCREMENTAL_ALTER_CONFIGS: Final = 44
 
 SPOKEN: Final[Mapping[int, range]] = {
@@ -52,6 +53,7 @@ SPOKEN: Final[Mapping[int, range]] = {
     DESCRIBE_CONFIGS: range(1, 5),
     SASL_AUTHENTICATE: range(3),
     CREATE_PARTITIONS: range(4),
+    DESCRIBE_PRODUCERS: range(1),
     INCREMENTAL_ALTER_CONFIGS: range(2),
 }
 """By API key. Kafka 0.11 has the lowest of them, 4.1 the highest; later forms say nothing that the client needs."""

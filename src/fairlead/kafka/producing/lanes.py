@@ -8,6 +8,8 @@ Only where it says that it would never take these sequences do they get others, 
 In a transaction, what would need other sequences ends the transaction instead, and so does a batch that is refused for
 good. A lane that is not *joined* sends nothing: its partition is not in the transaction yet, and what it sent could end
 up in the one before.
+
+A *steady* lane never gets others: a batch that would need them fails, as one that is refused, and all behind it.
 """
 
 from __future__ import annotations
@@ -86,11 +88,21 @@ class Waiting:
 class Lane:
     """The batches of one partition; in the hands of at most one connection at a time."""
 
-    def __init__(self, place: TopicPartition, producer_id: int, epoch: int, *, transactional: bool = False) -> None:
+    def __init__(
+        self,
+        place: TopicPartition,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int = 0,
+        *,
+        transactional: bool = False,
+        steady: bool = False,
+    ) -> None:
         self.place = place
         self.joined = True
         """Its partition may be written to; in a transaction it may have to be told of first."""
         self._transactional = transactional
+        self._steady = steady
         self.producer_id = producer_id
         self.epoch = epoch
         self.failures = 0
@@ -107,7 +119,7 @@ class Lane:
         """Why the first was not taken that may be sent again."""
         self._answered = 0
         """Of those that fly, while the lane is landing."""
-        self._next_sequence = 0
+        self._next_sequence = first_sequence
         self._known = False
         """The broker has a batch of this epoch. Until then one goes alone: of a producer that it does not know, Kafka
         takes any sequence for the first, also that of the batch behind one that it refused."""
@@ -204,27 +216,28 @@ class Lane:
     def _keep_whole(self, waiting: Waiting, outcome: Outcome, kind: type[FairleadError]) -> None:
         """Raises: Aborted: not all of the transaction can be written."""
         error = outcome.error
-        lost = error == _UNKNOWN_PRODUCER or (error == _OUT_OF_ORDER and self._is_first(waiting))
-        if kind is Aborted or lost:
+        if kind is Aborted or self._is_forgotten(waiting, error):
             raise Aborted(f"{self.place}: {name_of(error)}")
         if self._is_final(waiting, error):
             self._refused(waiting, outcome)
             raise Aborted(f"{self.place}: a batch of the transaction was refused: {name_of(error)}")
 
-    def _is_first(self, waiting: Waiting) -> bool:
-        """Whether nothing before it is missing."""
-        return waiting is self.flying[0] and not self.landing
-
     def _is_final(self, waiting: Waiting, error: int) -> bool:
         if error == _CORRUPT:
             return waiting.attempts >= _CORRUPT_MAX
-        return error not in (_OUT_OF_ORDER, _UNKNOWN_PRODUCER) and not may_pass(error)
+        if error in (_OUT_OF_ORDER, _UNKNOWN_PRODUCER):
+            return self._steady and self._is_forgotten(waiting, error)
+        return not may_pass(error)
+
+    def _is_forgotten(self, waiting: Waiting, error: int) -> bool:
+        """Whether the broker has forgotten what it had: nothing before the batch is missing. If something before it was
+        not taken, that alone is why."""
+        return error == _UNKNOWN_PRODUCER or (error == _OUT_OF_ORDER and waiting is self.flying[0] and not self.landing)
 
     def _not_taken(self, waiting: Waiting, outcome: Outcome) -> None:
         self._answered += 1
         error = outcome.error
-        if error == _UNKNOWN_PRODUCER or (error == _OUT_OF_ORDER and self._is_first(waiting)):
-            # The broker has forgotten what it had. If something before it was not taken, that alone is why.
+        if self._is_forgotten(waiting, error):
             self._anew = True
         self._land(f"{self.place}: {name_of(error)}")
 
@@ -234,6 +247,9 @@ class Lane:
         self.flying.remove(waiting)
         if not waiting.done.done():
             waiting.done.set_exception(error_of(outcome.error, str(self.place), outcome.message))
+        if self._steady:
+            self.fail(error_of(outcome.error, str(self.place), outcome.message))
+            return
         if waiting.attempts > 1:
             # An earlier attempt may have been taken. Its sequences, used again, could pass for that one.
             self._anew = True

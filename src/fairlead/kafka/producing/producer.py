@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from typing import NamedTuple
 
 from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.retrying import again
@@ -27,6 +28,15 @@ OnId = Callable[[int, int], Awaitable[None]]
 """Called with a producer id and its epoch before anything is sent under it."""
 
 
+class Identity(NamedTuple):
+    """What a producer keeps from one process to the next."""
+
+    producer_id: int
+    epoch: int
+    first: Mapping[TopicPartition, int]
+    """The sequence numbers with which it goes on; 0 where it sends for the first time."""
+
+
 class Producer:
     """Made by `Cluster.producer`, which gives it an id."""
 
@@ -39,13 +49,15 @@ class Producer:
         on_id: OnId | None = None,
         terms: Terms = NO_TRANSACTION,
         join: Callable[[Lane], None] | None = None,
+        identity: Identity | None = None,
     ) -> None:
         """`join` is called with each lane that has something to send and whose partition has to be joined to a
-        transaction before; whoever does so calls `joined`."""
+        transaction before; whoever does so calls `joined`. `identity`: it has an id already, and takes no other."""
         if not 1 <= settings.in_flight_max <= IN_FLIGHT_MAX:
             raise InvalidValue(f"at most {IN_FLIGHT_MAX} requests can be in flight, and at least one")
-        self.producer_id = -1
-        self._epoch = -1
+        self._identity = identity
+        self.producer_id = -1 if identity is None else identity.producer_id
+        self._epoch = -1 if identity is None else identity.epoch
         self._brokers = brokers
         self._metadata = metadata
         self._settings = settings
@@ -126,6 +138,8 @@ class Producer:
             lane.link.offer(lane)
 
     def _lane(self, place: TopicPartition) -> Lane:
+        if self._identity is not None:
+            return Lane(place, self.producer_id, self._epoch, self._identity.first.get(place, 0), steady=True)
         transactional = self._terms.transactional_id is not None
         lane = Lane(place, self.producer_id, self._epoch, transactional=transactional)
         lane.joined = self._join is None

@@ -26,7 +26,8 @@ from fairlead.mirror.bytes.kernels import (
     record_head,
     record_size,
 )
-from fairlead.protocol.loops import byte_at, compiled
+from fairlead.protocol.loops import compiled
+from fairlead.protocol.murmur2 import murmur2
 
 _START, _END, _COUNT, _BASE_OFFSET, _LAST_DELTA = (int(column) for column in list(Plan)[:5])
 _BASE_TIME, _HAS_APPEND, _APPEND_TIME, _LOW, _HIGH, _KEYLESS = (int(column) for column in list(Plan)[5:])
@@ -35,34 +36,6 @@ _ROWS = types.Array(types.int64, 2, "C", readonly=True)
 _OUT_ROWS = types.int64[:, ::1]
 _LONGS = types.int64[::1]
 _INTS = types.int32[::1]
-
-
-@compiled(types.int32(types.int64, types.int64))
-def murmur2(at: Any, length: Any) -> Any:
-    """The hash by which Kafka's clients choose a partition (`org.apache.kafka.common.utils.Utils.murmur2`)."""
-    m = np.uint32(0x5BD1E995)
-    h = np.uint32(0x9747B28C) ^ np.uint32(length)
-    end = at + (length & ~3)
-    while at < end:
-        k = np.uint32(
-            byte_at(at)
-            | byte_at(at + 1) << np.uint64(8)
-            | byte_at(at + 2) << np.uint64(16)
-            | byte_at(at + 3) << np.uint64(24)
-        )
-        k = np.uint32(k * m)
-        k = np.uint32((k ^ k >> np.uint32(24)) * m)
-        h = np.uint32(h * m) ^ k
-        at += 4
-    left = length & 3
-    if left == 3:
-        h ^= np.uint32(byte_at(at + 2) << np.uint64(16))
-    if left >= 2:
-        h ^= np.uint32(byte_at(at + 1) << np.uint64(8))
-    if left >= 1:
-        h = np.uint32((h ^ np.uint32(byte_at(at))) * m)
-    h = np.uint32((h ^ h >> np.uint32(13)) * m)
-    return np.int32(np.uint32(h ^ h >> np.uint32(15)))
 
 
 @compiled(

@@ -15,13 +15,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from fairlead.mirror.bytes import encoding
 from fairlead.mirror.bytes.outgoing import Refused
 from fairlead.mirror.bytes.source import SourceBatch
 from fairlead.model.errors import CorruptBatch, InvalidValue
 from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, MAGIC, BatchHeader, with_crc
+from fairlead.protocol.record_columns import Longs, RecordColumns, cast
 from fairlead.protocol.records import compress
 from fairlead.records.decode import BatchesInBuffer, decode
 
@@ -30,9 +29,9 @@ COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "
 BODY_BYTES_MAX: Final = 900_000
 """Of records in a batch that is made here, before they are compressed."""
 _MICROSECONDS: Final = 1_000
+_WHO: Final = "the message handler gave"
 
 Handler = Callable[[pa.RecordBatch], pa.RecordBatch]
-Longs = NDArray[np.int64]
 
 
 class Changed(NamedTuple):
@@ -130,18 +129,12 @@ def _encoded(found: pa.RecordBatch, first: int, until: int, like: BatchHeader) -
     """Raises: InvalidValue."""
     if not found.num_rows:
         return
-    columns = _Columns(found)
+    columns = RecordColumns(found, _WHO)
     offset = _offsets(found, first, until)
     time = _times(found, like)
-    room = columns.bytes + encoding.RECORD_OVERHEAD_MAX * found.num_rows
-    out = np.empty(room + encoding.HEADER_OVERHEAD_MAX * columns.headers, np.uint8)
-    address = pa.py_buffer(out).address
-    at = 0
-    while at < found.num_rows:
-        begin = at
-        at, end = encoding.encode(*(begin, found.num_rows, address, BODY_BYTES_MAX), time, offset, *columns.arguments)
-        last = int(offset[at]) - 1 if at < found.num_rows else until
-        yield _batch(out.data[: end - address], offset[begin], last, time[begin:at], like.codec)
+    for body in columns.bodies(0, found.num_rows, time, offset, BODY_BYTES_MAX):
+        last = int(offset[body.until]) - 1 if body.until < found.num_rows else until
+        yield _batch(body.data, offset[body.first], last, time[body.first : body.until], like.codec)
 
 
 def _batch(body: memoryview, first: Any, last: int, times: Longs, codec: int) -> SourceBatch:
@@ -161,7 +154,7 @@ def _offsets(found: pa.RecordBatch, first: int, until: int) -> Longs:
     """
     count = found.num_rows
     if "offset" in found.schema.names and not found["offset"].null_count:
-        given = _cast(found, "offset", pa.int64()).to_numpy(zero_copy_only=False)
+        given = cast(found, "offset", pa.int64(), _WHO).to_numpy(zero_copy_only=False)
         if given[0] >= first and given[-1] <= until and bool((np.diff(given) > 0).all()):
             rising: Longs = np.ascontiguousarray(given)
             return rising
@@ -176,60 +169,7 @@ def _times(found: pa.RecordBatch, like: BatchHeader) -> Longs:
     """Milliseconds of each record. Raises: InvalidValue."""
     if "timestamp" not in found.schema.names:
         return np.full(found.num_rows, like.max_timestamp, np.int64)
-    column = _cast(found, "timestamp", pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    column = cast(found, "timestamp", pa.timestamp("us", tz="UTC"), _WHO).cast(pa.int64())
     milliseconds = column.fill_null(0).to_numpy(zero_copy_only=False) // _MICROSECONDS
     there = column.is_valid().to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(np.where(there, milliseconds, like.max_timestamp))
-
-
-class _Columns:
-    """The columns as the loop reads them; what it is told the addresses of lives as long as this."""
-
-    def __init__(self, found: pa.RecordBatch) -> None:
-        """Raises: InvalidValue: a column is missing or of another type."""
-        count = found.num_rows
-        if "value" not in found.schema.names:
-            raise InvalidValue("the message handler gave no column value")
-        nothing = pa.nulls(count, pa.binary())
-        key = _cast(found, "key", pa.binary()) if "key" in found.schema.names else nothing
-        value = _cast(found, "value", pa.binary())
-        ends, names, texts = np.zeros(count + 1, np.int32), nothing[:0], nothing[:0]
-        if "headers" in found.schema.names:
-            ends, names, texts = _headers(found)
-        self._kept = [key, value, names, texts]
-        self.headers = len(names)
-        self.bytes = sum(column.nbytes for column in self._kept)
-        self.arguments = (
-            *(*_binary(key), *_binary(value)),
-            *(ends, *_binary(names), *_binary(texts)),
-        )
-
-
-def _headers(found: pa.RecordBatch) -> tuple[NDArray[np.int32], pa.Array, pa.Array]:
-    """Where each record's headers end, their names and their values. Raises: InvalidValue."""
-    pair = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
-    lists = _cast(found, "headers", pa.list_(pair))
-    lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    ends = np.zeros(found.num_rows + 1, np.int32)
-    np.cumsum(lengths, out=ends[1:])
-    pairs = lists.flatten()
-    return ends, pairs.field("key").fill_null(b""), pairs.field("value")
-
-
-def _cast(found: pa.RecordBatch, name: str, kind: pa.DataType) -> Any:
-    try:
-        return found[name].cast(kind)
-    except pa.ArrowException as error:
-        raise InvalidValue(
-            f"the message handler gave a column {name} of type {found[name].type}, not {kind}"
-        ) from error
-
-
-def _binary(column: Any) -> tuple[int, NDArray[np.int32], NDArray[np.bool_]]:
-    """Address of the data, offsets, and whether each is not null."""
-    _, ends, data = column.buffers()
-    there = column.is_valid().to_numpy(zero_copy_only=False)
-    if not len(column):
-        return 0, np.zeros(1, np.int32), there
-    places = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
-    return data.address if data is not None else 0, places, there

@@ -15,6 +15,7 @@ from fairlead.mirror.bytes.kernels import Cut, Plan
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import How, Outgoing, Refused, refused_batch, too_large
 from fairlead.mirror.bytes.source import SourceBatch
+from fairlead.protocol.murmur2 import murmur2
 
 Placed = tuple[int, Outgoing]
 """A batch and its partition."""
@@ -37,7 +38,7 @@ def partition_of(key: bytes | None, partitions: int) -> int | None:
     if key is None:
         return None
     held = np.frombuffer(key + b"\0", np.uint8)
-    return (int(dealing.murmur2(address_of(held), len(key))) & 0x7FFFFFFF) % partitions
+    return (int(murmur2(address_of(held), len(key))) & 0x7FFFFFFF) % partitions
 
 
 class Repartitioner:

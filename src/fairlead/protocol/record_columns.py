@@ -1,0 +1,97 @@
+"""Columns of Arrow as the bodies of record batches: what `encoding.encode` is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fairlead.model.errors import InvalidValue
+from fairlead.protocol import encoding
+
+Longs = NDArray[np.int64]
+
+
+class Body(NamedTuple):
+    """Records [first, until) as the body of one batch, before it is compressed."""
+
+    first: int
+    until: int
+    data: memoryview
+
+
+class RecordColumns:
+    """Keys, values and headers of records. The loop is told addresses; what lies there lives as long as this."""
+
+    def __init__(self, found: pa.RecordBatch, who: str) -> None:
+        """`who` gave the columns, in a sentence that ends with "a column …".
+
+        Raises:
+            InvalidValue: `value` is missing, or a column has another type.
+        """
+        count = found.num_rows
+        if "value" not in found.schema.names:
+            raise InvalidValue(f"{who} no column value")
+        nothing = pa.nulls(count, pa.binary())
+        self.key = cast(found, "key", pa.binary(), who) if "key" in found.schema.names else nothing
+        value = cast(found, "value", pa.binary(), who)
+        ends, names, texts = np.zeros(count + 1, np.int32), nothing[:0], nothing[:0]
+        if "headers" in found.schema.names:
+            ends, names, texts = _headers(found, who)
+        self._count = count
+        self._kept = [self.key, value, names, texts]
+        headers = encoding.HEADER_OVERHEAD_MAX * len(names)
+        self._room = sum(column.nbytes for column in self._kept) + encoding.RECORD_OVERHEAD_MAX * count + headers
+        self._arguments = (
+            *(*plain(self.key), *plain(value)),
+            *(ends, *plain(names), *plain(texts)),
+        )
+
+    def bodies(
+        self, first: int, until: int, time: Longs, offset: Longs, body_bytes_max: int, out: pa.Buffer | None = None
+    ) -> Iterator[Body]:
+        """The records [first, until), in bodies of at most `body_bytes_max`, and at least one record; times in ms and
+        offsets become deltas to a body's first. `out` has room for all records; a body lies there until the next one is
+        asked for."""
+        buffer = self.room() if out is None else out
+        whole = memoryview(buffer)
+        while first < until:
+            begin = first
+            first, end = encoding.encode(begin, until, buffer.address, body_bytes_max, time, offset, *self._arguments)
+            yield Body(begin, first, whole[: end - buffer.address])
+
+    def room(self) -> pa.Buffer:
+        """Memory for all records."""
+        return pa.allocate_buffer(self._room)
+
+
+def cast(found: pa.RecordBatch, name: str, kind: pa.DataType, who: str) -> Any:
+    """A column as that type. Raises: InvalidValue: it cannot be."""
+    try:
+        return found[name].cast(kind)
+    except pa.ArrowException as error:
+        raise InvalidValue(f"{who} a column {name} of type {found[name].type}, not {kind}") from error
+
+
+def plain(column: Any) -> tuple[int, NDArray[np.int32], NDArray[np.bool_]]:
+    """Of a binary column: the address of its data, its offsets, and whether each value is not null."""
+    _, ends, data = column.buffers()
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    if not len(column):
+        return 0, np.zeros(1, np.int32), there
+    places = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
+    return data.address if data is not None else 0, places, there
+
+
+def _headers(found: pa.RecordBatch, who: str) -> tuple[NDArray[np.int32], pa.Array, pa.Array]:
+    """Where each record's headers end, their names and their values. Raises: InvalidValue."""
+    pair = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+    lists = cast(found, "headers", pa.list_(pair), who)
+    lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.zeros(found.num_rows + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    pairs = lists.flatten()
+    return ends, pairs.field("key").fill_null(b""), pairs.field("value")

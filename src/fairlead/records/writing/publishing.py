@@ -1,0 +1,226 @@
+"""A manifest → a cluster: every batch of its parts once, under the query's producer id and the manifest's sequence
+numbers.
+
+Always true: nothing of a batch of the query is sent that its manifest does not name; what the cluster has, by the last
+sequence number that it knows of a partition, is not sent again. Where the cluster has forgotten, so that nobody can
+tell, this is an error and nothing is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fairlead.client.admin import ask
+from fairlead.kafka import ClientSettings, Cluster, TopicPartition
+from fairlead.model.addresses import parse_address
+from fairlead.model.errors import BatchTooLarge, InvalidValue, UnknownTopic, Unreachable
+from fairlead.model.names import split_topic
+from fairlead.records.writing.options import WriteOptions
+from fairlead.records.writing.parts import PartInfo, Place, StagedBatch, read_part
+from fairlead.records.writing.staging import VERSION, Manifest, Staging
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fairlead.kafka import Producer
+
+UNDER_WAY_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Sent and not acknowledged."""
+SEQUENCES: Final = 2**31
+
+
+def producer_id(query: str) -> int:
+    """Of a query, for ever: 63 bits, as those that a cluster gives."""
+    return int.from_bytes(sha256(query.encode()).digest()[:8], "big") >> 1
+
+
+def bootstrap_of(options: WriteOptions) -> str:
+    """The cluster's Kafka addresses. Raises: Unreachable."""
+    return options.bootstrap or ",".join(ask(options.servers, "GET", "/rest/cluster/info").first["kafka"])
+
+
+def remembered_ms(options: WriteOptions, parts: Iterable[PartInfo]) -> int:
+    """For how long the streams of these parts remember a producer. Raises: UnknownStream, TryAgain."""
+    paths = {split_topic(place.topic)[0] for part in parts for place in part.records}
+    infos = [
+        ask(options.servers, "GET", "/rest/stream/info", {"path": path}).first for path in sorted(filter(None, paths))
+    ]
+    return min((int(info["pidexpirysecs"]) * 1000 for info in infos), default=0)
+
+
+@asynccontextmanager
+async def opened(options: WriteOptions) -> AsyncIterator[Cluster]:
+    """The cluster that is written to. Raises: TryAgain: it does not answer for as long as the options say."""
+    bootstrap = await asyncio.to_thread(bootstrap_of, options)
+    addresses = tuple(parse_address(text.strip(), "kafka.bootstrap.servers") for text in bootstrap.split(","))
+    timeout = max(options.delivery_timeout_ms, 1000)
+    cluster = await Cluster.open(ClientSettings(addresses, client_id="fairlead-spark", request_timeout_ms=timeout))
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+async def partitions_of(cluster: Cluster, names: Sequence[str]) -> Mapping[str, int]:
+    """How many partitions topics have; those that are not there are made, where the stream does that for who asks.
+
+    Raises:
+        UnknownTopic
+    """
+    found = await cluster.topics(names, make=True)
+    missing = sorted(set(names) - found.keys())
+    if missing:
+        raise UnknownTopic(
+            f"there is no topic {missing[0]}{f' ({len(missing):,} are missing)' if len(missing) > 1 else ''}; "
+            "make it, or let the stream make what is asked for (-autocreate true)"
+        )
+    return {name: len(topic.partitions) for name, topic in found.items()}
+
+
+async def settled(
+    cluster: Cluster, staging: Staging, batch: int, parts: Sequence[PartInfo], now_ms: int, remembered: int
+) -> Manifest:
+    """The manifest of these parts, or the one that is there already. `remembered`: see `remembered_ms`.
+
+    Raises:
+        BatchTooLarge: a record is larger than its topic takes.
+        InvalidValue, UnknownTopic, TryAgain
+    """
+    await _check_sizes(cluster, parts)
+    places = {place for part in parts for place in part.records}
+    last = await cluster.last_sequences(producer_id(staging.query), [TopicPartition(*place) for place in places])
+    first: dict[str, dict[int, int]] = {}
+    for place in sorted(places):
+        known = last.get(TopicPartition(*place))
+        first.setdefault(place.topic, {})[place.partition] = 0 if known is None else (known + 1) % SEQUENCES
+    files = tuple((part.name, part.size_bytes) for part in parts if part.size_bytes)
+    return staging.settle(Manifest(VERSION, staging.query, batch, now_ms, remembered, files, first))
+
+
+async def _check_sizes(cluster: Cluster, parts: Iterable[PartInfo]) -> None:
+    largest: dict[str, int] = {}
+    for part in parts:
+        for topic, size in part.largest.items():
+            largest[topic] = max(size, largest.get(topic, 0))
+    for topic, configs in (await cluster.describe_configs(largest)).items() if largest else ():
+        limit = configs["max.message.bytes"].value
+        if limit is not None and largest[topic] > int(limit):
+            raise BatchTooLarge(
+                f"a record of {largest[topic]:,} bytes (as a batch of its own) for topic {topic}, "
+                f"which takes {int(limit):,} (max.message.bytes); nothing of this batch was written"
+            )
+
+
+async def publish(cluster: Cluster, staging: Staging, manifest: Manifest, options: WriteOptions, now_ms: int) -> int:
+    """Send what the cluster lacks; answers how many records these were.
+
+    Raises:
+        InvalidValue: a part is not as it was written, or the cluster cannot tell what it has of the batch.
+        Unreachable: it took nothing for as long as the options say; what is left goes with the next try.
+        BadRequest: it refuses a batch for good; the message names the partition.
+    """
+    identity = producer_id(manifest.query)
+    places = manifest.places
+    last = await cluster.last_sequences(identity, [TopicPartition(*place) for place in places])
+    written = {place: _written(place, first, last, manifest, now_ms) for place, first in places.items()}
+    start = {TopicPartition(*place): (first + written[place]) % SEQUENCES for place, first in places.items()}
+    producer = cluster.steady_producer(identity, start)
+    try:
+        return await _Sending(producer, options.delivery_timeout_ms).all(missing_batches(staging, manifest, written))
+    finally:
+        await producer.close()
+
+
+def _written(place: Place, first: int, last: Mapping[TopicPartition, int], manifest: Manifest, now_ms: int) -> int:
+    """How many records of the batch a partition has. Raises: InvalidValue."""
+    known = last.get(TopicPartition(*place))
+    if known is not None:
+        return (known + 1 - first) % SEQUENCES
+    if first == 0 and now_ms - manifest.made_ms < manifest.remembered_ms // 2:
+        return 0
+    raise InvalidValue(
+        f"topic {place.topic}, partition {place.partition} does not know query {manifest.query} any more, so nobody "
+        f"can tell what it has of batch {manifest.batch}; look at what is there, and begin with a new checkpoint"
+    )
+
+
+def missing_batches(staging: Staging, manifest: Manifest, written: Mapping[Place, int]) -> Iterator[StagedBatch]:
+    """The batches that are not there, in order. Raises: InvalidValue."""
+    there = dict(written)
+    for name, size in manifest.parts:
+        for batch in read_part(staging.part(manifest.batch, name), size):
+            known = there[batch.place]
+            if not known:
+                yield batch
+            elif known >= batch.records:
+                there[batch.place] = known - batch.records
+            else:
+                break
+    left = {place: count for place, count in there.items() if count}
+    if left:
+        place, count = min(left.items())
+        raise InvalidValue(
+            f"topic {place.topic}, partition {place.partition} has {count:,} records of query {manifest.query} that "
+            f"batch {manifest.batch} does not; does another query write with its id?"
+        )
+
+
+class _UnderWay(NamedTuple):
+    size_bytes: int
+    records: int
+
+
+class _Sending:
+    """Sends as fast as the cluster takes it."""
+
+    def __init__(self, producer: Producer, timeout_ms: int) -> None:
+        self._producer = producer
+        self._timeout = timeout_ms / 1000
+        self._under_way: dict[asyncio.Future[int | None], _UnderWay] = {}
+        self._bytes = 0
+        self._records = 0
+        self._moved = asyncio.Event()
+        self._failed: BaseException | None = None
+
+    async def all(self, batches: Iterable[StagedBatch]) -> int:
+        """Send these batches, and wait until they are there; answers how many records they have."""
+        for batch in batches:
+            await self._until(UNDER_WAY_BYTES_MAX)
+            future = self._producer.send(*batch.place, batch)
+            self._under_way[future] = _UnderWay(batch.size_bytes, batch.records)
+            self._bytes += batch.size_bytes
+            future.add_done_callback(self._landed)
+        await self._until(0)
+        return self._records
+
+    async def _until(self, bytes_max: int) -> None:
+        """Raises: what a batch was refused for; Unreachable."""
+        while self._failed is None and self._bytes > bytes_max:
+            self._moved.clear()
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await self._moved.wait()
+            except TimeoutError:
+                why = self._producer.down or "no answer"
+                raise Unreachable(
+                    f"the cluster took no record for {self._timeout:g} s ({why}); {len(self._under_way):,} batches "
+                    "and what is behind them are missing, and come with the next try"
+                ) from None
+        if self._failed is not None:
+            raise self._failed
+
+    def _landed(self, future: asyncio.Future[int | None]) -> None:
+        size, records = self._under_way.pop(future)
+        self._bytes -= size
+        self._moved.set()
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            self._records += records
+        else:
+            self._failed = self._failed or error

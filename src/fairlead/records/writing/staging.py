@@ -1,0 +1,171 @@
+"""The folder in which a query keeps what its tasks have left, and which of its batches the cluster has.
+
+    <folder>/<query>/<batch>/<part>      what a task has left
+    <folder>/<query>/<batch>/manifest    which parts count, and under which sequence numbers they go
+    <folder>/<query>/done                the newest batch that the cluster has whole
+
+A manifest is put once: whoever comes second goes by the first. It is durable before anything of the batch is sent, and
+removed only once `done` says that the batch is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, TypeVar
+
+from fairlead.model.clock import SystemRandomness
+from fairlead.model.errors import InvalidValue
+from fairlead.model.strict_json import JsonForm, Unreadable
+from fairlead.records.writing.encoding import Encoded
+from fairlead.records.writing.parts import PartInfo, Place, write_part
+from fairlead.storage.files import sync_directory
+
+T = TypeVar("T")
+VERSION: Final = 1
+_DONE: Final = "done"
+_MANIFEST: Final = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What of a batch is sent."""
+
+    version: int
+    query: str
+    batch: int
+    made_ms: int
+    remembered_ms: int
+    """The cluster forgets a producer that sends nothing for so long."""
+    parts: tuple[tuple[str, int], ...]
+    """Names of files and their sizes, in the order in which they are sent."""
+    first: dict[str, dict[int, int]]
+    """Topic → partition → sequence number of its first record."""
+
+    @property
+    def places(self) -> Mapping[Place, int]:
+        """The same by partition."""
+        return {Place(topic, number): first for topic, of in self.first.items() for number, first in of.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    version: int
+    batch: int
+
+
+_MANIFEST_FORM: Final = JsonForm(Manifest)
+_DONE_FORM: Final = JsonForm(_Done)
+
+
+class Staging:
+    """Of one query."""
+
+    def __init__(self, folder: Path, query: str) -> None:
+        self.query = query
+        self._of_query = folder / _folder_name(query)
+
+    def write(self, batch: int, batches: Iterable[Encoded]) -> PartInfo:
+        """Leave what a task has, under a name that no other attempt has. Raises: OSError."""
+        folder = self._of_batch(batch)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        info = write_part(folder / f"part-{_random_name()}", batches)
+        sync_directory(str(folder))
+        return info
+
+    def part(self, batch: int, name: str) -> Path:
+        """The file of a part."""
+        return self._of_batch(batch) / name
+
+    def discard(self, batch: int, names: Iterable[str]) -> None:
+        """Remove parts of tasks whose batch failed, unless a manifest names them."""
+        if self.manifest(batch) is None:
+            for name in names:
+                self.part(batch, name).unlink(missing_ok=True)
+
+    def done(self) -> int:
+        """The newest batch that is there whole; -1: none. Raises: InvalidValue."""
+        found = _read(self._of_query / _DONE)
+        return -1 if found is None else _parsed(_DONE_FORM, found, self._of_query / _DONE).batch
+
+    def manifest(self, batch: int) -> Manifest | None:
+        """What of the batch is sent, if that is settled. Raises: InvalidValue."""
+        file = self._of_batch(batch) / _MANIFEST
+        found = _read(file)
+        return None if found is None else _parsed(_MANIFEST_FORM, found, file)
+
+    def settle(self, manifest: Manifest) -> Manifest:
+        """Put the batch's manifest; answers the one that is there from now on. Raises: InvalidValue, OSError."""
+        folder = self._of_batch(manifest.batch)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made = _written(folder, _MANIFEST_FORM.write(manifest))
+        try:
+            with suppress(FileExistsError):
+                os.link(made, folder / _MANIFEST)
+        finally:
+            made.unlink()
+        for each in (folder, self._of_query, self._of_query.parent):
+            sync_directory(str(each))
+        found = self.manifest(manifest.batch)
+        assert found is not None
+        return found
+
+    def finish(self, batch: int) -> None:
+        """Say that the batch is there whole, and remove what is not needed any more. Raises: OSError."""
+        self._of_query.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made = _written(self._of_query, _DONE_FORM.write(_Done(VERSION, batch)))
+        made.rename(self._of_query / _DONE)
+        sync_directory(str(self._of_query))
+        for each in self._of_query.iterdir():
+            if each.name.isdecimal() and int(each.name) <= batch:
+                shutil.rmtree(each, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove all that is kept of the query."""
+        shutil.rmtree(self._of_query, ignore_errors=True)
+
+    def _of_batch(self, batch: int) -> Path:
+        return self._of_query / str(batch)
+
+
+def _folder_name(query: str) -> str:
+    """Spark's ids are fit for a name of a folder; what users choose need not be."""
+    plain = "".join(
+        character for character in query if character.isascii() and (character.isalnum() or character in "-_")
+    )
+    return (
+        query if query == plain and 0 < len(query) <= 64 else f"{plain[:32]}-{sha256(query.encode()).hexdigest()[:16]}"
+    )
+
+
+def _random_name() -> str:
+    return SystemRandomness().id16().hex()
+
+
+def _written(folder: Path, data: bytes) -> Path:
+    """A new file with these bytes, durable but for its name."""
+    made = folder / f".{_random_name()}"
+    with made.open("xb") as out:
+        out.write(data)
+        out.flush()
+        os.fdatasync(out.fileno())
+    return made
+
+
+def _read(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _parsed(form: JsonForm[T], data: bytes, file: Path) -> T:
+    try:
+        return form.read(data)
+    except Unreadable as error:
+        raise InvalidValue(f"{file} is not understood: {error}") from error

@@ -1,0 +1,1 @@
+"""How MirrorMaker 2's property file is read."""

@@ -1,0 +1,67 @@
+"""What a Spark user may say of a write, and what is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.model.errors import BadRequest, InvalidValue
+from fairlead.records.writing.options import WriteOptions, local_folder
+from fairlead.records.writing.routing import check_columns
+
+PLACE = {"path": "/mapr/sanfrancisco/ships", "server": "http://127.0.0.1:7660"}
+
+
+def parsed(**given: str) -> WriteOptions:
+    return WriteOptions.parse({**PLACE, **given}, {})
+
+
+def test_names_are_read_in_any_case_and_have_defaults() -> None:
+    """Spark adds the name of the query and the place of its checkpoint."""
+    options = parsed(COMPRESSION="LZ4", topic="t", checkpointlocation="/tmp/c", queryname="q", deliverytimeoutms="5000")
+    assert (options.path, options.codec, options.topic, options.delivery_timeout_ms) == ("/ships", 3, "t", 5000)
+    assert options.staging == Path("/tmp/c/fairlead-staged")
+    plain = parsed()
+    assert (plain.codec, plain.topic, plain.staging, plain.delivery_timeout_ms) == (0, None, None, 120_000)
+
+
+def test_a_folder_is_local_or_none() -> None:
+    """A checkpoint on another file system is no place for what tasks leave."""
+    assert local_folder("file:///a/b") == local_folder("/a/b") == Path("/a/b")
+    assert local_folder("s3://bucket/a") is None
+    assert parsed(checkpointLocation="hdfs://name/a").staging is None
+    assert parsed(checkpointLocation="hdfs://name/a", stagingLocation="file:/a").staging == Path("/a")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"compresion": "lz4"}, "option compresion is not known"),
+        ({"startingOffsets": "earliest"}, "option startingOffsets is not known"),
+        ({"compression": "br"}, "option compression = 'br': give one of none, gzip, snappy, lz4, zstd"),
+        ({"topic": "a b"}, "topic name 'a b'"),
+        ({"txnAppId": "a"}, "txnAppId and txnVersion: give both, or neither"),
+        ({"txnAppId": "a", "txnVersion": "1"}, "option stagingLocation is missing"),
+        ({"txnVersion": "x"}, "give a whole number from 0"),
+        ({"stagingLocation": "s3://b/a"}, "give a folder that all executors see"),
+        ({"deliveryTimeoutMs": "0"}, "give a whole number from 1"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(given: dict[str, str], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        parsed(**given)
+
+
+@pytest.mark.parametrize(
+    ("columns", "given", "message"),
+    [
+        (["value", "topic", "offset"], {}, "column offset is not written; format fairlead takes path, topic"),
+        (["key", "topic"], {}, "column value is missing"),
+        (["key", "value"], {}, "no topic: give a column topic, or the option topic"),
+    ],
+)
+def test_rows_without_a_place_or_a_value_are_refused(columns: list[str], given: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        check_columns(columns, parsed(**given))
+    check_columns(["value"], parsed(topic="t"))

@@ -1,0 +1,152 @@
+"""A manifest sent to a server of ours: each batch once, whatever ended the attempts before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.interop.site import Site, run_site
+from tests.kafka.client import opened
+
+from fairlead.kafka import Cluster
+from fairlead.model.errors import BatchTooLarge, InvalidValue, UnknownTopic
+from fairlead.protocol.batch import HEADER_BYTES, build_batch
+from fairlead.records.writing import publishing
+from fairlead.records.writing.encoding import Encoded
+from fairlead.records.writing.options import WriteOptions
+from fairlead.records.writing.parts import Place
+from fairlead.records.writing.publishing import partitions_of, producer_id, publish, settled
+from fairlead.records.writing.staging import Manifest, Staging
+
+OPTIONS = WriteOptions("/interop", (), delivery_timeout_ms=20_000)
+NOW_MS = 1_700_000_000_000
+REMEMBERED_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with run_site(tmp_path_factory.mktemp("site")) as site:
+        yield site
+
+
+def encoded(site: Site, places: Sequence[tuple[str, int]]) -> Iterator[Encoded]:
+    """Batches of two records each, numbered through."""
+    for number, (topic, partition) in enumerate(places):
+        whole = build_batch([(None, b"%d" % number), (None, b"+")], timestamp_ms=NOW_MS)
+        yield Encoded(f"{site.path}:{topic}", partition, 2, whole[:HEADER_BYTES], whole[HEADER_BYTES:])
+
+
+async def settle(
+    cluster: Cluster, site: Site, staging: Staging, batch: int, places: Sequence[tuple[str, int]]
+) -> Manifest:
+    part = staging.write(batch, encoded(site, places))
+    return await settled(cluster, staging, batch, [part], NOW_MS, REMEMBERED_MS)
+
+
+def batches(site: Site, topic: str, partition: int = 0) -> list[tuple[int, int]]:
+    """Producer and base sequence of what is stored."""
+    return [(head.producer_id, head.base_sequence) for head in site.headers(topic, partition)]
+
+
+async def test_batches_go_on_under_one_id_and_numbers_that_go_through(site: Site, tmp_path: Path) -> None:
+    """Over the batches of a query, in each partition."""
+    site.make_topic("through", 2)
+    staging = Staging(tmp_path, "q-through")
+    async with opened(site.main) as cluster:
+        for batch in (0, 1):
+            manifest = await settle(cluster, site, staging, batch, [("through", 0), ("through", 1), ("through", 0)])
+            assert await publish(cluster, staging, manifest, OPTIONS, NOW_MS) == 6
+            staging.finish(batch)
+    id = producer_id("q-through")
+    assert batches(site, "through") == [(id, 0), (id, 2), (id, 4), (id, 6)]
+    assert batches(site, "through", 1) == [(id, 0), (id, 2)]
+
+
+@pytest.mark.parametrize("taken", range(7))
+async def test_what_an_attempt_before_has_sent_is_not_sent_again(site: Site, tmp_path: Path, taken: int) -> None:
+    """Cut off behind any batch, more than the five that a server remembers."""
+    topic, query = f"again-{taken}", f"q-again-{taken}"
+    site.make_topic(topic, 1)
+    staging = Staging(tmp_path, query)
+    async with opened(site.main) as cluster:
+        manifest = await settle(cluster, site, staging, 3, [(topic, 0)] * 7)
+        places = {Place(f"{site.path}:{topic}", 0): 0}
+        producer = cluster.steady_producer(producer_id(query), {})
+        for batch in list(publishing.missing_batches(staging, manifest, places))[:taken]:
+            await producer.send(*batch.place, batch)
+        await producer.close()
+        assert len(batches(site, topic)) == taken
+        again = await settle(cluster, site, staging, 3, [(topic, 0)] * 3)  # Spark runs the batch anew, other rows come
+        assert again == manifest
+        assert await publish(cluster, staging, again, OPTIONS, NOW_MS) == 2 * (7 - taken)
+        assert await publish(cluster, staging, again, OPTIONS, NOW_MS) == 0
+    assert batches(site, topic) == [(producer_id(query), 2 * number) for number in range(7)]
+
+
+async def test_two_drivers_of_one_query_write_it_once(site: Site, tmp_path: Path) -> None:
+    """One was believed to be dead."""
+    site.make_topic("twice", 1)
+    staging = Staging(tmp_path, "q-twice")
+    async with opened(site.main) as one, opened(site.main) as other:
+        manifest = await settle(one, site, staging, 0, [("twice", 0)] * 40)
+        found = await asyncio.gather(
+            *(publish(cluster, staging, manifest, OPTIONS, NOW_MS) for cluster in (one, other)),
+            return_exceptions=True,
+        )
+        assert any(not isinstance(each, BaseException) for each in found)
+        assert await publish(one, staging, manifest, OPTIONS, NOW_MS) == 0
+    assert batches(site, "twice") == [(producer_id("q-twice"), 2 * number) for number in range(40)]
+
+
+async def test_where_the_cluster_has_forgotten_nothing_is_sent(site: Site, tmp_path: Path) -> None:
+    """It is an error, since nobody can tell what is there: of a manifest that counts on, or of one that is old."""
+    site.make_topic("forgotten", 1)
+    staging = Staging(tmp_path, "q-forgotten")
+    async with opened(site.main) as cluster:
+        manifest = await settle(cluster, site, staging, 0, [("forgotten", 0)])
+        counting = replace(manifest, first={f"{site.path}:forgotten": {0: 10}})
+        with pytest.raises(InvalidValue, match="partition 0 does not know query q-forgotten any more"):
+            await publish(cluster, staging, counting, OPTIONS, NOW_MS)
+        with pytest.raises(InvalidValue, match="begin with a new checkpoint"):
+            await publish(cluster, staging, manifest, OPTIONS, NOW_MS + REMEMBERED_MS // 2)
+        assert batches(site, "forgotten") == []
+
+
+async def test_records_that_the_manifest_does_not_know_are_an_error(site: Site, tmp_path: Path) -> None:
+    """Somebody else writes under the query's id."""
+    site.make_topic("strange", 1)
+    staging = Staging(tmp_path, "q-strange")
+    async with opened(site.main) as cluster:
+        manifest = await settle(cluster, site, staging, 0, [("strange", 0)])
+        assert await publish(cluster, staging, manifest, OPTIONS, NOW_MS) == 2
+        more = await settle(cluster, site, staging, 1, [("strange", 0)])
+        assert await publish(cluster, staging, more, OPTIONS, NOW_MS) == 2
+        with pytest.raises(InvalidValue, match="has 2 records of query q-strange that batch 0 does not"):
+            await publish(cluster, staging, manifest, OPTIONS, NOW_MS)
+
+
+async def test_topics_are_made_where_the_stream_makes_them(site: Site) -> None:
+    other = site.another("/strict", autocreate=False, default_partitions=3)
+    making = site.another("/making", autocreate=True, default_partitions=3)
+    async with opened(site.main) as cluster:
+        assert await partitions_of(cluster, [f"{making.path}:new"]) == {f"{making.path}:new": 3}
+        with pytest.raises(UnknownTopic, match="there is no topic /strict:new; make it, or let the stream make"):
+            await partitions_of(cluster, [f"{other.path}:new"])
+
+
+async def test_a_record_that_is_too_large_is_refused_before_anything_is_written(site: Site, tmp_path: Path) -> None:
+    site.make_topic("small", 1)
+    site.broker.call(site.stream.set_configs("small", {"max.message.bytes": "1500000"}))
+    staging = Staging(tmp_path, "q-small")
+    whole = build_batch([(None, bytes(2_000_000))], timestamp_ms=NOW_MS)
+    name = f"{site.path}:small"
+    large = Encoded(name, 0, 1, whole[:HEADER_BYTES], whole[HEADER_BYTES:])
+    async with opened(site.main) as cluster:
+        part = staging.write(0, [*encoded(site, [("small", 0)]), large])
+        with pytest.raises(BatchTooLarge, match=r"a record of 2,000,0.. bytes .* which takes 1,500,000"):
+            await settled(cluster, staging, 0, [part], NOW_MS, REMEMBERED_MS)
+    assert batches(site, "small") == []
+    assert staging.manifest(0) is None

@@ -1,0 +1,143 @@
+"""Where rows go, and that those of a partition keep their order and are all there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.mirror.bytes.repartition import partition_of
+from fairlead.model.errors import InvalidName, InvalidValue
+from fairlead.protocol.batch import check_produced, records_of
+from fairlead.records.writing.encoding import encoded
+from fairlead.records.writing.options import WriteOptions
+from fairlead.records.writing.routing import routed
+
+OPTIONS = WriteOptions("/ships", ())
+NOW_MS = 1_700_000_000_000
+
+Rows = list[dict[str, Any]]
+PAIRS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("headers", PAIRS),
+    ]
+)
+
+
+def partitions(names: Sequence[str]) -> Mapping[str, int]:
+    """Topic `a` has one, `bb` two, …"""
+    return {name: len(name.split(":")[1]) for name in names}
+
+
+def table(rows: Rows) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+
+def sent(rows: pa.RecordBatch, options: WriteOptions = OPTIONS, turn: int = 0) -> dict[tuple[str, int], list[Any]]:
+    """The records of each partition, out of batches that a server would take."""
+    found: dict[tuple[str, int], list[Any]] = {}
+    for batch in encoded(routed(rows, options, partitions, turn), options.codec, NOW_MS):
+        whole = bytes(batch.head) + bytes(batch.body)
+        assert check_produced(whole).header.record_count == batch.records
+        found.setdefault((batch.topic, batch.partition), []).extend(
+            (record.key, record.value, record.timestamp, tuple(record.headers)) for record in records_of(whole)
+        )
+    return found
+
+
+def test_a_row_goes_where_its_key_says_as_with_java() -> None:
+    rows = table([{"topic": "ccc", "key": b"k%d" % n, "value": b"%d" % n} for n in range(50)])
+    found = sent(rows)
+    for (topic, partition), records in found.items():
+        assert topic == "/ships:ccc"
+        assert {partition_of(key, 3) for key, _, _, _ in records} == {partition}
+        values = [int(value) for _, value, _, _ in records]
+        assert values == sorted(values)
+    assert sum(map(len, found.values())) == 50
+    assert len(found) == 3
+
+
+def test_rows_without_a_key_take_turns_and_a_partition_that_is_named_wins() -> None:
+    rows = table([{"topic": "ccc", "value": b"1"}, {"topic": "ccc", "value": b"2", "partition": 2, "key": b"x"}])
+    assert {place[1] for place in sent(rows, turn=1)} == {1, 2}
+    assert {place[1] for place in sent(rows, turn=3)} == {0, 2}
+
+
+def test_what_a_row_lacks_is_null_and_now() -> None:
+    rows = table([{"topic": "a", "value": None}, {"topic": "a", "value": b"", "key": b""}])
+    assert sent(rows) == {("/ships:a", 0): [(None, None, NOW_MS, ()), (b"", b"", NOW_MS, ())]}
+
+
+def test_a_row_may_name_its_stream() -> None:
+    rows = pa.table({"path": ["/a/b", None], "topic": ["t", "t"], "value": [b"1", b"2"]}).to_batches()[0]
+    assert sent(rows).keys() == {("/a/b:t", 0), ("/ships:t", 0)}
+    wrong = pa.table({"path": ["/mapr/ny/b"], "topic": ["t"], "value": [b"1"]}).to_batches()[0]
+    with pytest.raises(InvalidName, match="column path = '/mapr/ny/b': name the stream by its path in the cluster, /b"):
+        sent(wrong)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"value": b"1"}, "a row has no topic"),
+        ({"topic": "bb", "partition": 2, "value": b"1"}, "a row names partition 2 of topic /ships:bb, which has 2"),
+        ({"topic": "bb", "partition": -1, "value": b"1"}, "a row names partition -1"),
+        ({"topic": "b b", "value": b"1"}, "topic name 'b b'"),
+    ],
+)
+def test_a_row_that_has_no_place_is_refused(row: dict[str, Any], message: str) -> None:
+    with pytest.raises((InvalidValue, InvalidName), match=message):
+        sent(table([{"topic": "a", "value": b"0"}, row]))
+
+
+def test_a_column_of_another_type_is_named() -> None:
+    rows = pa.table({"topic": ["a"], "value": [[1]]}).to_batches()[0]
+    with pytest.raises(InvalidValue, match="have a column value of type list<item: int64>, not binary"):
+        sent(rows)
+
+
+TEXTS = st.one_of(st.none(), st.binary(max_size=12))
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "topic": st.sampled_from(["a", "bb", "cc", "dddd"]),
+            "key": TEXTS,
+            "value": TEXTS,
+            "timestamp": st.one_of(st.none(), st.integers(0, 2_000_000_000_000).map(lambda ms: ms * 1000)),
+            "headers": st.one_of(
+                st.none(), st.lists(st.fixed_dictionaries({"key": st.text(max_size=3), "value": TEXTS}), max_size=2)
+            ),
+        }
+    ),
+    max_size=40,
+)
+
+
+@given(ROWS, st.integers(0, 4), st.integers(0, 5))
+def test_every_row_is_in_one_batch_and_partitions_keep_the_order(rows: Rows, codec: int, turn: int) -> None:
+    """Beside a plain model, with every codec."""
+    wanted: dict[tuple[str, int], list[Any]] = {}
+    for row in rows:
+        count = len(row["topic"])
+        chosen = partition_of(row["key"], count)
+        place = f"/ships:{row['topic']}", turn % count if chosen is None else chosen
+        headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
+        time = NOW_MS if row["timestamp"] is None else row["timestamp"] // 1000
+        wanted.setdefault(place, []).append((row["key"], row["value"], time, headers))
+    assert sent(table(rows), WriteOptions("/ships", (), codec=codec), turn) == wanted
+
+
+def test_batches_are_cut_and_a_record_that_is_larger_goes_alone() -> None:
+    rows = table([{"topic": "a", "value": bytes(size)} for size in (400_000, 400_000, 400_000, 2_000_000, 10)])
+    made = [batch.records for batch in encoded(routed(rows, OPTIONS, partitions, 0), 0, NOW_MS)]
+    assert made == [2, 1, 1, 1]
