@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar, cast
 from unittest.mock import patch
@@ -171,6 +171,7 @@ class Returns:
             some = choose.randint(1, len(names))
             outcome = await work.do(job, names[:some])
             names, refused = names[some:], refused + len(outcome.refused)
+            job = replace(job, refused=refused)
             self._world.note("recovered", site.name, outcome.refused)
         return refused == 0
 
@@ -196,7 +197,7 @@ class Returns:
             links = [link for link in self._world.shape.links if {link.source, link.target} == {site.name, other}]
             if links and all(link.peer == "own" for link in links):
                 brings = any(link.target == site.name for link in links)
-                admission = ANYBODY if brings else Admission(frozenset({site.stream_id}))
+                admission = ANYBODY if brings else Admission(frozenset({site.stream_id}), moves_owners=True)
                 found.append(Neighbour(StreamPath(PATH, other), IDS[other], (other,), admission, own=True))
         return found
 

@@ -209,6 +209,24 @@ async def test_a_topic_that_a_replica_took_over_meanwhile_is_its_own_then(tmp_pa
         await sf.write(SHIPS, "even", b"2")
 
 
+async def test_a_site_that_only_sends_hears_who_has_taken_its_topic_over(tmp_path: Path, ny: Site) -> None:
+    """No link brings it the new owner's records. It keeps those that both have, and writes no more to that topic."""
+    async with lost_and_restored(tmp_path, ny) as sf:
+        await until(lambda: stopped(sf))
+        stream = ny.cluster.stream(SHIPS)
+        shard, topic = stream.topic("box")
+        at, epoch = str(REPLICA), shard.epoch.id
+        await shard.submit(lambda draft: take_over(draft, topic.number, owner_at=at, writer_epoch_id=epoch))
+        await ny.write(SHIPS, "box", b"ny")
+        job = await recovered(sf)
+        assert (job.state, job.refused) == ("done", 0)
+        assert held(sf, "box") == {0: b"0", 1: b"1"}
+        with pytest.raises(NotOwner, match="/mapr/ny/ships"):
+            await sf.write(SHIPS, "box", b"x")
+        await sf.write(SHIPS, "even", b"2")
+        assert held(sf, "new") == {0: b"0", 1: b"1"}
+
+
 async def given_away(site: Site, name: str, to: Site, at: StreamPath) -> None:
     """The site gives a topic to another one."""
     shard, topic = site.cluster.stream(SHIPS).topic(name)

@@ -77,6 +77,19 @@ class Plan:
         """A neighbour knows of a later owner."""
         return any(each.common.held.epoch > self.topic.epoch for each in self.better.values())
 
+    @property
+    def only_heard(self) -> set[bytes]:
+        """The neighbours that know of a later owner, and get our topics without bringing us any."""
+        later = (each for each in self.better.values() if each.common.held.epoch > self.topic.epoch)
+        return {each.neighbour.stream for each in later if not each.neighbour.admission.speaks_for_all}
+
+    def brought(self, stream: Stream) -> list[tuple[int, Source]]:
+        """By partition, who brings what is missing. Of a topic that another stream owns by now, none of who brings
+        nothing: it comes by its links, if there are any."""
+        is_ours = _ours(stream, self.topic.incarnation) is not None
+        found = {**self.missing, **self.better}.items()
+        return [each for each in found if is_ours or each[1].neighbour.stream not in self.only_heard]
+
 
 class _Done(NamedTuple):
     """What became of some topics."""
@@ -157,7 +170,8 @@ class Recoveries:
             refused, brought = refused + again.refused, brought + again.brought
         failed = {each.topic for each in refused}
         for incarnation, name in done.came:
-            if name not in failed:
+            # One that could not be brought, and is written all the same, must not be written in an epoch of before.
+            if name not in failed or force:
                 await self._begin_epoch(stream, incarnation)
         outcome = BatchOutcome(done.topics - len(refused), refused, brought)
         if FINISH in topics:
@@ -265,6 +279,8 @@ class Recoveries:
             raise
         except FairleadError as error:
             return str(error)
+        for neighbour in plan.only_heard:
+            await self._pulls.owners(stream, neighbour, [plan.topic.incarnation])
         return ""
 
     async def _pull(
@@ -276,7 +292,7 @@ class Recoveries:
         wanted: dict[bytes, dict[bytes, list[int]]] = {}
         names = {plan.topic.incarnation: plan.topic.name for plan in plans}
         for plan in plans:
-            for partition, source in {**plan.missing, **plan.better}.items():
+            for partition, source in plan.brought(stream):
                 of_neighbour = wanted.setdefault(source.neighbour.stream, {})
                 of_neighbour.setdefault(plan.topic.incarnation, []).append(partition)
         for neighbour, partitions in wanted.items():

@@ -24,6 +24,8 @@ from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
 from fairlead.gateway.pulling.serving import WANTED_MAX
 from fairlead.model.errors import CorruptBatch, InvalidValue, NotAgreed, UnknownCluster
 from fairlead.model.limits import FRAME_BYTES_MAX
+from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.applying.pulled import apply_pulled
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
@@ -114,6 +116,13 @@ class Pulls:
             step = _News(stream, source, some)
             await step.take(await self._ask(stream, source, step.wanted))
             keys = [*step.again, *later]
+
+    async def owners(self, stream: Stream, neighbour: bytes, incarnations: Sequence[bytes]) -> None:
+        """Take the later owners that the neighbour, which brings no topics, knows of topics that are here: as a source
+        hears of them in its replica's answers. No records. Raises as `pull`."""
+        source = self._neighbour(stream, neighbour)
+        step = _Owners(stream, source, [(each, 0) for each in incarnations])
+        await step.take(await self._ask(stream, source, step.wanted))
 
     def _neighbour(self, stream: Stream, id: bytes) -> Neighbour:
         """Looked for before each question: the agreement may have ended."""
@@ -258,6 +267,16 @@ class _News(_Step):
 
     def _judge(self, key: PartitionKey, frame: Frame, refused: str) -> None:
         self.again.remove(key)
+
+
+class _Owners(_News):
+    """The same of who owns them by now."""
+
+    async def _frame(self, frame: Frame, key: PartitionKey, shard: Shard) -> None:
+        told = [decode_topic(row.batch) for row in frame.rows if row.kind == Kind.TOPIC]
+        admission = Admission(moves_owners=self._source.admission.moves_owners)
+        await shard.submit(partial(hear, source=self._source.stream, topics=told, admission=admission))
+        self._judge(key, frame, "")
 
 
 class _Standing(NamedTuple):
