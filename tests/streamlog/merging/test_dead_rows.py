@@ -184,9 +184,9 @@ def test_start_rows_before_and_after_a_cut_are_both_kept() -> None:
     assert [row.base_offset for row in told] == [5, 8, 8]
 
 
-def test_what_expires_on_both_sides_of_a_cut_leaves_a_start_row_on_both() -> None:
-    """The copy of a tail begins where the tail's epoch did. One row behind the cut would not say that to who opens the
-    log without its checkpoint: the tail's own first offset would count as the epoch's."""
+def test_a_cut_tells_the_epochs_before_it_though_all_of_them_expired() -> None:
+    """The copy of a tail begins where the tail's epoch did. The START row behind the cut does not say that to who opens
+    the log without its checkpoint: the tail's own first offset would count as the epoch's."""
     clock = FakeClock()
     log, number = of(clock)
     for value in (b"0", b"1", b"2"):
@@ -196,7 +196,7 @@ def test_what_expires_on_both_sides_of_a_cut_leaves_a_start_row_on_both() -> Non
     clock.pass_ms(11 * DAY_MS)
     produced(log, number, b"two")
     merged(log)
-    assert [row.base_offset for row in rows_of(log) if row.kind == Kind.START] == [1, 2]
+    assert [row.base_offset for row in rows_of(log) if row.kind == Kind.START] == [2]
     assert batches(log, number) == [1, 2, 2]
     assert [cut.history for cut in log.announced.state.cuts_of(number, 0)] == [((0, 0),)]
     assert replayed(log) == tables(log)

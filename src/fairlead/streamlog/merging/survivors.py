@@ -66,7 +66,7 @@ def merge(storage: Storage, rows: LocatedRows, job: MergeJob) -> Merged:
     expired = batch & (_expired(columns, job) | _below(columns, job.expired_below)) | deleted
     control = _control_rows(storage, rows, np.flatnonzero((columns.kind != Kind.BATCH) & ~gone))
     histories = _histories(control, job)
-    starts = _starts(columns.take(expired), deleted[expired], histories, dead, job)
+    starts = _starts(columns.take(expired), deleted[expired], histories, job)
     folded = _fold(sorted([*control, *starts], key=_log_order), job)
     data = np.flatnonzero(batch & ~expired | dead.kept(columns) & ~gone)
     return Merged(data[segment_order(columns.take(data))], sorted(folded, key=control_order), starts)
@@ -148,20 +148,18 @@ def _starts(
     expired: Columns,
     deleted: NDArray[np.bool_],
     histories: Mapping[PartitionKey, History],
-    dead: DeadRows,
     job: MergeJob,
 ) -> list[Row]:
-    """One row for each partition with rows that expire or were `deleted`, in the place of the last of them; where a log
-    was cut between them, one before each cut, which keeps what the epochs were until then. It has that row's origin and
-    way: where batches like that one are not sent, a `start` row would declare a gap that another link fills."""
+    """One row for each partition with rows that expire or were `deleted`, in the place of the last of them. It has that
+    row's origin and way: where batches like that one are not sent, a `start` row would declare a gap that another link
+    fills. (What the epochs were before a cut among them, the row of the cut says.)"""
     if not len(expired):
         return []
     order = np.lexsort((expired.row, expired.commit, expired.partition, expired.topic))
     expired, deleted = expired.take(order), deleted[order]
     deleted_to = {(number, partition): offset for number, partition, offset in job.deleted_to}
-    ends = np.flatnonzero(last_of_groups(expired.topic, expired.partition))
-    lasts = np.flatnonzero(last_of_groups(expired.topic, expired.partition, dead.cuts_after(expired)))
-    firsts = np.concatenate(([0], ends[:-1] + 1))[np.searchsorted(ends, lasts)]
+    lasts = np.flatnonzero(last_of_groups(expired.topic, expired.partition))
+    firsts = np.concatenate(([0], lasts[:-1] + 1))
     found: list[Row] = []
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
         key = int(expired.topic[last]), int(expired.partition[last])

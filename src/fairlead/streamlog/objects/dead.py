@@ -64,13 +64,6 @@ class DeadRows:
             found = np.minimum(found, cuts.after(rows))
         return found
 
-    def cuts_after(self, rows: Columns) -> NDArray[np.int64]:
-        """How often the partition of each row was cut after it."""
-        found = np.zeros(len(rows), np.int64)
-        for cuts in self._cuts:
-            found += cuts.after(rows) < _NOWHERE
-        return found
-
     def among(self, rows: Columns) -> NDArray[np.bool_]:
         """Which of these rows are dead batches."""
         if not self._cuts:
