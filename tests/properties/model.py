@@ -167,10 +167,14 @@ class Model:
         self.deleted_at: set[tuple[bytes, str]] = set()
         """Incarnations, and the sites at which they were deleted, by whichever owner: all that was there went with
         them, a tail that was not copied yet too."""
+        self.ended: set[bytes] = set()
+        """Incarnations that some owner has deleted."""
         self.yielded_at: set[tuple[bytes, str]] = set()
         """Incarnations, and the sites at which they made room for another one of their name."""
         self.deleted: set[bytes] = set()
         """Incarnations whose deletion the owner has announced."""
+        self.of_one_class: set[bytes] = set()
+        """Incarnations that two writers of one class have taken over."""
         self.rolled_back: set[bytes] = set()
         """Incarnations whose owner was rolled back and had shown more of them: there may be two histories now."""
         self.given = NamesGiven(shape)
@@ -289,9 +293,14 @@ class Model:
             assert row.via == before.owner or self._shape.trusts(site.name, via), (
                 f"{site.name}: {via}, a partner, gives away {topic.name} of {before.owner!r}"
             )
+        assert before is None or topic.owner == before.owner or topic.epoch > before.epoch, (
+            f"{site.name}: {topic.name} has another owner in epoch {topic.epoch}"
+        )
         if topic.incarnation in self.tails:
             self._diverged(topic)
         elif row.via is None:
+            giver = topic.owner if before is None else before.owner
+            assert site.stream_id in {topic.owner, giver}, f"{site.name} says that it wrote {topic.name} of another one"
             if topic.epoch >= self.epoch_of(topic.incarnation):
                 self.deleted.discard(topic.incarnation)
             for partition in range(topic.partitions):
@@ -325,6 +334,7 @@ class Model:
             tree[topic.epoch] = Epoch(topic.epoch, topic.owner, first, before, writer)
         elif (known.owner, known.first) != (topic.owner, first):
             differ = known.writer != writer and class_of(known.writer) == class_of(writer)
+            differ |= place[0] in self.of_one_class
             assert differ, f"two changes of owner have epoch {topic.epoch} of {place}"
             self.rolled_back.add(place[0])  # once in 2,048 times
 
@@ -338,6 +348,9 @@ class Model:
             self.yielded_at.add((deletion.incarnation, site.name))
             return
         self.deleted_at.add((deletion.incarnation, site.name))
+        if row.via is None:
+            self.ended.add(deletion.incarnation)
+        assert deletion.incarnation in self.ended, f"{site.name}: nobody has deleted {deletion.name}"
         if row.via is not None or topic is None or topic.owner != site.stream_id:
             return
         if topic.epoch == self.epoch_of(topic.incarnation):
@@ -355,7 +368,8 @@ class Model:
         if row.via is None and topic.incarnation not in self.tails:
             self._written(site, topic, place, epoch, records)
         else:
-            assert epoch.has(dict(records)), f"{site.name}: other records came to {place}: {records}"
+            known = epoch.has(dict(records)) or place[0] in self.of_one_class
+            assert known, f"{site.name}: other records came to {place}: {records}"
 
     def _written(
         self,
@@ -367,6 +381,10 @@ class Model:
     ) -> None:
         assert topic.owner == site.stream_id, f"{site.name} gave an offset of a topic that it does not own"
         assert epoch.number == topic.epoch, f"{site.name} writes epoch {epoch.number}, the topic has {topic.epoch}"
+        if place[0] in self.of_one_class:  # two owners write one epoch, which people settle
+            epoch.records.update({offset: value for offset, value in records if value is not None})
+            epoch.branches.append({offset: value for offset, value in records if value is not None})
+            return
         if not epoch.records and not epoch.branches:
             assert records[0][0] == epoch.first, f"{site.name}: epoch {epoch.number} begins at {records[0][0]}"
         for offset, value in records:
@@ -400,6 +418,8 @@ class Model:
 
     def acknowledge(self, place: Place, base: int, values: Sequence[bytes]) -> None:
         """A producer was told so."""
+        if place[0] in self.of_one_class:
+            return
         epoch = next(each.number for each in self.trees[place].values() if each.records.get(base) == values[0])
         acked = self.acked.setdefault(place, {})
         acked.update({(epoch, base + at): value for at, value in enumerate(values)})

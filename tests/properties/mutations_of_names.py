@@ -6,6 +6,7 @@ Rules that only a stream of several shards needs (a topic keeps its shard) are n
 from __future__ import annotations
 
 from tests.properties.actions import FILTERED
+from tests.properties.named_stories import NAMED_STORIES
 from tests.properties.named_worlds import NAMES
 from tests.properties.switching import Mutation
 
@@ -192,5 +193,59 @@ OF_NAMES = [
         "name",
         17,
         NAMES,
+    ),
+    Mutation(
+        "named-late-is-not-own",
+        "a topic that gets its name late is not its holder's own",
+        _REQUESTS + "_make_waiting",
+        "put_topic(draft, topic, create.owner, None if create.owner == draft.stream_id else create.owner)",
+        "put_topic(draft, topic, draft.stream_id, None)",
+        0,
+        NAMES,
+    ),
+    Mutation(
+        "yielded",
+        "a topic that made room at one site is deleted at no other",
+        _TOPICS + "topic_deleted",
+        "if payload.yielded:",
+        "if False:",
+        1,
+        NAMES,
+    ),
+    Mutation(
+        "cut-topic",
+        "a topic whose log was cut keeps its name until what was cut off is copied",
+        _TOPICS + "_held_records",
+        " or state.cuts_of(topic.number, partition))",
+        ")",
+        0,
+        NAMED_STORIES,
+    ),
+    Mutation(
+        "refused-record",
+        "so does one of which a record was refused",
+        _TOPICS + "_may_yield",
+        "and not self._draft.state.notes_of(topic.incarnation)",
+        "",
+        16,
+        NAMED_STORIES,
+    ),
+    Mutation(
+        "side-copy-notes",
+        "what a side copy has noted, the link into which its topics come notes",
+        "streamlog.applying.joining:join_links",
+        "_hand_notes(draft, link, into)",
+        "pass",
+        1,
+        NAMED_STORIES,
+    ),
+    Mutation(
+        "asked-again",
+        "a topic of which a row says what became of it is asked for again",
+        "streamlog.reading.slices:PassingTopics.unknown",
+        "if each in again or each not in self._passes",
+        "if each not in self._passes",
+        5,
+        NAMED_STORIES,
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.properties.stories import STORIES
+from tests.properties.stories import RARE, STORIES
 from tests.properties.switching import Mutation
 
 OF_STORIES = [
@@ -131,5 +131,23 @@ OF_STORIES = [
         "tail.topic.owner",
         20,
         STORIES,
+    ),
+    Mutation(
+        "same-epoch-is-a-conflict",
+        "another owner or beginning of an epoch is no version of it",
+        "streamlog.applying.claims:claim_of",
+        "if (row.owner, row.since) != (known.owner, known.since):",
+        "if False:",
+        5,
+        RARE,
+    ),
+    Mutation(
+        "whole-batches",
+        "a batch is cut as a whole",
+        "streamlog.requests.cuts:_beginning",
+        "return offset if batch is None else batch.base_offset",
+        "return offset",
+        31,
+        RARE,
     ),
 ]

@@ -17,6 +17,7 @@ from fairlead.model.names import TOPIC_NAME_LENGTH_MAX
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.requests.ownership import hand_over, take_over
 from fairlead.streamlog.requests.topics import create_topic, rename_topic, take_as
+from fairlead.streamlog.state.effects import Note, NoteKey
 from fairlead.streamlog.values import DELETED_HERE, Topic
 
 PREFIXES = ("", "p.", "q.")
@@ -32,7 +33,8 @@ class Names:
     def __init__(self, world: World, links: Links) -> None:
         self._world = world
         self._links = links
-        self._count = 0
+        self.count = 0
+        """Of new names so far."""
         self._renamed: set[bytes] = set()
 
     def begin(self, choose: Random) -> None:
@@ -139,7 +141,13 @@ class Names:
     def _take(self, site: Site, name: str, to: str) -> None:
         self._world.note("take as", site.name, name, to)
         self._world.model.given.chosen.add(to)
-        self._world.run(site, partial(take_as, name=name, to=to))
+        notes = [note for _, note in self._notes(site) if note.create and note.create.name == name]
+        since = min((note.behind.noted_at for note in notes), default=0)
+        longest = {note.behind.incarnation for note in notes if note.behind.noted_at == since}
+        taken = self._world.run(site, partial(take_as, name=name, to=to))
+        assert not isinstance(taken, Topic) or taken.incarnation in longest, (
+            f"{site.name}: {taken} has waited too short"
+        )
 
     def _some_name(self, site: Site, choose: Random) -> str:
         if choose.random() < 0.03:
@@ -148,15 +156,19 @@ class Names:
 
     def _new_name(self) -> str:
         """One that nobody has."""
-        self._count += 1
-        return f"n{self._count}"
+        self.count += 1
+        return f"n{self.count}"
 
     def _waiting(self, site: Site) -> list[TopicPayload]:
         """What waits for a name there."""
-        notes = site.log.announced.state.all_notes().values()
-        creates = [each.create for each in notes if each.create and each.behind.reason != DELETED_HERE]
+        creates = [note.create for _, note in self._notes(site) if note.create]
         found = {create.incarnation: create for create in creates}
         return [found[incarnation] for incarnation in sorted(found)]
+
+    def _notes(self, site: Site) -> list[tuple[NoteKey, Note]]:
+        """Of what waits there for a name, and others; not of what was deleted there."""
+        notes = site.log.announced.state.all_notes().items()
+        return [(key, note) for key, note in notes if note.behind.reason != DELETED_HERE]
 
     def _owner_of(self, create: TopicPayload) -> tuple[Site, Topic] | None:
         for site in self._world.sites.values():

@@ -152,10 +152,11 @@ class Owners:
                 ),
             )
 
-    def take_over(self, site: Site, topic: Topic, _: Random, above: int = 0) -> None:
-        """A site takes a topic, whose owner it believes to be lost. `above`: an epoch that it has elsewhere."""
+    def take_over(self, site: Site, topic: Topic, _: Random, above: int = 0, writer: bytes | None = None) -> None:
+        """A site takes a topic, whose owner it believes to be lost. `above`: an epoch that it has elsewhere. `writer`:
+        whose class its writer has, as one of 2,048 has by chance."""
         self._world.note("take over", site.name, topic.name)
-        at, writer = site.path, site.log.epoch.id
+        at, writer = site.path, writer or site.log.epoch.id
         self._world.run(site, lambda d: take_over(d, topic.number, owner_at=at, writer_epoch_id=writer, above=above))
 
     def try_elsewhere(self, site: Site, topic: Topic) -> None:

@@ -218,6 +218,40 @@ def two_copy(play: Play, two: Parted) -> None:
     play.world.copy_kept(other.name)
 
 
+def both_take(play: Play, two: Parted) -> None:
+    """Two sites take a topic over that have not heard of each other, and by chance their epochs are the same one."""
+    held = two.taker.log.announced.state.by_incarnation(two.topic.incarnation)
+    if held is None or held.epoch != two.topic.epoch:
+        return
+    play.world.model.of_one_class.add(two.topic.incarnation)
+    writer = two.taker.log.epoch.id
+    for site, topic in ((two.taker, held), (two.loser, two.topic)):
+        play.owners.take_over(site, topic, play.choose, writer=writer)
+        if play.choose.random() < 0.7:
+            play.owners.limit(site, topic, play.choose)
+        written(play, site, topic)
+    play.links.exchange(two.news)
+
+
+def back_in_a_batch(play: Play, two: Parted) -> None:
+    """An owner is put back to its backup and writes shorter batches than before, so that its next epoch begins within
+    one that another site has."""
+    back = [link for link in play.world.shape.links if (link.source, link.target) == (two.loser.name, two.taker.name)]
+    play.world.back_up(two.loser.name)
+    for _ in range(2):
+        play.owners.produce(two.loser, two.topic, play.choose)
+    play.links.exchange(back[0])
+    play.world.roll_back(two.loser.name)
+    topic = two.loser.log.announced.state.by_incarnation(two.topic.incarnation)
+    if topic is not None and topic.owner == two.loser.stream_id:
+        for _ in range(play.choose.randint(1, 4)):  # one of before is refused at first
+            play.owners.produce(two.loser, topic, play.choose)
+        play.owners.take_over(two.loser, topic, play.choose)
+        written(play, two.loser, topic)
+        play.links.rescan(back[0])
+        play.links.exchange(back[0])
+
+
 @contextmanager
 def harmed(play: Play, kind: RowKind) -> Iterator[None]:
     """Meanwhile only rows of that kind are."""
@@ -251,3 +285,14 @@ STORIES = MOVES._replace(
     commit_bytes=8000,
 )
 """Owners change in the middle of something."""
+RARE = STORIES._replace(
+    steps=10,
+    actions=[
+        *(action._replace(weight=1) for action in STORIES.actions if action.name in {"create", "produce", "exchange"}),
+        Action("both take", 2, of_two(both_take)),
+        Action("back in a batch", 2, of_two(back_in_a_batch)),
+    ],
+    weights={},
+)
+"""What one takeover of 2,048 brings about, and a restored owner that nobody has noticed: what comes of it is for people
+to settle, so that not every such world comes to one history by itself. Played only with rules that are switched off."""

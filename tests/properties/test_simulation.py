@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.properties.actions import FILTERED, FROM_NOW, GROUPS, MOVES, TAILS, Kind, Play
 from tests.properties.mutations import MUTATIONS
+from tests.properties.named_stories import NAMED_STORIES
 from tests.properties.named_worlds import NAMES
 from tests.properties.returning import RETURNS
 from tests.properties.shape import DIAMOND
@@ -106,6 +107,15 @@ def test_no_record_is_silently_missing_where_topics_share_names(part: int) -> No
         for seed in seeds_of(part, RUNS // PARTS // 8):
             with told(seed):
                 Play(seed, kind=NAMES).run()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_where_a_topic_makes_room_in_the_middle_of_something(part: int) -> None:
+    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
+    with switched_off(MUTATIONS[off]) if off else nullcontext():
+        for seed in seeds_of(part, RUNS // PARTS // 10):
+            with told(seed):
+                Play(seed, kind=NAMED_STORIES).run()
 
 
 @pytest.mark.parametrize("part", range(PARTS))
