@@ -9,6 +9,7 @@ from fairlead.protocol.batch import CONTROL, TRANSACTIONAL
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.fsck import check_all
+from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.state.effects import KAFKA_EPOCHS_MAX
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.writer import ShardLog
@@ -41,6 +42,18 @@ def test_epochs_of_partitions_rise_without_a_row_of_the_topic() -> None:
             assert (topic.epoch, table.leader_epoch(topic.number, 0), table.leader_epochs(topic.number)) == (0, 7, (7,))
             assert state.history == ((3, 0), (7, 2))
             assert state.end_of_epoch(topic.epoch, 3) == (3, 2)
+
+
+def test_whoever_takes_such_a_topic_over_begins_an_epoch_above_those_of_its_partitions() -> None:
+    """Else what it writes would stand in an epoch below the record before it, and consumers would go back."""
+    log = fresh(B)
+    applied(log, frame_of([topic_row(), row_of(batch_of_epoch(5000, 0, b"a"), after=(0, -1))]))
+    number = known(log).number
+    committed(log, lambda draft: take_over(draft, number, owner_at="/mapr/b/s", writer_epoch_id=log.epoch.id))
+    epoch = known(log).epoch
+    assert epoch > 5000
+    produced(log, number, b"b")
+    assert log.announced.state.partition(number, 0).history == ((5000, 0), (epoch, 1))
 
 
 def test_holes_markers_and_batches_of_transactions_are_kept_verbatim() -> None:
