@@ -422,6 +422,28 @@ def test_another_record_at_the_same_offset_sets_the_topic_aside() -> None:
     assert values_at(b, copy.number) == {0: b"old"}
 
 
+def test_a_partition_that_a_topic_gets_while_it_is_set_aside_is_set_aside_with_it() -> None:
+    """Nothing of a log that is another one comes until that is settled, and the note of each partition says why."""
+    a, b, other = fresh(A), fresh(B), fresh(A)
+    topic = made(a)
+    produced(a, topic.number, b"old")
+    replicated(a, b)
+    twin = committed(other, lambda d: create_topic(d, "ships", incarnation=topic.incarnation))[0].result()
+    produced(other, twin.number, b"new")
+    link = b"m" * 16
+    applied(b, frame(other, B, slice_of("ships"), 0, link=link))
+    grown = other.announced.end
+    committed(other, lambda d: set_partitions(d, "ships", 2))
+    produced(other, twin.number, b"more", partition=1)
+    answer = applied(b, frame(other, B, slice_of("ships"), grown, link=link))[0]
+    assert (answer.appended, answer.conflicts) == (0, 1)
+    notes = b.announced.state.behind(link)
+    assert [note.partition for note in notes if note.conflict] == [0, 1]
+    copy = b.announced.state.by_name("ships")
+    assert copy is not None
+    assert values_at(b, copy.number, 1) == {}
+
+
 def test_the_same_bytes_of_another_origin_are_another_record() -> None:
     """Case 2 asks for the same bounds, epoch, origin and CRC."""
     a, b = fresh(A), fresh(B)
