@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from fairlead.listening.addresses import check_exposure
+from fairlead.listening.http import url_of
 from fairlead.model.addresses import Address
 from fairlead.model.errors import NotAllowed
-from fairlead.server.addresses import check_exposure
-from fairlead.server.http_listener import url_of
 from fairlead.server.listeners import KafkaListeners
 
 SHIP = Address("ship.example", 19092)

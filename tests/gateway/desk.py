@@ -13,7 +13,6 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
-from fairlead.gateway.guard import Guard
 from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.orders.commands import LinkCommands
@@ -22,6 +21,7 @@ from fairlead.gateway.pulling.recover import RECOVER, Recoveries
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
+from fairlead.listening.guard import Guard
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import AlreadyExists, NotFound

@@ -26,9 +26,9 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.app import build_app
+from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
-from fairlead.gateway.guard import Guard
 from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.orders.transfer import TRANSFER
@@ -37,6 +37,8 @@ from fairlead.gateway.pulling.recover import RECOVER, Recoveries
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
+from fairlead.listening.guard import Guard
+from fairlead.listening.http import configuration
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.conversation import from_json
 from fairlead.model.errors import Missing
@@ -44,7 +46,6 @@ from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.process import control_secret
 from fairlead.protocol.batch import build_batch
-from fairlead.server.http_listener import configuration
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.frames.codec import encode_frame
@@ -206,7 +207,7 @@ class Site:
         listening.bind(("127.0.0.1", self.port))
         self.port = listening.getsockname()[1]
         self.cluster.urls = (self.url,)
-        self._listener = Listener(configuration(app))
+        self._listener = Listener(configuration(app, HttpProtocol))
         await self._listener.start(listening)
 
     @property

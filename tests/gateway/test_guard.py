@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from fairlead.gateway.guard import BODY_BYTES_MAX, Guard, names_of
+from fairlead.listening.guard import BODY_BYTES_MAX, Guard, names_of
 from fairlead.model.clock import SystemClock
 from fairlead.model.limits import CONTROL_MESSAGE_BYTES_MAX
 from fairlead.process import control_secret

@@ -18,8 +18,9 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import PRODUCE, Submitted
 from fairlead.broker.taking import ForwardTaker
 from fairlead.cluster.values import LinkRecord
-from fairlead.gateway.guard import Guard
-from fairlead.server.http_listener import configuration
+from fairlead.gateway.apply.http_protocol import HttpProtocol
+from fairlead.listening.guard import Guard
+from fairlead.listening.http import configuration
 from tests.interop.arrivals import Link
 from tests.interop.clients.base import Client
 from tests.interop.site import LostAnswers, Site
@@ -64,7 +65,7 @@ async def _listening(broker: Any) -> tuple[uvicorn.Server, asyncio.Task[None]]:
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     broker.cluster.urls = (f"http://127.0.0.1:{listening.getsockname()[1]}",)
-    server = _Server(configuration(app))
+    server = _Server(configuration(app, HttpProtocol))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     await until(lambda: server.started or serving.done())
     return server, serving

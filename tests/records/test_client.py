@@ -8,7 +8,7 @@ from functools import partial
 import httpx
 import pytest
 
-from fairlead.gateway.guard import BODY_BYTES_MAX
+from fairlead.listening.guard import BODY_BYTES_MAX
 from fairlead.model.limits import REQUEST_ITEMS_MAX
 from fairlead.records.client import RecordsClient
 

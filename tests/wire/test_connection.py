@@ -18,7 +18,7 @@ from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
 from fairlead.gateway.apply import http_protocol as apply_protocol
 from fairlead.gateway.apply import socket as apply_socket
-from fairlead.gateway.guard import Guard
+from fairlead.listening.guard import Guard
 from fairlead.model.clock import SystemClock
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.replication.sink.dial import open_apply_wire

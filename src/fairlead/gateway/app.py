@@ -17,7 +17,6 @@ from fairlead.gateway.apply import routes as apply_routes
 from fairlead.gateway.apply import socket as apply_socket
 from fairlead.gateway.apply.http_protocol import TakesForwards
 from fairlead.gateway.apply.socket import ApplyGateway
-from fairlead.gateway.guard import Guard
 from fairlead.gateway.links import control_routes
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.pulling import answering, compared, serving
@@ -28,6 +27,7 @@ from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.rest.health import health_of
 from fairlead.gateway.rest.stream import page_rows
 from fairlead.gateway.takeovers import answering as standing
+from fairlead.listening.guard import Guard
 from fairlead.model.envelope import error_envelope, http_status
 from fairlead.model.errors import FairleadError, NotFound
 from fairlead.web.docs import render_docs

@@ -27,9 +27,9 @@ from fairlead.broker.taking import ForwardTaker
 from fairlead.client.admin import new_http_client
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
+from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
-from fairlead.gateway.guard import Guard, names_of
 from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.orders.transfer import TRANSFER
@@ -39,14 +39,15 @@ from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.rest.clock import holds
 from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
+from fairlead.listening.addresses import bind, check_exposure
+from fairlead.listening.guard import Guard, names_of
+from fairlead.listening.http import HttpListener, url_of
 from fairlead.model.addresses import Address, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.names import check_cluster_name
 from fairlead.model.settings import Settings
 from fairlead.process import control_secret
 from fairlead.process.open_files import leave_room
-from fairlead.server.addresses import bind, check_exposure
-from fairlead.server.http_listener import HttpListener, url_of
 from fairlead.server.listeners import KafkaListeners
 from fairlead.server.memory import keep_small
 from fairlead.storage import identity, names
@@ -244,7 +245,7 @@ async def _start_http(
     )
     if found := holds(context):
         _log.warning("the clock is not believed", why=found)
-    listener = HttpListener(build_app(context, links, apply, guard, forwards))
+    listener = HttpListener(build_app(context, links, apply, guard, forwards), HttpProtocol)
     started.push_async_callback(listener.stop)
     await listener.start(http_socket)
     links.start()

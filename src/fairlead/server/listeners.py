@@ -10,9 +10,9 @@ import structlog
 
 from fairlead.broker.server import KafkaServer
 from fairlead.cluster.cluster import Cluster
+from fairlead.listening.addresses import callable_host, why
 from fairlead.model.addresses import Address
 from fairlead.model.errors import FairleadError, InvalidValue, NotFound
-from fairlead.server.addresses import callable_host, why
 
 _log = structlog.get_logger(__name__)
 

@@ -2,8 +2,7 @@
 /gateway/forward to whoever takes writes that replicas pass on.
 
 Give it to uvicorn as `Config(http=HttpProtocol)`. All else is answered as ever; the path without the Upgrade, or that
-the guard refuses, gets its answer from the application. There are as many connections as the guard allows, of all
-kinds, and the head of a request comes within its time.
+the guard refuses, gets its answer from the application.
 """
 
 from __future__ import annotations
@@ -14,18 +13,14 @@ from contextlib import suppress
 from typing import Any, Protocol, cast
 
 import h11
-import structlog
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairlead.gateway.apply.socket import ApplyGateway, serve
-from fairlead.gateway.guard import Guard
+from fairlead.listening.protocol import GuardedProtocol
 from fairlead.model.errors import InvalidValue
 from fairlead.wire.connection import ApplyStream
 from fairlead.wire.forward import ForwardHello, hello_of
 from fairlead.wire.framing import HELLO
 from fairlead.wire.upgrade import APPLY_PATH, FORWARD_PATH, FORWARD_TOKEN, TOKEN, answer_of, asks_to_upgrade
-
-log = structlog.get_logger()
 
 _TOKENS = {APPLY_PATH: TOKEN, FORWARD_PATH: FORWARD_TOKEN}
 
@@ -48,46 +43,8 @@ class TakesForwards(Protocol):
         ...
 
 
-class HttpProtocol(H11Protocol):
+class HttpProtocol(GuardedProtocol):
     """One HTTP connection."""
-
-    _head_timer: asyncio.TimerHandle | None = None
-    """Runs while the head of a request is waited for, or is there in part."""
-
-    @property
-    def _guard(self) -> Guard:
-        return cast(Guard, cast(Any, self.config.app).state.guard)
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """uvicorn's."""
-        super().connection_made(transport)
-        if len(self.connections) > self._guard.connections_max:
-            log.warning("too many HTTP connections; client refused", limit=self._guard.connections_max)
-            transport.abort()
-        else:
-            self._await_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """uvicorn's."""
-        self._head_came()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """uvicorn's."""
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._head_came()
-        elif self.transport.get_protocol() is self:
-            self._await_head()
-
-    def _await_head(self) -> None:
-        if self._head_timer is None and not self.transport.is_closing():
-            self._head_timer = self.loop.call_later(self._guard.head_seconds, self.transport.abort)
-
-    def _head_came(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
 
     def _should_upgrade(self) -> bool:
         return self._leaves_http() or super()._should_upgrade()

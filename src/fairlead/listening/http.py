@@ -1,4 +1,4 @@
-"""The HTTP listener of a server: its socket, its URL, and uvicorn in the server's own event loop."""
+"""A listener of HTTP: its socket, its URL, and uvicorn in the process's own event loop."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import nullcontext
 import uvicorn
 from fastapi import FastAPI
 
-from fairlead.gateway.apply.http_protocol import HttpProtocol
+from fairlead.listening.addresses import ALL_INTERFACES, callable_host
+from fairlead.listening.protocol import GuardedProtocol
 from fairlead.model.addresses import Address
 from fairlead.model.limits import CONTROL_MESSAGE_BYTES_MAX, LISTEN_BACKLOG
-from fairlead.server.addresses import ALL_INTERFACES, callable_host
 
 STOP_SECONDS = 3
 """Requests under way when the server stops are given this long."""
@@ -21,8 +21,8 @@ STOP_SECONDS = 3
 class HttpListener:
     """uvicorn inside our loop, without signal handlers of its own."""
 
-    def __init__(self, app: FastAPI) -> None:
-        self._server = _QuietServer(configuration(app))
+    def __init__(self, app: FastAPI, protocol: type[GuardedProtocol] = GuardedProtocol) -> None:
+        self._server = _QuietServer(configuration(app, protocol))
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self, http_socket: socket.socket) -> None:
@@ -41,14 +41,14 @@ class HttpListener:
             await self._serving
 
 
-def configuration(app: FastAPI) -> uvicorn.Config:
+def configuration(app: FastAPI, protocol: type[GuardedProtocol] = GuardedProtocol) -> uvicorn.Config:
     """How uvicorn serves the application."""
     return uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="off",
-        http=HttpProtocol,
+        http=protocol,
         ws="websockets-sansio",
         ws_max_size=CONTROL_MESSAGE_BYTES_MAX,
         ws_per_message_deflate=False,

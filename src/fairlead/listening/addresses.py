@@ -56,8 +56,11 @@ def bind(address: Address, listener: str, *, every_family: bool) -> list[socket.
     return bound
 
 
-def check_exposure(address: Address, insecure: bool) -> None:
-    """Refuse to listen where other machines can reach it, unless that was asked for.
+CLUSTER_IS_OPEN: Final = "this cluster has no users yet: anyone could read and change everything"
+
+
+def check_exposure(address: Address, insecure: bool, what: str = CLUSTER_IS_OPEN) -> None:
+    """Refuse to listen where other machines can reach it, unless that was asked for; `what` says what they could do.
 
     Raises:
         NotAllowed: it is another address than the loopback's.
@@ -66,8 +69,8 @@ def check_exposure(address: Address, insecure: bool) -> None:
     if insecure or _is_loopback(address.host):
         return
     raise NotAllowed(
-        f"{address} can be reached from other machines and this cluster has no users yet: anyone could read and change "
-        "everything; use 127.0.0.1, or say --insecure if the network is trusted"
+        f"{address} can be reached from other machines and {what}; use 127.0.0.1, or say --insecure if the network is "
+        "trusted"
     )
 
 

@@ -1,0 +1,56 @@
+"""uvicorn's HTTP protocol, with as many connections as the guard allows, and a time for the head of each request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import h11
+import structlog
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from fairlead.listening.guard import Guard
+
+log = structlog.get_logger()
+
+
+class GuardedProtocol(H11Protocol):
+    """One HTTP connection to an application whose `state.guard` is its guard."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+    """Runs while the head of a request is waited for, or is there in part."""
+
+    @property
+    def _guard(self) -> Guard:
+        return cast(Guard, cast(Any, self.config.app).state.guard)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """uvicorn's."""
+        super().connection_made(transport)
+        if len(self.connections) > self._guard.connections_max:
+            log.warning("too many HTTP connections; client refused", limit=self._guard.connections_max)
+            transport.abort()
+        else:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """uvicorn's."""
+        self._head_came()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """uvicorn's."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._head_came()
+        elif self.transport.get_protocol() is self:
+            self._await_head()
+
+    def _await_head(self) -> None:
+        if self._head_timer is None and not self.transport.is_closing():
+            self._head_timer = self.loop.call_later(self._guard.head_seconds, self.transport.abort)
+
+    def _head_came(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
