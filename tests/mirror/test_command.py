@@ -9,7 +9,9 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -161,6 +163,53 @@ def test_a_dry_run_says_what_it_would_do(brokers: list[RunningBroker], tmp_path:
     assert "dry" not in AdminClient({"bootstrap.servers": target.bootstrap}).list_topics(timeout=WAIT_SECONDS).topics
 
 
+def test_a_mirror_is_watched_over_http(brokers: list[RunningBroker], tmp_path: Path) -> None:
+    """Its page, its metrics and its status say how far it is; it says where, and is paused there."""
+    source, _, target = brokers
+    make_topic(source.bootstrap, "watched")
+    produce(source.bootstrap, "watched", numbers(10))
+    given = [*options(tmp_path, source, target, "watched"), "--http", "127.0.0.1:0"]
+    with mirroring(tmp_path, *given) as mirror, httpx.Client(timeout=WAIT_SECONDS) as client:
+        address = re.search(r"http://127.0.0.1:\d+", mirror.said())
+        assert address is not None, mirror.said()
+        url = address.group()
+        wait_until(lambda: _records(client, url) == 10, "all is mirrored")
+        assert 'fairlead_mirror_records_total{flow="g-watched"' in client.get(f"{url}/metrics").text
+        assert "watched" in client.get(f"{url}/").text
+        assert client.get(f"{url}/health").json()["status"] == "ok"
+        assert client.post(f"{url}/rest/mirror/pause").json()["data"] == [{"flow": "g-watched", "state": "paused"}]
+        produce(source.bootstrap, "watched", numbers(5))
+        wait_until(lambda: _lag(client, url) == 5, "what came while it was paused is behind")
+        assert count(target.bootstrap, "watched") == 10
+        client.post(f"{url}/rest/mirror/resume")
+        wait_until(lambda: count(target.bootstrap, "watched") == 15, "it goes on")
+        assert mirror.stop() == 0, mirror.said()
+
+
+def _topics(client: httpx.Client, url: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get(f"{url}/rest/mirror/status").json()["data"][0]["topics"]
+    return found
+
+
+def _records(client: httpx.Client, url: str) -> int:
+    return sum(topic["records"] for topic in _topics(client, url))
+
+
+def _lag(client: httpx.Client, url: str) -> int:
+    return sum(topic["lag"] for topic in _topics(client, url))
+
+
+def test_others_may_watch_a_mirror_only_where_that_is_asked_for(
+    brokers: list[RunningBroker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As with a server."""
+    given = options(tmp_path, brokers[0], brokers[2], "exposed")
+    assert run(["mirror", *given, "--http", "0.0.0.0:0"]) == 1
+    error = capsys.readouterr().err
+    assert "--insecure" in error
+    assert "pause it" in error
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -168,6 +217,7 @@ def test_a_dry_run_says_what_it_would_do(brokers: list[RunningBroker], tmp_path:
         ([], "exactly one of --whitelist and --blacklist"),
         (["--whitelist", "["], "--whitelist '['"),
         (["--whitelist", "a", "--queue.size", "-1"], "--queue.size"),
+        (["--whitelist", "a", "--http", "here"], "--http 'here'"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_1(

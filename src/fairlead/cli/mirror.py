@@ -112,6 +112,11 @@ def mirror(
         bool, typer.Option("--takeover", help="start though another process may run this mirror; that one ends")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="progress with a line for each topic")] = False,
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", help="serve a page, metrics, status, pause and resume there"),
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="--http may be reached from other machines")] = False,
     consumer_rebalance_listener: Annotated[
         str | None, typer.Option("--consumer.rebalance.listener", metavar="CLASS", help="has no effect here")
     ] = None,
@@ -165,5 +170,7 @@ def mirror(
         dry_run=dry_run,
         takeover=takeover,
         verbose=verbose,
+        http=http,
+        insecure=insecure,
     )
     raise typer.Exit(run_until_told(flows_of(options, warn)))

@@ -1,15 +1,12 @@
 """The HTTP listener as one FastAPI application: admin interface, links, health, metrics, the page.
 
-In: an open cluster, its links and listeners, its apply connections. Out: answers in the original's envelope. A bug
-answers a one-line error and is written to the log; nothing here ever answers with a traceback.
+In: an open cluster, its links and listeners, its apply connections. Out: answers in the original's envelope.
 """
 
 from __future__ import annotations
 
-import structlog
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from starlette.exceptions import HTTPException
 
 from fairlead import __version__
 from fairlead.gateway import forward_routes, metrics, records_routes, transfer_routes
@@ -27,13 +24,10 @@ from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.rest.health import health_of
 from fairlead.gateway.rest.stream import page_rows
 from fairlead.gateway.takeovers import answering as standing
+from fairlead.listening.errors import add_errors
 from fairlead.listening.guard import Guard
-from fairlead.model.envelope import error_envelope, http_status
-from fairlead.model.errors import FairleadError, NotFound
 from fairlead.web.docs import render_docs
 from fairlead.web.page import render_page
-
-_log = structlog.get_logger(__name__)
 
 ABOUT = "Admin interface of one cluster. Parameters as in `fairlead stream …`; see docs/guides/rest.md."
 
@@ -70,7 +64,7 @@ def build_app(
     ):
         app.include_router(routing.router)
     _add_pages(app, context, apply)
-    _add_errors(app, context)
+    add_errors(app, context.cluster.clock, "/docs lists what there is")
     return app
 
 
@@ -99,24 +93,3 @@ def _add_pages(app: FastAPI, context: RestContext, apply: ApplyGateway) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
         return HTMLResponse(render_page(describe(context), page_rows(context), context.links.rows()))
-
-
-def _add_errors(app: FastAPI, context: RestContext) -> None:
-    clock = context.cluster.clock
-
-    @app.exception_handler(FairleadError)
-    async def known(request: Request, error: FairleadError) -> JSONResponse:
-        return JSONResponse(error_envelope(error, clock.wall_ms()), status_code=http_status(error))
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        what = NotFound(f"{request.method} {request.url.path}: {error.detail}; /docs lists what there is")
-        return JSONResponse(error_envelope(what, clock.wall_ms()), status_code=error.status_code)
-
-    @app.exception_handler(Exception)
-    async def bug(request: Request, error: Exception) -> JSONResponse:
-        _log.error("a bug in the admin interface", path=request.url.path, exc_info=error)
-        what = FairleadError(
-            f"{request.url.path}: a bug ({type(error).__name__}: {error}); the server's log tells more"
-        )
-        return JSONResponse(error_envelope(what, clock.wall_ms()), status_code=500)

@@ -14,6 +14,8 @@ speaks Kafka.
     planning, configs          which topics go where, and from where on
     carrying/                  one partition on its way
     source, destination, holding, mirror           what is mirrored, and by whom
-    files, flowing, run        what property files say; one mirror of the process, and all of them
+    files, mm2/                what property files say: of consumers and producers, or of MirrorMaker 2
+    flowing, run               one mirror of the process, and all of them
+    watching/                  how they are seen and paused while they run
     report                     what people are told
 """

@@ -23,14 +23,31 @@ class Flowing:
         self.flow = flow
         self.mirror: Mirror | None = None
         """None: its destination has not answered yet."""
+        self.paused = False
         self._say = say
         self._told_to_stop = asyncio.Event()
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return self.flow.label
+
+    @property
+    def name(self) -> str:
+        """Of the mirror."""
+        return self.flow.name
 
     def stop(self) -> None:
         """End in order."""
         self._told_to_stop.set()
         if self.mirror is not None:
             self.mirror.stop()
+
+    def pause(self, paused: bool) -> None:
+        """Mirror nothing until it is told to go on."""
+        self.paused = paused
+        if self.mirror is not None:
+            self.mirror.pause(paused)
 
     async def run(self) -> None:
         """Until it is told to stop, or has done what it was to do. Raises: as `Mirror.run`."""
@@ -44,6 +61,7 @@ class Flowing:
         ]
         clock, randomness = SystemClock(), SystemRandomness()
         self.mirror = Mirror(flow.options, flow.name, upstreams, destination, clock, randomness, self._say, flow.paces)
+        self.mirror.pause(self.paused)
         await self.mirror.run()
 
     async def _destination(self) -> KafkaCluster:

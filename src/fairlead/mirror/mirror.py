@@ -82,6 +82,9 @@ class Mirror:
         self._upstreams = upstreams
         self._sources: list[Source] = []
         """Those that were opened."""
+        self._begun: list[Source] = []
+        """Those of them that are mirrored from."""
+        self.paused = False
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
@@ -89,6 +92,19 @@ class Mirror:
     def stop(self) -> None:
         """End in order."""
         self._stop.set()
+
+    def pause(self, paused: bool) -> None:
+        """Mirror nothing until it is told to go on. It goes on running, so no other process takes over."""
+        if paused is not self.paused:
+            self.paused = paused
+            self._say("paused" if paused else "goes on")
+        for source in self._begun:
+            source.pause(paused)
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """Those that were opened."""
+        return self._sources
 
     @property
     def left(self) -> int:
@@ -213,6 +229,8 @@ class Mirror:
             f"{sum(max(each.end - each.begin.offset, 0) for each in planned):,} records to mirror"
         )
         await source.start(topics, planned)
+        self._begun.append(source)
+        source.pause(self.paused)
         await source.commit()  # a group with members is somebody else's, maybe a MirrorMaker that still runs
         if source.workers < self._options.streams:
             self._say(f"{source.label}: {source.workers} of {self._options.streams} streams have something to do")
@@ -279,12 +297,13 @@ class Mirror:
         pace = Pace(loop.time())
         while True:
             await asyncio.sleep(self._paces.progress)
-            self._say(pace.line(self.tally, loop.time(), self.left, self._waits()))
+            self._say(pace.line(self.tally, loop.time(), self.left, self.waits()))
             if self._options.verbose:
                 for line in topic_lines(self.tally):
                     self._say(line)
 
-    def _waits(self) -> Iterable[str]:
+    def waits(self) -> Iterable[str]:
+        """What it waits for, if anything is away."""
         if self._destination.down is not None:
             yield f"waits for the destination: {self._destination.down}"
         for source in self._sources:

@@ -13,6 +13,7 @@ from fairlead.mirror.bytes.handled import Handler, handler_named
 from fairlead.mirror.names import NOTHING, Chosen
 from fairlead.mirror.ports import CLUSTERS_OWN
 from fairlead.mirror.whence import EARLIEST, From, parse_from
+from fairlead.model.addresses import Address, parse_address
 from fairlead.model.errors import InvalidValue
 
 QUEUE_RECORDS: Final = 10_000
@@ -100,6 +101,10 @@ class MirrorOptions:
     takeover: bool = False
     verbose: bool = False
     """A progress line for each topic."""
+    http: Address | None = None
+    """Where the mirror can be watched."""
+    insecure: bool = False
+    """From other machines too."""
 
     def aliases(self, number: int) -> Aliases | None:
         """Of the source of that number and the destination."""
@@ -141,6 +146,8 @@ def checked(
     dry_run: bool = False,
     takeover: bool = False,
     verbose: bool = False,
+    http: str | None = None,
+    insecure: bool = False,
 ) -> MirrorOptions:
     """The options, once each of them makes sense by itself.
 
@@ -208,6 +215,8 @@ def checked(
         dry_run=dry_run,
         takeover=takeover,
         verbose=verbose,
+        http=None if http is None else parse_address(http, "--http"),
+        insecure=insecure,
     )
 
 

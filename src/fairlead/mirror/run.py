@@ -10,6 +10,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Final
 
 import uvloop
@@ -17,6 +18,7 @@ import uvloop
 from fairlead.mirror.files import Flow
 from fairlead.mirror.flowing import Flowing, Say
 from fairlead.mirror.report import summary
+from fairlead.model.clock import SystemClock
 from fairlead.model.errors import FairleadError
 from fairlead.model.shown import shown
 from fairlead.process.interrupts import INTERRUPTED
@@ -37,6 +39,18 @@ def run_until_told(flows: Sequence[Flow]) -> int:
 async def _run(flows: Sequence[Flow]) -> int:
     several = len(flows) > 1
     flowing = [Flowing(flow, _say_of(flow.label) if several else say) for flow in flows]
+    async with AsyncExitStack() as stack:
+        options = flows[0].options
+        if options.http is not None and not options.dry_run:
+            from fairlead.mirror.watching.serving import watched  # with all that HTTP needs
+
+            clock = SystemClock()
+            await stack.enter_async_context(watched(flowing, options.http, clock, say, insecure=options.insecure))
+        return await _until_ended(flowing)
+
+
+async def _until_ended(flowing: Sequence[Flowing]) -> int:
+    several = len(flowing) > 1
     cut = asyncio.create_task(_heard(flowing).wait())
     running = [asyncio.create_task(_one(each, alone=not several)) for each in flowing]
     ended = asyncio.gather(*running)

@@ -299,6 +299,10 @@ class Source:
         """What runs for as long as it is mirrored from."""
         return self._carrier.work()
 
+    def pause(self, paused: bool) -> None:
+        """Hand nothing on until it is told to go on."""
+        self._carrier.pause(paused)
+
     @property
     def down(self) -> str | None:
         """What it waits for, if anything is away."""

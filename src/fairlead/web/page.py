@@ -13,7 +13,7 @@ from urllib.parse import quote
 from fairlead.model.ages import age
 from fairlead.web.html import document
 
-_STYLE = """
+STYLE = """
 h2 { margin-top: 2rem; font-size: 1.1rem }
 table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .3rem .8rem .3rem 0 }
 th { border-bottom: 2px solid #9fb3c8; font-weight: 600 } td { border-bottom: 1px solid #d9e2ec }
@@ -40,7 +40,7 @@ def render_page(
         f"<h2>Streams</h2>{_streams(list(streams))}"
         f"<h2>More</h2><p>{' · '.join(f'<a href={escape(url)!r}>{text}</a>' for url, text in _MORE)}</p>"
     )
-    return document(f"{name} · Fairlead", body, style=_STYLE, refresh_seconds=REFRESH_SECONDS)
+    return document(f"{name} · Fairlead", body, style=STYLE, refresh_seconds=REFRESH_SECONDS)
 
 
 def _wrong(cluster: Mapping[str, Any]) -> str:

@@ -91,6 +91,10 @@ class Carrier(Protocol):
         """Fetch it no more; what is under way goes on."""
         ...
 
+    def pause(self, paused: bool) -> None:
+        """Hand nothing on until it is told to go on; what is under way is acknowledged."""
+        ...
+
     def work(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What is to run for as long as it carries. Raises: BadRequest: the registry of the source cannot be read."""
         ...

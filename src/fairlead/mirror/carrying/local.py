@@ -76,6 +76,10 @@ class LocalCarrier:
         if self._way.destination.lanes is not None:
             self._way.destination.lanes.of(standing.part).remove(standing.part)
 
+    def pause(self, paused: bool) -> None:
+        for stream in self._streams:
+            stream.pause(paused)
+
     def work(self) -> Iterable[Coroutine[Any, Any, None]]:
         return [stream.run() for stream in self._streams]
 

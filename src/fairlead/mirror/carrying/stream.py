@@ -76,6 +76,8 @@ class Stream:
         self._carried: dict[Place, Carried] = {}
         self._busy: set[Copy] = set()
         self._moved = asyncio.Event()
+        self._going = asyncio.Event()
+        self._going.set()
 
     @property
     def down(self) -> str | None:
@@ -112,6 +114,13 @@ class Stream:
             del self._carried[place]
             self._feed.remove(place)
 
+    def pause(self, paused: bool) -> None:
+        """Take nothing more of what is fetched, or go on."""
+        if paused:
+            self._going.clear()
+        else:
+            self._going.set()
+
     def heard(self, copy: Copy) -> None:
         """Something of it was acknowledged, or it was stopped."""
         if copy.bytes_under_way == 0:
@@ -128,6 +137,7 @@ class Stream:
         """Until it is cancelled. Raises: BadRequest: the registry of the source cannot be read."""
         while True:
             answers = await self._feed.next()
+            await self._going.wait()
             await self._take(answers)
             await self._room()
 

@@ -1,0 +1,1 @@
+"""How a mirror is watched and paused."""
