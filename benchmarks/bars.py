@@ -91,6 +91,7 @@ BARS: tuple[Bar, ...] = (
     _least("mirror_exactly_once", "none", "MB/s", 0.7, peers=AT_LEAST_ONCE),
     _least("mirror_exactly_once", "lz4", "MB/s", 0.7, peers=AT_LEAST_ONCE),
     _most("mirror_exactly_once", "5000-per-second", "p50 ms", 400),
+    _least("mirror", "*", "MB/s", 0.85, peers=("local",), about="Spark's tasks beside `--engine local`"),
     _most("mirror", "*", "cpu s/GB", 0.3, peers=MIRRORMAKER, about="all processes"),
     _most("mirror", "*", "carrier cpu s/GB", 0.15, peers=MIRRORMAKER, about="the mirror alone"),
     _most("steady", "*", "p50 ms", 60),

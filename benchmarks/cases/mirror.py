@@ -2,8 +2,8 @@
 
 1 KB records over 100 topics, in batches of some 1 MB (as they come, or with lz4), and in batches of 16 KB, which are
 those of Java's producers by default. MirrorMaker 2 has the benefit of the doubt as in `backlog`: only the time from the
-first record at the destination to the last counts. The small point is between
-two Kafkas as well. Nobody has measured it on a quiet machine yet.
+first record at the destination to the last counts. The small point is between two Kafkas as well. `local` is the mirror
+with `--engine local`: one process instead of Spark's tasks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def measure(make_pair: MakePair, folder: Path, point: Point) -> Figures:
     return copy_what_is_there(make_pair, folder, point, "producer", RECORD_BYTES, load)
 
 
-def measure_mirror(folder: Path, point: Point) -> Figures:
+def measure_mirror(folder: Path, point: Point, engine: str = "spark") -> Figures:
     """By `fairlead mirror`."""
-    return measure(partial(pair_mirror, opened=kafka), folder, point)
+    return measure(partial(pair_mirror, opened=kafka, options=("--engine", engine)), folder, point)
 
 
 def _point(name: str, gigabytes: float, compression: str = "none", batch_bytes: int = 1_000_000) -> Point:
@@ -45,7 +45,11 @@ def _point(name: str, gigabytes: float, compression: str = "none", batch_bytes: 
 
 CASE = Case(
     name="mirror",
-    systems={HOME: measure_mirror, "mirrormaker-tuned": partial(measure, partial(pair_mirrormaker, tuned=True))},
+    systems={
+        HOME: measure_mirror,
+        "local": partial(measure_mirror, engine="local"),
+        "mirrormaker-tuned": partial(measure, partial(pair_mirrormaker, tuned=True)),
+    },
     points=[_point("none", 1), _point("lz4", 1, "lz4"), _point("none-16KB", 0.5, batch_bytes=OF_JAVA)],
     quick=[_point("lz4", 0.02, "lz4")],
 )

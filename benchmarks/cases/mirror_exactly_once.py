@@ -21,7 +21,7 @@ AT_LEAST_ONCE = "at-least-once"
 
 def measure(options: tuple[str, ...], folder: Path, point: Point) -> Figures:
     """A backlog or a steady rate, by a mirror with these options."""
-    make_pair = partial(pair_mirror, opened=kafka, options=options)
+    make_pair = partial(pair_mirror, opened=kafka, options=(*options, "--engine", "local"))
     if "rate" in point.settings:
         return steady.measure(make_pair, folder, point)
     load = {key: point.settings[key] for key in ("compression", "batch_bytes")}

@@ -1,4 +1,4 @@
-"""`fairlead mirror` between two servers of another kind, as a process with its defaults."""
+"""`fairlead mirror` between two servers of another kind, with its defaults or another engine."""
 
 from __future__ import annotations
 

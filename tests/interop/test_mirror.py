@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -20,6 +21,8 @@ from tests.support.broker import run_broker
 from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce, properties
 from tests.support.records import Content, Place, read_all
 from tests.support.waiting import WAIT_SECONDS, wait_until
+
+of_every_engine = pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
 
 
 def options(folder: Path, source: str, target: str, whitelist: str, *more: str, **consumer: str) -> list[str]:
@@ -72,28 +75,30 @@ def test_the_three_tests_of_the_original_hold_for_the_destination(pair: KafkaPai
 # ---------------------------------------------------------------- kinds of batches
 
 
-def test_every_kind_of_batch_arrives_as_consumers_of_the_source_see_it(pair: KafkaPair, tmp_path: Path) -> None:
+@of_every_engine
+def test_every_kind_of_batch_arrives_as_consumers_of_the_source_see_it(
+    pair: KafkaPair, tmp_path: Path, engine: str
+) -> None:
     """Compacted ones with holes, the broker's time, aborted and committed transactions, codecs, tombstones, no keys."""
-    source, target = pair.source.bootstrap, pair.target.bootstrap
-    _compacted(source)
-    make_topic(source, "kinds-append-time", message_timestamp_type="LogAppendTime")
-    produce(source, "kinds-append-time", numbers(50))
-    make_topic(source, "kinds-transactions")
-    _transactions(source, "kinds-transactions")
-    make_topic(source, "kinds-codecs")
+    source, target, kinds = pair.source.bootstrap, pair.target.bootstrap, f"kinds-{engine}"
+    _compacted(source, f"{kinds}-compacted")
+    make_topic(source, f"{kinds}-append-time", message_timestamp_type="LogAppendTime")
+    produce(source, f"{kinds}-append-time", numbers(50))
+    make_topic(source, f"{kinds}-transactions")
+    _transactions(source, f"{kinds}-transactions")
+    make_topic(source, f"{kinds}-codecs")
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-        produce(source, "kinds-codecs", [(None, b"x" * 300), (b"k", None), (b"", b"")] * 9, compression_type=codec)
-    said = once(tmp_path, source, target, "kinds-.*")
+        pairs = [(None, b"x" * 300), (b"k", None), (b"", b"")] * 9
+        produce(source, f"{kinds}-codecs", pairs, compression_type=codec)
+    said = once(tmp_path, source, target, f"{kinds}-.*", "--engine", engine)
     assert "10 records of transactions that were aborted" in said
-    for topic in ("kinds-compacted", "kinds-append-time", "kinds-transactions", "kinds-codecs"):
-        assert records(target, topic) == records(source, topic)
+    for topic in ("compacted", "append-time", "transactions", "codecs"):
+        assert records(target, f"{kinds}-{topic}") == records(source, f"{kinds}-{topic}")
 
 
-def _compacted(source: str) -> None:
+def _compacted(source: str, name: str) -> None:
     """A topic of which compaction has left batches with holes."""
-    topic = make_topic(
-        source, "kinds-compacted", cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01"
-    )
+    topic = make_topic(source, name, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
     produce(source, topic, [(b"%d" % (number % 60), b"%d" % number) for number in range(100)], linger_ms=200)
     wait_until(lambda: _rolled(source, topic) < 100, "the topic is compacted", every_seconds=0.3)
 
@@ -180,17 +185,18 @@ def _load(bootstrap: str, topic: str, partitions: int) -> Iterator[list[int]]:
         thread.join()
 
 
-def test_a_destination_that_restarts_loses_and_doubles_nothing(pair: KafkaPair, tmp_path: Path) -> None:
+@of_every_engine
+def test_a_destination_that_restarts_loses_and_doubles_nothing(pair: KafkaPair, tmp_path: Path, engine: str) -> None:
     """The mirror waits for it, and sends again what had no answer; the producer's sequences keep doubles out."""
     source, target = pair.source.bootstrap, pair.target.bootstrap
-    make_topic(source, "restarts", 2)
-    with mirroring(tmp_path, *options(tmp_path, source, target, "restarts")) as mirror:
-        with _load(source, "restarts", 2) as written:
-            wait_until(lambda: count(target, "restarts") > 0, "it mirrors")
+    topic = make_topic(source, f"restarts-{engine}", 2)
+    with mirroring(tmp_path, *options(tmp_path, source, target, topic, "--engine", engine)) as mirror:
+        with _load(source, topic, 2) as written:
+            wait_until(lambda: count(target, topic) > 0, "it mirrors")
             pair.target.restart()
-        wait_until(lambda: count(target, "restarts") >= sum(written), "all is mirrored")
+        wait_until(lambda: count(target, topic) >= sum(written), "all is mirrored")
         assert mirror.stop() == 0, mirror.said()
-    assert records(target, "restarts") == records(source, "restarts")
+    assert records(target, topic) == records(source, topic)
 
 
 # ---------------------------------------------------------------- losses

@@ -51,8 +51,9 @@ def numbers(count: int) -> list[tuple[bytes, bytes]]:
     return [(b"k%d" % (number % 7), b"%d" % number) for number in range(count)]
 
 
-def test_the_command_of_the_seed_runs_as_it_is_written(brokers: list[RunningBroker], tmp_path: Path) -> None:
-    """With the files of the example, but for their addresses. Both sources are mirrored, Ctrl-C ends it with 0."""
+def test_the_command_of_the_seed_runs_without_java(brokers: list[RunningBroker], tmp_path: Path) -> None:
+    """With the files of the example, but for their addresses, and with `--engine local`; `tests/spark` has it as it is
+    written. Both sources are mirrored, Ctrl-C ends it with 0."""
     assert SEED in (EXAMPLE / "README.md").read_text()
     for name, broker in zip(
         ("sourceCluster1Consumer", "sourceCluster2Consumer", "targetClusterProducer"), brokers, strict=True
@@ -68,12 +69,18 @@ def test_the_command_of_the_seed_runs_as_it_is_written(brokers: list[RunningBrok
     environment = {
         **os.environ,
         "PYTHONPATH": source,
-        "PATH": f"{install_scripts(tmp_path / 'bin')}:{os.environ['PATH']}",
+        "PATH": f"{install_scripts(tmp_path / 'bin')}:/usr/bin:/bin",
+        "JAVA_HOME": str(tmp_path / "none"),
     }
     log = tmp_path / "log"
     with log.open("w") as out:
         process = subprocess.Popen(
-            shlex.split(SEED), cwd=tmp_path, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL
+            [*shlex.split(SEED), "--engine", "local"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
         )
     try:
         wait_until(
@@ -218,6 +225,8 @@ def test_others_may_watch_a_mirror_only_where_that_is_asked_for(
         (["--whitelist", "["], "--whitelist '['"),
         (["--whitelist", "a", "--queue.size", "-1"], "--queue.size"),
         (["--whitelist", "a", "--http", "here"], "--http 'here'"),
+        (["--whitelist", "a", "--engine", "flink"], "--engine 'flink': write spark or local"),
+        (["--whitelist", "a", "--engine", "spark", "--exactly.once"], "--engine spark does not carry --exactly.once"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_1(
@@ -249,3 +258,16 @@ def test_without_a_group_a_mirror_needs_a_name(
     files = ["--consumer.config", str(consumer), "--producer.config", str(producer)]
     assert run(["mirror", *files, "--whitelist", "a"]) == 1
     assert "--name" in capsys.readouterr().err
+
+
+def test_without_java_the_engine_that_needs_none_is_named(tmp_path: Path) -> None:
+    """One line, before any cluster is asked."""
+    consumer = properties(tmp_path / "consumer.config", "127.0.0.1:1", group_id="g")
+    producer = properties(tmp_path / "producer.config", "127.0.0.1:1")
+    arguments = ["--consumer.config", str(consumer), "--producer.config", str(producer), "--whitelist", "a"]
+    environment = {**os.environ, "PATH": str(tmp_path), "JAVA_HOME": ""}
+    mirror = MirrorProcess(tmp_path, [*arguments, "--engine", "spark"], environment)
+    assert mirror.wait() == 1
+    assert "no java found" in mirror.said()
+    assert "--engine local, which needs no Java" in mirror.said()
+    assert mirror.said().count("\n") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -20,6 +20,14 @@ from tests.mirror.world import World
 from tests.support.waiting import a_quiet_while, until
 
 POSITIONS = positions_topic("m")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Clusters `a` and `b`, and the one engine that has transactions."""
+    world = World()
+    yield world
+    world.check_closed()
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from fairlead.mirror.mirror import Mirror, Paces, Upstream
 from fairlead.mirror.options import MirrorOptions, checked
 from fairlead.model.clock import SystemClock, SystemRandomness
 from tests.mirror.fake import FakeCluster
+from tests.mirror.joined import JoinedEngine
 
 QUICK = Paces(positions=0.01, commits=0.02, topics=0.02, progress=0.02, holder=0.02, drain=10.0)
 CLOCK = SystemClock()
@@ -27,10 +28,14 @@ def options(**given: Any) -> MirrorOptions:
 class World:
     """Source `a` and destination `b`, and what mirrors said."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        """With a `folder` workers carry."""
         self.a = FakeCluster("a")
         self.b = FakeCluster("b")
         self.said: list[str] = []
+        self.engine: JoinedEngine | None = None
+        """Of the mirror that was made last, where workers carry."""
+        self._folder = folder
 
     def mirror(self, *sources: FakeCluster, to: FakeCluster | None = None, name: str = "m", **given: Any) -> Mirror:
         """A mirror that does not run yet."""
@@ -41,7 +46,12 @@ class World:
             for number, each in enumerate(sources or (self.a,))
         ]
         destination = self.b if to is None else to
-        return Mirror(chosen, name, upstreams, destination, CLOCK, SystemRandomness(), self.said.append, QUICK)
+        remote = self._folder is not None and not chosen.dry_run and not chosen.exactly_once
+        if self._folder is not None and remote:
+            self.engine = JoinedEngine(chosen, sources or (self.a,), destination, self._folder)
+        engine = self.engine if remote else None
+        clock, randomness, say = CLOCK, SystemRandomness(), self.said.append
+        return Mirror(chosen, name, upstreams, destination, clock, randomness, say, QUICK, engine)
 
     async def once(self, *sources: FakeCluster, **given: Any) -> Mirror:
         """Mirror what is there."""
@@ -73,4 +83,4 @@ class World:
 
     def check_closed(self) -> None:
         """No mirror has left a feed or a producer open."""
-        assert (self.a.open, self.b.open) == (0, 0)
+        assert (self.a.open, self.b.open) == (0, 0), (self.a.open, self.b.open)

@@ -26,8 +26,11 @@ def properties(file: Path, bootstrap: str, **more: str) -> Path:
     return file
 
 
+ENGINE = "--engine"
+
+
 class MirrorProcess:
-    """A mirror that runs; what it writes lies in `folder`."""
+    """A mirror that runs; what it writes lies in `folder`. It carries by itself, unless an engine is named."""
 
     def __init__(self, folder: Path, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self.out = folder / "mirror.out"
@@ -35,9 +38,10 @@ class MirrorProcess:
         for file in (self.out, self.log):
             if file.exists():
                 file.replace(file.with_suffix(f"{file.suffix}.{len(list(folder.glob(f'{file.name}*')))}"))
+        engine = [] if ENGINE in arguments else [ENGINE, "local"]
         with self.out.open("w") as out, self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "fairlead.cli.main", "mirror", *arguments],
+                [sys.executable, "-m", "fairlead.cli.main", "mirror", *engine, *arguments],
                 stdout=out,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

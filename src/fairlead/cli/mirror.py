@@ -33,7 +33,15 @@ def mirror(
     blacklist: Annotated[
         str | None, typer.Option("--blacklist", "--exclude", metavar="REGEX", help="mirror all topics but these")
     ] = None,
-    num_streams: Annotated[int, typer.Option("--num.streams", help="fetching streams for each source")] = 1,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="spark|local",
+            help="who carries (default: spark); local, the one for --exactly.once, is this process, and needs no Java",
+        ),
+    ] = None,
+    num_streams: Annotated[int, typer.Option("--num.streams", help="workers for each source; 16 at most are used")] = 1,
     num_producers: Annotated[
         int, typer.Option("--num.producers", help="produce connections to each broker of the destination")
     ] = 1,
@@ -125,7 +133,7 @@ def mirror(
     ] = None,
     new_consumer: Annotated[bool, typer.Option("--new.consumer", help="has no effect here")] = False,
 ) -> None:
-    """Mirror topics from Kafka clusters to another: at least once, in order, batches as they are. Needs no Java."""
+    """Mirror topics from Kafka clusters to another: at least once, in order, batches as they are."""
     with ending_at_once():
         from fairlead.mirror.mm2.config import flows_of
         from fairlead.mirror.options import checked
@@ -145,6 +153,7 @@ def mirror(
         clusters=clusters or [],
         whitelist=whitelist,
         blacklist=blacklist,
+        engine=engine,
         prefix=prefix,
         source_aliases=source_alias or [],
         target_alias=target_alias,

@@ -4,18 +4,19 @@ In: options and two sorts of property files (`options.py`, `files.py`). Out: bat
 topic of the mirror's own there; lines for people. Always true: a position covers only what the destination has
 acknowledged, or what was left out for a reason that is told (`carrying/settled.py`); what comes from a partition goes
 on in its order (`carrying/copying.py`); whatever is lost at the source before it was mirrored stops its partition,
-unless the command line says otherwise (`source.py`). Never: knows Spark or streams; a cluster of Fairlead is one that
-speaks Kafka.
+unless the command line says otherwise (`source.py`). Never: knows streams, or outside `spark/` Spark; a cluster of
+Fairlead is one that speaks Kafka.
 
     names, aliases, options, lanes     what is chosen, what it is called, which lane a partition belongs to
     bytes/                     one batch into another; pure functions
     ports, clusters            what is asked of a Kafka cluster, and how that is asked over `fairlead.kafka`
     books/                     the topics in which mirrors keep their books: positions, holder, producers
     planning, configs          which topics go where, and from where on
-    carrying/                  one partition on its way
+    carrying/                  one partition on its way, and who carries it
     source, destination, holding, mirror           what is mirrored, and by whom
     files, mm2/                what property files say: of consumers and producers, or of MirrorMaker 2
-    flowing, run               one mirror of the process, and all of them
+    workers/, spark/           partitions carried by other processes, and Spark that runs these
+    engines, flowing, run      who carries; one mirror of the process, and all of them
     watching/                  how they are seen and paused while they run
     report                     what people are told
 """

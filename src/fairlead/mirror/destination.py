@@ -130,7 +130,7 @@ class Destination:
         Raises:
             BadRequest, TryAgain
         """
-        lanes = Lanes(Ground(self.cluster, self.name, self._clock, self._enter, permit, told))
+        lanes = Lanes(Ground(self.cluster, self.name, self._clock, self.enter, permit, told))
         try:
             self.book = replace(self.book, positions=await lanes.open())
         except BaseException:
@@ -149,13 +149,14 @@ class Destination:
         """Make sure that `sender` has the producer of that origin. Raises: BadRequest, TryAgain."""
         async with self._opening:
             if self._lanes is None and origin not in self._senders:
-                self._senders[origin] = await self.cluster.sender(lambda number: self._enter(number, origin))
+                self._senders[origin] = await self.cluster.sender(lambda number: self.enter(number, origin))
 
     def sender(self, origin: str) -> Sender:
         """The producer of what was first written in the cluster `origin`."""
         return self._senders[origin]
 
-    async def _enter(self, producer_id: int, origin: str) -> None:
+    async def enter(self, producer_id: int, origin: str) -> None:
+        """Say in the registry that what that producer sends was first written in the cluster `origin`."""
         await self._write(REGISTRY, 0, [registry_record(producer_id, origin, self.name)])
 
     # ------------------------------------------------------------ books

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from fairlead.kafka import Cluster, ConsumerSettings
+from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.clusters import KafkaCluster
 from fairlead.mirror.files import Flow
 from fairlead.mirror.mirror import Mirror, Upstream
@@ -19,12 +20,13 @@ Say = Callable[[str], None]
 class Flowing:
     """A flow that runs, or waits for its destination."""
 
-    def __init__(self, flow: Flow, say: Say) -> None:
+    def __init__(self, flow: Flow, say: Say, engine: Engine) -> None:
         self.flow = flow
         self.mirror: Mirror | None = None
         """None: its destination has not answered yet."""
         self.paused = False
         self._say = say
+        self._engine = engine
         self._told_to_stop = asyncio.Event()
 
     @property
@@ -60,7 +62,10 @@ class Flowing:
             for number, (label, settings) in enumerate(flow.sources)
         ]
         clock, randomness = SystemClock(), SystemRandomness()
-        self.mirror = Mirror(flow.options, flow.name, upstreams, destination, clock, randomness, self._say, flow.paces)
+        self.mirror = Mirror(
+            *(flow.options, flow.name, upstreams, destination, clock, randomness),
+            *(self._say, flow.paces, self._engine),
+        )
         self.mirror.pause(self.paused)
         await self.mirror.run()
 

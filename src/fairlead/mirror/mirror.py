@@ -136,7 +136,7 @@ class Mirror:
             await self._holding.take(takeover=self._options.takeover)
             if self._options.exactly_once:
                 await self._patiently(self._open_lanes, "the destination")
-            await self._engine.open()
+            await self._engine.open(self._destination.cluster.id)
             await self._carry()
         finally:
             await self._close()

@@ -16,6 +16,10 @@ from fairlead.mirror.whence import EARLIEST, From, parse_from
 from fairlead.model.addresses import Address, parse_address
 from fairlead.model.errors import InvalidValue
 
+SPARK: Final = "spark"
+LOCAL: Final = "local"
+ENGINES: Final = (SPARK, LOCAL)
+"""Who carries: Spark's tasks, or the process itself."""
 QUEUE_RECORDS: Final = 10_000
 """Default of `--queue.size`."""
 TARGET_ALIAS: Final = "target"
@@ -63,6 +67,8 @@ class MirrorOptions:
     clusters: tuple[str, ...] = ()
     """With `mm2_config`: only the flows to these."""
     chosen: Chosen = NOTHING
+    engine: str = SPARK
+    """One of `ENGINES`."""
     prefix: str = ""
     source_aliases: tuple[str, ...] = ()
     """What MirrorMaker 2 would call each source; none: they have no such names."""
@@ -86,6 +92,9 @@ class MirrorOptions:
     name: str | None = None
     handler: Handler | None = None
     """The user's function for all records."""
+    handler_name: str | None = None
+    handler_args: str | None = None
+    """By what it is found, for other processes."""
     begin: From = EARLIEST
     begin_given: bool = False
     """Whether the command line says so."""
@@ -121,6 +130,7 @@ def checked(
     blacklist: str | None = None,
     mm2_config: Path | None = None,
     clusters: Sequence[str] = (),
+    engine: str | None = None,
     prefix: str = "",
     source_aliases: Sequence[str] = (),
     target_alias: str = TARGET_ALIAS,
@@ -189,6 +199,7 @@ def checked(
         mm2_config=mm2_config,
         clusters=_words(clusters),
         chosen=NOTHING if mm2_config is not None else _checked_topics(whitelist, blacklist, heartbeats),
+        engine=_checked_engine(engine, exactly_once=exactly_once),
         prefix=_checked_prefix(prefix),
         source_aliases=_checked_aliases(source_aliases, len(consumer_configs)),
         target_alias=check_name(target_alias, "--target.alias"),
@@ -201,6 +212,8 @@ def checked(
         queue_records=queue_records,
         name=name,
         handler=None if handler is None else handler_named(handler, handler_args),
+        handler_name=handler,
+        handler_args=handler_args,
         commit_seconds=None if commit_interval_ms is None else commit_interval_ms / 1000,
         aborts=_is_true("--abort.on.send.failure", abort_on_send_failure),
         begin=EARLIEST if begin is None else parse_from(begin),
@@ -229,6 +242,17 @@ def _check_left_to_file(given: Mapping[str, object]) -> None:
 def _words(texts: Sequence[str]) -> tuple[str, ...]:
     """Given once for each, or several with commas."""
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+
+
+def _checked_engine(engine: str | None, *, exactly_once: bool) -> str:
+    """Transactions are the process's own: a lane has one producer, and workers come and go."""
+    if engine is None:
+        return LOCAL if exactly_once else SPARK
+    if engine not in ENGINES:
+        raise InvalidValue(f"--engine {engine!r}: write {' or '.join(ENGINES)}")
+    if exactly_once and engine == SPARK:
+        raise InvalidValue("--engine spark does not carry --exactly.once: leave --engine out, or write --engine local")
+    return engine
 
 
 def check_name(name: str, what: str) -> str:

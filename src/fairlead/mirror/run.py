@@ -15,6 +15,8 @@ from typing import Final
 
 import uvloop
 
+from fairlead.mirror.carrying.engine import Engine
+from fairlead.mirror.engines import engines_of
 from fairlead.mirror.files import Flow
 from fairlead.mirror.flowing import Flowing, Say
 from fairlead.mirror.report import summary
@@ -37,8 +39,16 @@ def run_until_told(flows: Sequence[Flow]) -> int:
 
 
 async def _run(flows: Sequence[Flow]) -> int:
+    async with engines_of(flows, say) as engines:
+        return await _carried(flows, engines)
+
+
+async def _carried(flows: Sequence[Flow], engines: Sequence[Engine]) -> int:
     several = len(flows) > 1
-    flowing = [Flowing(flow, _say_of(flow.label) if several else say) for flow in flows]
+    flowing = [
+        Flowing(flow, _say_of(flow.label) if several else say, engine)
+        for flow, engine in zip(flows, engines, strict=True)
+    ]
     async with AsyncExitStack() as stack:
         options = flows[0].options
         if options.http is not None and not options.dry_run:

@@ -155,7 +155,7 @@ class Source:
         plan = self._plan_topics(there, taken)
         self._note_others(plan)
         self.claim(plan)
-        self._lose_deleted(there)
+        await self._lose_deleted(there)
         numbers = {topic.source.name: self._new_numbers(topic) for topic in plan.topics}
         fresh = [topic for topic in plan.topics if numbers[topic.source.name]]
         if not fresh:
@@ -179,7 +179,7 @@ class Source:
             return range(topic.source.partitions)
         return range(known.partitions, topic.source.partitions)
 
-    def _lose_deleted(self, there: Mapping[str, Topic]) -> None:
+    async def _lose_deleted(self, there: Mapping[str, Topic]) -> None:
         """Topics that are gone, or were made again: what was not mirrored is lost, and is said."""
         for name, known in list(self._known.items()):
             found = there.get(name)
@@ -188,10 +188,10 @@ class Source:
             del self._known[name]
             for part, copy in list(self.copies.items()):
                 if (part.topic, part.topic_id) == (name, known.topic_id):
-                    self._lose(part, copy)
+                    await self._lose(part, copy)
 
-    def _lose(self, part: Part, copy: Standing) -> None:
-        self._carrier.remove(copy)
+    async def _lose(self, part: Part, copy: Standing) -> None:
+        await self._carrier.leave(copy)
         left = copy.end - copy.position.offset - copy.records_under_way
         self._tally.notes[part.topic] = "it was deleted at the source"
         if left > 0 and copy.stopped is None:

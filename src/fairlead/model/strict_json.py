@@ -119,6 +119,8 @@ class JsonForm(Generic[T]):
         if self._rest and (rest := getattr(value, self._rest)):
             more = json.dumps(rest, separators=(",", ":"), ensure_ascii=self._ascii, allow_nan=False)
             text = text[:-1] + (b"," if len(text) > 2 else b"") + more[1:].encode()
+        if self._start and text == b"{}":
+            return self._start[:-1] + b"}"
         return self._start + text[1:] if self._start else text
 
     def read(self, text: str | bytes) -> T:

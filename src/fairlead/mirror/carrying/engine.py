@@ -17,7 +17,7 @@ from fairlead.mirror.carrying.making import Route
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.exactly.lanes import Lanes
 from fairlead.mirror.lanes import Part
-from fairlead.mirror.ports import Answer, Cluster, Sender
+from fairlead.mirror.ports import Answer, Feed, Sender
 from fairlead.mirror.report import Tally
 
 
@@ -45,6 +45,19 @@ class Producers(Protocol):
         """What is sent goes through these, if each record is to arrive once."""
         ...
 
+    async def enter(self, producer_id: int, origin: str) -> None:
+        """Say in the registry that what that producer sends was first written in the cluster `origin`."""
+        ...
+
+
+class Fetched(Protocol):
+    """A source, as far as a carrier knows it."""
+
+    @property
+    def id(self) -> str: ...
+
+    def feed(self) -> Feed: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -52,7 +65,7 @@ class Way:
 
     label: str
     """Of the source."""
-    source: Cluster
+    source: Fetched
     origins: Origins
     destination: Producers
     tally: Tally
@@ -95,6 +108,10 @@ class Carrier(Protocol):
         """Hand nothing on until it is told to go on; what is under way is acknowledged."""
         ...
 
+    async def leave(self, standing: Standing) -> None:
+        """Remove it, and wait until it says how far it has come and what is under way."""
+        ...
+
     def work(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What is to run for as long as it carries. Raises: BadRequest: the registry of the source cannot be read."""
         ...
@@ -109,8 +126,8 @@ class Carrier(Protocol):
 class Engine(Protocol):
     """Makes the carriers of a mirror."""
 
-    async def open(self) -> None:
-        """Before anything is carried. Raises: BadRequest: it cannot begin."""
+    async def open(self, destination_id: str) -> None:
+        """Before anything is carried to the cluster of that id. Raises: BadRequest: it cannot begin."""
         ...
 
     def carrier(self, way: Way) -> Carrier: ...

@@ -80,6 +80,9 @@ class LocalCarrier:
         for stream in self._streams:
             stream.pause(paused)
 
+    async def leave(self, standing: Standing) -> None:
+        self.remove(standing)
+
     def work(self) -> Iterable[Coroutine[Any, Any, None]]:
         return [stream.run() for stream in self._streams]
 
@@ -112,7 +115,7 @@ class LocalEngine:
     def __init__(self, streams: int, queue_records: int, handler: Handler | None) -> None:
         self._given = (streams, queue_records, handler)
 
-    async def open(self) -> None:
+    async def open(self, destination_id: str) -> None:
         """Nothing is needed."""
 
     def carrier(self, way: Way) -> LocalCarrier:
