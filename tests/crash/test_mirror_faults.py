@@ -15,7 +15,7 @@ import pytest
 
 from tests.crash.mirrors.ends import End, fairlead_end, kafka_end
 from tests.crash.mirrors.harms import ALL
-from tests.crash.mirrors.story import Story
+from tests.crash.mirrors.story import EXACTLY_ONCE, Story
 from tests.support.wires import Wires
 
 pytestmark = pytest.mark.crash
@@ -24,8 +24,19 @@ ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "0"))
 SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", "14"))
 NODES = 3 if ROUNDS else 1
 AWAY_SECONDS = 60.0 if ROUNDS else 2.0
-MODES: dict[str, list[str]] = {"two of each": ["--num.streams", "2", "--num.producers", "2"]}
+MODES = {
+    "two of each": ["--num.streams", "2", "--num.producers", "2"],
+    "exactly once": [EXACTLY_ONCE],
+}
 """Ways to run a mirror: its options."""
+WAYS = [
+    ("kafka", "kafka", "two of each"),
+    ("kafka", "fairlead", "two of each"),
+    ("fairlead", "kafka", "two of each"),
+    ("fairlead", "fairlead", "two of each"),
+    ("kafka", "kafka", "exactly once"),
+    ("fairlead", "kafka", "exactly once"),
+]
 FEW = [
     "the mirror is killed",
     "a node of the source is killed",
@@ -60,26 +71,23 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ends]:
         yield Ends(tmp_path_factory.mktemp("ends"), stack)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("source", "target"), [("kafka", "kafka"), ("kafka", "fairlead"), ("fairlead", "kafka"), ("fairlead", "fairlead")]
-)
+@pytest.mark.parametrize(("source", "target", "mode"), WAYS)
 def test_a_mirror_loses_nothing_whatever_fails(ends: Ends, tmp_path: Path, source: str, target: str, mode: str) -> None:
     """And keeps keys, values, headers, times, tombstones, codecs, transactions and the order."""
     story = Story(
-        tmp_path / f"{source}-{target}",
+        tmp_path / f"{source}-{target}-{mode.replace(' ', '-')}",
         ends.of(source, "source"),
         ends.of(target, "target"),
         SEED,
         options=MODES[mode],
         away_seconds=AWAY_SECONDS,
     )
-    story.check(story.tell(_harms(source, target)))
+    story.check(story.tell(_harms(source, target, mode)))
 
 
-def _harms(source: str, target: str) -> list[str]:
+def _harms(source: str, target: str, mode: str) -> list[str]:
     if ROUNDS:
         choose = random.Random(SEED)
         print(f"FAIRLEAD_TEST_SEED={SEED}")
         return [choose.choice(list(ALL)) for _ in range(ROUNDS)]
-    return list(ALL) if (source, target) == ("kafka", "kafka") else FEW
+    return list(ALL) if (source, target, mode) == WAYS[0] else FEW

@@ -49,15 +49,22 @@ def verdict(source: str, target: str, topics: Sequence[Topic]) -> Verdict:
     found = Verdict()
     for topic in topics:
         for partition in range(topic.partitions):
-            there = list(_read(source, topic, partition))
-            here = list(_read(target, topic, partition))
-            where = f"{topic.name}-{partition}"
-            found.records += len(there)
-            if topic.compacted:
-                _check_compacted(where, there, here, found)
-            else:
-                _check(where, there, here, found, old=topic.old)
+            there, here = (list(_read(end, topic, partition)) for end in (source, target))
+            compare(topic, partition, there, here, found)
     return found
+
+
+def compare(topic: Topic, partition: int, there: Sequence[Seen], here: Sequence[Seen], found: Verdict) -> None:
+    """Hold one partition of the source (`there`) against its copy, and add what is found."""
+    where = f"{topic.name}-{partition}"
+    found.records += len(there)
+    if topic.compacted:
+        _check_compacted(where, there, here, found)
+    else:
+        _check(where, there, here, found, old=topic.old)
+    steps = [f"{one.number} → {other.number}" for one, other in pairwise(here) if other.number <= one.number]
+    if steps:
+        found.steps[where] = steps
 
 
 def _check(where: str, there: Sequence[Seen], here: Sequence[Seen], found: Verdict, *, old: bool) -> None:
@@ -70,13 +77,12 @@ def _check(where: str, there: Sequence[Seen], here: Sequence[Seen], found: Verdi
             found.wrong.append(f"{where}: {each.number} is another record")
     found.lost += [f"{where}: {number}" for number in written.keys() - first.keys()]
     found.wrong += [f"{where}: {number} is only at the destination" for number in first.keys() - written.keys()]
-    if list(first) != [number for number in written if number in first]:
+    if [number for number in first if number in written] != [number for number in written if number in first]:
         found.wrong.append(f"{where}: out of order")
     if old:
         found.doubled_old += len(here) - len(first)
     else:
         found.doubled += len(here) - len(first)
-    _note_steps(where, here, found)
 
 
 def _check_compacted(where: str, there: Sequence[Seen], here: Sequence[Seen], found: Verdict) -> None:
@@ -92,13 +98,6 @@ def _check_compacted(where: str, there: Sequence[Seen], here: Sequence[Seen], fo
     for key in copied.keys() - newest.keys():
         if not copied[key].tombstone:
             found.wrong.append(f"{where}: {copied[key].number} was removed at the source")
-    _note_steps(where, here, found)
-
-
-def _note_steps(where: str, here: Sequence[Seen], found: Verdict) -> None:
-    steps = [f"{one.number} → {other.number}" for one, other in pairwise(here) if other.number <= one.number]
-    if steps:
-        found.steps[where] = steps
 
 
 def _read(bootstrap: str, topic: Topic, partition: int) -> Iterator[Seen]:
