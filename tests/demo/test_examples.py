@@ -131,6 +131,16 @@ def test_a_group_fails_over(pair: Pair) -> None:
     ]
 
 
+def test_records_come_into_a_dataframe_and_answers_go_back(pair: Pair) -> None:
+    """Over what the first example has produced; the answer is a record of another topic."""
+    produce(pair.here, "speed", b"12.5", b"13.4", key="ever-given")
+    produce(pair.here, "speed", b"7", key="emma")
+    printed = pair.script("records_and_back.py", f"/mapr/{HERE}/default")
+    assert {"ever-given 13.4", "emma 7.0"} <= set(printed)
+    found = {line.split()[-1] for line in consumed(pair.here, "/default:fastest")}
+    assert {'{"knots":13.4}', '{"knots":7.0}'} <= found
+
+
 def test_a_mirror_sends_faults_alone(pair: Pair) -> None:
     """By the command that the file names; heat is left out, all else is as it was."""
     some = list(islice(readings("asia"), 300))
