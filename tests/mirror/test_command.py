@@ -97,7 +97,10 @@ def test_the_command_of_the_seed_runs_without_java(brokers: list[RunningBroker],
     assert re.search(r"in all +1,000", log.read_text())
 
 
-def test_the_file_of_mirrormaker_2_runs_as_it_is_written(brokers: list[RunningBroker], tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_the_file_of_mirrormaker_2_runs_as_it_is_written(
+    brokers: list[RunningBroker], tmp_path: Path, engine: str
+) -> None:
     """That of the example, but for its addresses: two flows that face each other, with heartbeats."""
     first, second, _ = brokers
     text = (EXAMPLE / "mm2.properties").read_text()
@@ -105,21 +108,21 @@ def test_the_file_of_mirrormaker_2_runs_as_it_is_written(brokers: list[RunningBr
         text = re.sub(rf"{alias}\.bootstrap\.servers = .*", f"{alias}.bootstrap.servers = {broker.bootstrap}", text)
     file = tmp_path / "mm2.properties"
     file.write_text(text)
-    make_topic(first.bootstrap, "mm2-there", 2)
-    make_topic(second.bootstrap, "mm2-back", 3)
-    produce(first.bootstrap, "mm2-there", numbers(100))
-    produce(second.bootstrap, "mm2-back", numbers(50))
-    with mirroring(tmp_path, "--mm2.config", str(file)) as mirror:
-        wait_until(lambda: count(second.bootstrap, "A.mm2-there") == 100, "there")
-        wait_until(lambda: count(first.bootstrap, "B.mm2-back") == 50, "and back")
+    make_topic(first.bootstrap, f"{engine}-there", 2)
+    make_topic(second.bootstrap, f"{engine}-back", 3)
+    produce(first.bootstrap, f"{engine}-there", numbers(100))
+    produce(second.bootstrap, f"{engine}-back", numbers(50))
+    with mirroring(tmp_path, "--engine", engine, "--mm2.config", str(file)) as mirror:
+        wait_until(lambda: count(second.bootstrap, f"A.{engine}-there") == 100, "there")
+        wait_until(lambda: count(first.bootstrap, f"B.{engine}-back") == 50, "and back")
         wait_until(lambda: count(second.bootstrap, "A.heartbeats") > 0, "a heartbeat")
         assert mirror.stop() == 0, mirror.said()
-    assert values(second, "A.mm2-there") == values(first, "mm2-there")
-    assert values(first, "B.mm2-back") == values(second, "mm2-back")
+    assert values(second, f"A.{engine}-there") == values(first, f"{engine}-there")
+    assert values(first, f"B.{engine}-back") == values(second, f"{engine}-back")
     assert "A->B\n" in mirror.said()
     assert "B->A: " in mirror.said()
-    assert "warning" not in mirror.said()
-    assert count(first.bootstrap, "B.A.mm2-there") == 0
+    assert "fairlead: warning" not in mirror.said()
+    assert count(first.bootstrap, f"B.A.{engine}-there") == 0
 
 
 def options(folder: Path, source: RunningBroker, target: RunningBroker, whitelist: str, **more: str) -> list[str]:

@@ -55,13 +55,13 @@ def _local(options: MirrorOptions) -> LocalEngine:
 
 
 def _setup(flow: Flow, destination_id: str) -> Setup:
-    options = flow.options
+    options, file = flow.options, flow.options.producer_config
     return Setup(
         sources=tuple(
-            Opening(label, None if file is None else str(file), settings.given)
-            for (label, settings), file in zip_longest(flow.sources, options.consumer_configs)
+            Opening(label, None if path is None else str(path), settings.given)
+            for (label, settings), path in zip_longest(flow.sources, options.consumer_configs)
         ),
-        destination=Opening("the destination", str(options.producer_config), flow.destination.given),
+        destination=Opening("the destination", None if file is None else str(file), flow.destination.given),
         destination_id=destination_id,
         connections=options.producers,
         queue_records=options.queue_records,

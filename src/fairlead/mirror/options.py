@@ -68,6 +68,8 @@ class MirrorOptions:
     """With `mm2_config`: only the flows to these."""
     chosen: Chosen = NOTHING
     engine: str = SPARK
+    engine_given: bool = False
+    """Whether the command line says so."""
     """One of `ENGINES`."""
     prefix: str = ""
     source_aliases: tuple[str, ...] = ()
@@ -199,7 +201,8 @@ def checked(
         mm2_config=mm2_config,
         clusters=_words(clusters),
         chosen=NOTHING if mm2_config is not None else _checked_topics(whitelist, blacklist, heartbeats),
-        engine=_checked_engine(engine, exactly_once=exactly_once),
+        engine=checked_engine(engine, exactly_once=exactly_once),
+        engine_given=engine is not None,
         prefix=_checked_prefix(prefix),
         source_aliases=_checked_aliases(source_aliases, len(consumer_configs)),
         target_alias=check_name(target_alias, "--target.alias"),
@@ -244,8 +247,11 @@ def _words(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
 
 
-def _checked_engine(engine: str | None, *, exactly_once: bool) -> str:
-    """Transactions are the process's own: a lane has one producer, and workers come and go."""
+def checked_engine(engine: str | None, *, exactly_once: bool) -> str:
+    """Which one carries, where `engine` is asked for. Raises: InvalidValue.
+
+    Transactions are the process's own: a lane has one producer, and workers come and go.
+    """
     if engine is None:
         return LOCAL if exactly_once else SPARK
     if engine not in ENGINES:

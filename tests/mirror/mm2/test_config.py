@@ -217,6 +217,25 @@ def test_heartbeats_of_the_way_back_are_written_by_the_flow_back_if_it_runs(read
     assert read.one("emit.heartbeats.enabled = false\n").options.heartbeats is None
 
 
+def test_exactly_once_is_the_targets_and_preparing_is_not_it(read: Reading) -> None:
+    """The command line may ask for it too."""
+    assert not read.one().options.exactly_once
+    assert not read.one("A.exactly.once.source.support = enabled\n").options.exactly_once
+    assert not read.one("exactly.once.source.support = preparing\n").options.exactly_once
+    read.warnings.clear()
+    assert read.one("B.exactly.once.source.support = enabled\n").options.exactly_once
+    assert read.warnings == []
+    assert read.one(exactly_once=True).options.exactly_once
+
+
+def test_exactly_once_is_carried_by_the_engine_that_can(read: Reading) -> None:
+    """Whoever names the other one is told."""
+    lines = "B.exactly.once.source.support = enabled\n"
+    assert (read.one().options.engine, read.one(lines).options.engine) == ("spark", "local")
+    with pytest.raises(InvalidValue, match="--engine spark does not carry"):
+        read.one(lines, engine="spark")
+
+
 def test_how_often_is_mirrormaker_2s_where_it_is_said(read: Reading) -> None:
     """New topics are looked for each ten seconds otherwise, ten minutes being long."""
     assert read.one().paces.topics == 10

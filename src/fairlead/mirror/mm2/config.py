@@ -18,7 +18,7 @@ from fairlead.mirror.mm2 import keys
 from fairlead.mirror.mm2.file import Mm2File, Pair
 from fairlead.mirror.mm2.unheeded import refuse_impossible, unheeded
 from fairlead.mirror.names import Chosen, check_expression
-from fairlead.mirror.options import Heartbeats, MirrorOptions, check_name
+from fairlead.mirror.options import Heartbeats, MirrorOptions, check_name, checked_engine
 from fairlead.mirror.ports import CLUSTERS_OWN
 from fairlead.mirror.whence import From
 from fairlead.model.errors import InvalidValue
@@ -26,6 +26,7 @@ from fairlead.model.errors import InvalidValue
 _NAME: Final = "mm2"
 _REPLICATION: Final = 2
 _INTERNAL_REPLICATION: Final = 3
+_SUPPORT: Final = ("disabled", "preparing", "enabled")
 _BOOLEANS: Final = ("true", "false")
 _NEVER_SECONDS: Final = 10.0 * 365 * 24 * 3600
 
@@ -94,8 +95,10 @@ class _Reading:
         self._warnings.update(dict.fromkeys([*consumer.warnings, *producer.warnings]))
         sources = [Labelled(pair.source, self._told_again(consumer.settings, Mm2File.consumer_of))]
         destination = self._told_again(producer.settings, Mm2File.producer_of)
+        exactly_once = self._exactly_once()
         options = replace(
             self._options,
+            engine=self._engine(exactly_once=exactly_once),
             chosen=self._chosen(),
             prefix=self._prefix(),
             source_aliases=(pair.source,),
@@ -109,6 +112,7 @@ class _Reading:
             preserve_order=True,
             begin=self._begin(consumer.settings.given.get("auto.offset.reset")),
             heartbeats=self._heartbeats(enabled),
+            exactly_once=exactly_once,
         )
         name = check_name(self._name(alone=alone), "the name of the flow")
         return Flow(str(pair), name, options, sources, destination, self._paces())
@@ -197,6 +201,16 @@ class _Reading:
         seconds = self._entries.number("emit.heartbeats.interval.seconds", 1, 1)
         factor = self._replication("heartbeats.topic.replication.factor", _INTERNAL_REPLICATION)
         return Heartbeats(float(seconds), at_source, at_target, factor)
+
+    def _exactly_once(self) -> bool:
+        """A setting of Connect's workers, of which the target has some."""
+        given = {**self._file.of_cluster(self._pair.target), **self._entries.given}
+        entries = Entries(given, self._entries.where)
+        return self._options.exactly_once or entries.choice(keys.EXACTLY_ONCE, _SUPPORT, "disabled") == "enabled"
+
+    def _engine(self, *, exactly_once: bool) -> str:
+        options = self._options
+        return checked_engine(options.engine if options.engine_given else None, exactly_once=exactly_once)
 
     # ------------------------------------------------------------ how often
 

@@ -32,7 +32,7 @@ READ: Final = _words(
     replication.policy.internal.topic.separator.enabled replication.factor tasks.max
     refresh.topics.enabled refresh.topics.interval.seconds
     emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.replication.enabled
-    heartbeats.topic.replication.factor
+    heartbeats.topic.replication.factor exactly.once.source.support
     """
 )
 """Keys of flows that are honoured."""
@@ -44,8 +44,7 @@ NOT_YET: Final = _words(
     sync.group.offsets.enabled sync.group.offsets.interval.seconds
     sync.topic.configs.enabled sync.topic.configs.interval.seconds config.properties.exclude use.defaults.from
     use.incremental.alter.configs sync.topic.acls.enabled sync.topic.acls.interval.seconds
-    exactly.once.source.support emit.offset-syncs.enabled offset-syncs.topic.location
-    offset-syncs.topic.replication.factor offset.lag.max
+    emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max
     """
 )
 """Keys of what this program does not do yet."""
@@ -98,6 +97,8 @@ OF_WORKERS: Final = (
     *("value.converter.", "header.converter.", "group.id", "rebalance.timeout.ms", "topic.tracking."),
 )
 """Beginnings of keys of Kafka Connect's workers, of which there are none here."""
+
+EXACTLY_ONCE: Final = "exactly.once.source.support"
 
 REFUSED: Final[Mapping[str, str]] = {
     "transforms": "is not done here: write --message.handler module:function, a Python function of record batches",

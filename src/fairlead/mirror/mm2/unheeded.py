@@ -53,7 +53,7 @@ def _of_cluster(where: str, key: str) -> Iterator[str]:
         yield from _admin(where, key)
     elif key in keys.NOT_YET:
         yield f"{where}: {key} is not done here yet"
-    elif not key.startswith(keys.OF_CONNECTIONS):
+    elif not key.startswith(keys.OF_CONNECTIONS) and key != keys.EXACTLY_ONCE:
         known = _is_of_workers(key) or key in keys.IDLE
         why = (
             "there are no Connect workers" if known else "it counts for none of the cluster's clients; is it misspelt?"
