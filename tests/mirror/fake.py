@@ -77,6 +77,10 @@ class FakeCluster:
         """Transactional id → epoch."""
         self.fails: Callable[[str], FairleadError | None] = lambda transactional_id: None
         """Why the commit of a transaction fails."""
+        self.opened_id: Callable[[str], None] = lambda transactional_id: None
+        """Called when a transactional id has another producer."""
+        self.transaction_seconds = 60.0
+        """So long may a transaction be open."""
         self.commits: list[str] = []
         """Transactional ids, in the order of their commits."""
         self.fetched: set[Place] = set()
@@ -188,7 +192,7 @@ class FakeCluster:
         return self
 
     def feed(self, *, committed: bool = True) -> FakeFeed:
-        return FakeFeed(self)
+        return FakeFeed(self, committed=committed)
 
     async def has_transactions(self) -> bool:
         self._answers()
@@ -208,8 +212,9 @@ class FakeCluster:
 class FakeFeed:
     """Gives batch by batch, a round of partitions at a time."""
 
-    def __init__(self, cluster: FakeCluster) -> None:
+    def __init__(self, cluster: FakeCluster, *, committed: bool = True) -> None:
         self._cluster = cluster
+        self._committed = committed
         self._at: dict[Place, tuple[bytes, int, int]] = {}
         """Topic id, offset, and the epoch of the last record that was read before, -1 if it is not known."""
         self._paused: set[Place] = set()
@@ -258,7 +263,11 @@ class FakeFeed:
         if not log.start <= offset <= log.end:
             return Answer(place, memoryview(b""), (), log.stable, Trouble.OUT_OF_RANGE)
         heads = [(read_header(batch), batch) for batch in log.batches]
-        data = [b for head, b in heads if head.last_offset >= offset and head.base_offset < log.stable]
+        data = [
+            b
+            for head, b in heads
+            if head.last_offset >= offset and head.base_offset < (log.stable if self._committed else log.end)
+        ]
         data = data[: self.batches_max]
         if not data:
             return None
@@ -320,7 +329,7 @@ class FakeTransactional:
     def __init__(
         self, cluster: FakeCluster, transactional_id: str, on_id: Callable[[int], Awaitable[None]] | None
     ) -> None:
-        self.timeout_seconds = 60.0
+        self.timeout_seconds = cluster.transaction_seconds
         self.producer_id = 1_000 + next(_ids)
         self._cluster = cluster
         self._id = transactional_id
@@ -340,6 +349,7 @@ class FakeTransactional:
         self._epoch = self._cluster.owners[self._id] = self._cluster.owners.get(self._id, -1) + 1
         self._sent.clear()
         self._failed = None
+        self._cluster.opened_id(self._id)
         if self._on_id is not None:
             await self._on_id(self.producer_id)
 

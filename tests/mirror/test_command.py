@@ -220,6 +220,18 @@ def test_others_may_watch_a_mirror_only_where_that_is_asked_for(
     assert "pause it" in error
 
 
+def test_exactly_once_is_refused_where_there_are_no_transactions(brokers: list[RunningBroker], tmp_path: Path) -> None:
+    """A cluster of Fairlead has none: one line, and nothing is made there."""
+    source, _, target = brokers
+    make_topic(source.bootstrap, "no-transactions")
+    mirror = MirrorProcess(tmp_path, [*options(tmp_path, source, target, "no-transactions"), "--exactly.once"])
+    assert mirror.wait() == 1
+    assert "--exactly.once needs transactions" in mirror.said()
+    assert mirror.said().count("\n") == 1
+    topics = AdminClient({"bootstrap.servers": target.bootstrap}).list_topics(timeout=WAIT_SECONDS).topics
+    assert not {"no-transactions", "fairlead-mirror.g-no-transactions.internal"} & topics.keys()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

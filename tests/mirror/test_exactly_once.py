@@ -106,6 +106,28 @@ async def test_after_a_transaction_that_failed_all_of_it_is_mirrored_again(
     assert any("as the test wants" in line for line in world.said)
 
 
+async def test_a_transaction_that_took_too_long_is_told_and_the_next_are_smaller(world: World) -> None:
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 9))
+    world.b.transaction_seconds = 0.001
+    world.b.fails = failing(1, lambda: Fenced("as the test wants"))
+    await world.once(exactly_once=True)
+    assert any("transaction.timeout.ms" in line and "of 4,194,304 bytes" in line for line in world.said)
+    assert world.b.values("t") == numbers(0, 9)
+
+
+async def test_a_transaction_that_a_dead_mirror_left_open_hides_no_holder(world: World) -> None:
+    """Else who takes over would not see its own record, and take the dead one for the holder."""
+    world.a.make("t")
+    async with world.killed(exactly_once=True):
+        await until(lambda: world.b.records(POSITIONS))
+    log = world.b.made[POSITIONS].logs[0]
+    log.held_at = log.end
+    async with world.running(takeover=True):
+        world.a.put("t", 0, numbers(0, 3))
+        await until(partial(has, world, 3))
+
+
 async def test_killed_at_any_moment_each_record_comes_once(world: World) -> None:
     """Also what was acknowledged and not committed."""
     world.a.make("t", 2)

@@ -1,0 +1,118 @@
+"""A lane is one process's, with all of its origins, before anything of it is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.mirror.fake import FakeCluster
+from tests.support.waiting import until
+
+from fairlead.mirror.books.book import Position, origins_record
+from fairlead.mirror.exactly.lane import Ground, Lane
+from fairlead.mirror.exactly.portions import Beginning
+from fairlead.mirror.lanes import Part, lane_of
+from fairlead.mirror.names import positions_topic
+from fairlead.model.clock import SystemClock
+from fairlead.model.errors import Aborted, Fenced
+from fairlead.protocol.batch import build_batch
+
+POSITIONS = positions_topic("m")
+PART = Part("a", bytes(15) + b"\1", "t", 0)
+LANE = lane_of(PART)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    cluster = FakeCluster("b")
+    cluster.make(POSITIONS, 16)
+    return cluster
+
+
+class Zombies:
+    """Whether the process that asks still runs the mirror."""
+
+    def __init__(self) -> None:
+        self.fenced = False
+
+    async def permit(self) -> None:
+        if self.fenced:
+            raise Fenced("another process runs the mirror")
+
+
+async def _enter(producer_id: int, origin: str) -> None:
+    """The registry is not looked at here."""
+
+
+@asynccontextmanager
+async def lane(cluster: FakeCluster, zombies: Zombies | None = None) -> AsyncIterator[tuple[Lane, asyncio.Task[None]]]:
+    """One that is open and runs."""
+    permit = (zombies or Zombies()).permit
+    found = Lane(Ground(cluster, "m", SystemClock(), _enter, permit, lambda line: None), LANE)
+    await found.open()
+    task = asyncio.create_task(found.run())
+    try:
+        yield found, task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await found.close()
+
+
+def beginning(offset: int = 5) -> Beginning:
+    return Beginning(PART, Position(offset, -1, "t", "t"))
+
+
+async def test_what_is_committed_is_what_the_next_one_reads(cluster: FakeCluster) -> None:
+    async with lane(cluster) as (one, _):
+        portion = beginning()
+        one.strand("a").put(portion)
+        await portion.done
+    async with lane(cluster) as (other, _):
+        assert await other.open() == {PART: Position(5, -1, "t", "t")}
+
+
+async def test_who_was_taken_over_can_add_no_origin(cluster: FakeCluster) -> None:
+    """It may have been paused just before it opened a strand: the guard keeps it from saying so, and without that
+    nothing is opened."""
+    zombies = Zombies()
+    async with lane(cluster, zombies) as (zombie, task), lane(cluster):
+        zombies.fenced = True
+        portion = beginning()
+        zombie.strand("new").put(portion)
+        with pytest.raises(Fenced):
+            await task
+        assert isinstance(portion.done.exception(), Aborted)
+    assert not any(name.endswith(".new") for name in cluster.owners)
+
+
+async def test_an_origin_that_an_open_transaction_hides_is_found_and_fenced_too(cluster: FakeCluster) -> None:
+    """The strand of `a` has left a transaction open; behind it stands that there is one of `b`."""
+    log = cluster.made[POSITIONS].logs[LANE]
+    log.append(build_batch([origins_record({"a"})], timestamp_ms=1))
+    log.held_at = log.end
+    log.append(build_batch([origins_record({"a", "b"})], timestamp_ms=1))
+
+    def opened(transactional_id: str) -> None:
+        if transactional_id.endswith(".a"):
+            log.held_at = None
+
+    cluster.opened_id = opened
+    async with lane(cluster):
+        pass
+    assert {f"fairlead-mirror.m.{LANE}{end}" for end in ("", ".a", ".b")} == cluster.owners.keys()
+
+
+async def test_the_guard_comes_first(cluster: FakeCluster) -> None:
+    """Else a strand could be added after its list was read."""
+    opened: list[str] = []
+    cluster.opened_id = opened.append
+    async with lane(cluster) as (one, _):
+        one.strand("a").put(beginning())
+        await until(lambda: len(opened) == 2)
+    opened.clear()
+    async with lane(cluster):
+        pass
+    assert opened == [f"fairlead-mirror.m.{LANE}", f"fairlead-mirror.m.{LANE}.a"]
