@@ -106,6 +106,31 @@ async def test_after_a_transaction_that_failed_all_of_it_is_mirrored_again(
     assert any("as the test wants" in line for line in world.said)
 
 
+async def test_what_was_fetched_before_a_failure_is_not_taken_after_it(world: World) -> None:
+    """The stream holds an answer while it is paused. Taken later, it would lie beyond what is mirrored again."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 200))
+    mirror = world.mirror(exactly_once=True)
+    fails = failing(1, lambda: Aborted("as the test wants"))
+
+    def fails_and_pauses(transactional_id: str) -> FairleadError | None:
+        error = fails(transactional_id)
+        if error is not None:
+            mirror.pause(True)
+        return error
+
+    task = asyncio.create_task(mirror.run())
+    await until(lambda: world.a.fetched)  # where it begins is committed
+    world.b.fails = fails_and_pauses
+    await until(lambda: "paused" in world.said)
+    await a_quiet_while()
+    mirror.pause(False)
+    await until(partial(has, world, 200))
+    mirror.stop()
+    await task
+    assert world.b.values("t") == numbers(0, 200)
+
+
 async def test_a_transaction_that_took_too_long_is_told_and_the_next_are_smaller(world: World) -> None:
     world.a.make("t")
     world.a.put("t", 0, numbers(0, 9))

@@ -8,7 +8,7 @@ destination is away, all partitions come to rest so, with nothing recorded and n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -137,8 +137,9 @@ class Stream:
         """Until it is cancelled. Raises: BadRequest: the registry of the source cannot be read."""
         while True:
             answers = await self._feed.next()
+            turns = {answer.place: self._turn(answer.place) for answer in answers}
             await self._going.wait()
-            await self._take(answers)
+            await self._take(answers, turns)
             await self._room()
 
     async def close(self) -> None:
@@ -147,9 +148,12 @@ class Stream:
 
     # ------------------------------------------------------------ what came
 
-    async def _take(self, answers: Sequence[Answer]) -> None:
-        places = [answer.place for answer in answers if answer.place in self._carried]
-        turns = {place: self._carried[place].turn for place in places}
+    def _turn(self, place: Place) -> int:
+        found = self._carried.get(place)
+        return -1 if found is None else found.turn
+
+    async def _take(self, answers: Sequence[Answer], turns: Mapping[Place, int]) -> None:
+        """Hand on what came; `turns` are those of the partitions when it came."""
         good: list[tuple[Carried, Answer]] = []
         for answer in answers:
             carried = self._carried.get(answer.place)
