@@ -173,26 +173,28 @@ def test_a_dry_run_says_what_it_would_do(brokers: list[RunningBroker], tmp_path:
     assert "dry" not in AdminClient({"bootstrap.servers": target.bootstrap}).list_topics(timeout=WAIT_SECONDS).topics
 
 
-def test_a_mirror_is_watched_over_http(brokers: list[RunningBroker], tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_mirror_is_watched_over_http(brokers: list[RunningBroker], tmp_path: Path, engine: str) -> None:
     """Its page, its metrics and its status say how far it is; it says where, and is paused there."""
     source, _, target = brokers
-    make_topic(source.bootstrap, "watched")
-    produce(source.bootstrap, "watched", numbers(10))
-    given = [*options(tmp_path, source, target, "watched"), "--http", "127.0.0.1:0"]
+    topic = f"watched-{engine}"
+    make_topic(source.bootstrap, topic)
+    produce(source.bootstrap, topic, numbers(10))
+    given = [*options(tmp_path, source, target, topic), "--http", "127.0.0.1:0", "--engine", engine]
     with mirroring(tmp_path, *given) as mirror, httpx.Client(timeout=WAIT_SECONDS) as client:
         address = re.search(r"http://127.0.0.1:\d+", mirror.said())
         assert address is not None, mirror.said()
         url = address.group()
         wait_until(lambda: _records(client, url) == 10, "all is mirrored")
-        assert 'fairlead_mirror_records_total{flow="g-watched"' in client.get(f"{url}/metrics").text
-        assert "watched" in client.get(f"{url}/").text
+        assert f'fairlead_mirror_records_total{{flow="g-{topic}"' in client.get(f"{url}/metrics").text
+        assert topic in client.get(f"{url}/").text
         assert client.get(f"{url}/health").json()["status"] == "ok"
-        assert client.post(f"{url}/rest/mirror/pause").json()["data"] == [{"flow": "g-watched", "state": "paused"}]
-        produce(source.bootstrap, "watched", numbers(5))
+        assert client.post(f"{url}/rest/mirror/pause").json()["data"] == [{"flow": f"g-{topic}", "state": "paused"}]
+        produce(source.bootstrap, topic, numbers(5))
         wait_until(lambda: _lag(client, url) == 5, "what came while it was paused is behind")
-        assert count(target.bootstrap, "watched") == 10
+        assert count(target.bootstrap, topic) == 10
         client.post(f"{url}/rest/mirror/resume")
-        wait_until(lambda: count(target.bootstrap, "watched") == 15, "it goes on")
+        wait_until(lambda: count(target.bootstrap, topic) == 15, "it goes on")
         assert mirror.stop() == 0, mirror.said()
 
 
