@@ -13,6 +13,8 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
+from fairlead.gateway.from_kafka.orders import KafkaOrders
+from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.orders.commands import LinkCommands
@@ -66,9 +68,12 @@ class FakeListeners:
 class Desk:
     """One cluster's admin interface; `http` answers for every cluster of the same test, by host name."""
 
-    def __init__(self, cluster: Cluster, http: httpx.AsyncClient, links: LinkCommands) -> None:
+    def __init__(
+        self, cluster: Cluster, http: httpx.AsyncClient, links: LinkCommands, upstreams: RunningUpstreams
+    ) -> None:
         self.cluster = cluster
         self.links = links
+        self.upstreams = upstreams
         self.http = http
         self.url = f"http://{cluster.name}"
 
@@ -126,6 +131,9 @@ async def _open(
     links = LinkManager(cluster, http, clock, randomness)
     links.start()
     started.push_async_callback(links.close)
+    upstreams = RunningUpstreams(cluster, links)
+    upstreams.start()
+    started.push_async_callback(upstreams.close)
     claims = Claims(cluster)
     recoveries = Recoveries(cluster, links.new_gateways, links.commands, links.running)
     takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
@@ -140,6 +148,7 @@ async def _open(
     context = RestContext(
         cluster,
         links.commands,
+        KafkaOrders(cluster, upstreams, links.replicator),
         links.copies,
         links.transfers,
         takeovers,
@@ -152,7 +161,7 @@ async def _open(
     )
     app = build_app(context, links, ApplyGateway(cluster), Guard(clock, [name]))
     mounts[name] = httpx.ASGITransport(app, raise_app_exceptions=False)
-    return Desk(cluster, http, links.commands)
+    return Desk(cluster, http, links.commands, upstreams)
 
 
 class _Hosts(httpx.AsyncBaseTransport):

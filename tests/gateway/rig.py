@@ -29,6 +29,8 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
+from fairlead.gateway.from_kafka.orders import KafkaOrders
+from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.orders.transfer import TRANSFER
@@ -178,6 +180,8 @@ class Site:
 
     async def _listen(self) -> None:
         self.transfers = self.manager.transfers
+        self.upstreams = RunningUpstreams(self.cluster, self.manager)
+        self.upstreams.start()
         self.claims = Claims(self.cluster)
         gateways = self.manager.new_gateways
         self.takeovers = Takeovers(self.cluster, self.manager.running, gateways, Pulls(self.cluster, gateways))
@@ -192,6 +196,7 @@ class Site:
         context = RestContext(
             self.cluster,
             self.links,
+            KafkaOrders(self.cluster, self.upstreams, self.manager.replicator),
             self.copies,
             self.transfers,
             self.takeovers,
@@ -232,6 +237,7 @@ class Site:
     async def __aexit__(self, *exc: object) -> None:
         self.apply.close()
         await self.jobs.close()
+        await self.upstreams.close()
         await self.manager.close()
         await self._listener.end()
         await self._http.aclose()

@@ -19,7 +19,7 @@ from fairlead.cluster.values import StreamSettings
 from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.gateway.apply.session import ApplyCounts, ApplySession
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
-from fairlead.replication.reader.credit import CreditPool, CreditWindow
+from fairlead.replication.credit import CreditPool, CreditWindow
 from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader

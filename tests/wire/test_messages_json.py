@@ -18,6 +18,10 @@ from fairlead.wire.control import (
     Done,
     Failed,
     Grant,
+    KafkaGrant,
+    KafkaPartition,
+    KafkaReport,
+    KafkaStopped,
     LinksActive,
     ListObjects,
     Locate,
@@ -142,6 +146,26 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
             '"forward":"all","data_root":"/data","prefix":"p",'
             '"partitions":[{"number":16,"partition":0,"end":7,"reason":"gap"}],'
             f'{TEXT_EPOCHS},"end":12,"created":5,"cursors":"all","topic_prefix":"","begin":0}}'
+        ),
+    ),
+    (
+        READER_HEARS,
+        KafkaGrant(
+            *(1, LINK, RUN, HERE, "the-one", THERE, "/etc/old.properties", {3: 4}),
+            (KafkaPartition(19, "t", SOURCE, 2, 7, -1),),
+        ),
+        (
+            f'{{"type":"kafka","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"kafka_cluster":"the-one",'
+            f'"destination":{TEXT_THERE},"config_file":"/etc/old.properties","slices":{{"3":4}},"partitions":'
+            f'[{{"number":19,"topic":"t","topic_id":"{SOURCE.hex()}","partition":2,"end":7,"epoch":-1}}]}}'
+        ),
+    ),
+    (
+        READER_SAYS,
+        KafkaReport(1, "no broker answers", (KafkaStopped(SOURCE, 2, "gone"),)),
+        (
+            '{"type":"kafka","grant":1,"waits_for":"no broker answers",'
+            f'"stopped":[{{"topic_id":"{SOURCE.hex()}","partition":2,"why":"gone"}}]}}'
         ),
     ),
     (
@@ -367,9 +391,9 @@ def test_what_is_no_object_is_refused(text: str) -> None:
     [
         (
             '{"type":"nothing"}',
-            "message of type 'nothing': expected one of done, hello, list, locate, passing, read, topics",
+            "message of type 'nothing': expected one of done, hello, kafka, list, locate, passing, read, topics",
         ),
-        ('{"type":"grant","grant":1}', "message of type 'grant': expected one of done, hello, list"),
+        ('{"type":"grant","grant":1}', "message of type 'grant': expected one of done, hello, kafka, list"),
         ('{"type":5}', "expected one of done"),
         ('{"type":null}', "expected one of done"),
         ('{"type":"done","grant":NaN}', r"Done\.grant"),

@@ -20,7 +20,7 @@ from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
 from fairlead.model.clock import SystemClock
 from fairlead.model.errors import AlreadyExists, FairleadError, InvalidValue
-from fairlead.model.names import parse_stream_path
+from fairlead.model.names import parse_source_path, parse_stream_path
 from fairlead.process.interrupts import Interrupted
 
 POLL_SECONDS = 0.5
@@ -40,6 +40,8 @@ def _run(
 ) -> Envelope:
     if timeout is not None and not wait:
         raise InvalidValue("--timeout: only with --wait")
+    if command.parse(params)["path"].kafka is not None:
+        return _of_kafka(command, params, cluster, wait=wait, timeout=timeout, dryrun=dryrun)
     pair = pair_of(command, params, cluster)
     if dryrun:
         rows = tuple(outlook(pair))
@@ -51,6 +53,24 @@ def _run(
             raise
         print_error(f"{error}; this command waits until it is in step")
         answer = Envelope((), {})
+    if not wait:
+        return answer
+    for line in _told(answer):
+        print(line, file=sys.stderr, flush=True)
+    return _in_step(params, cluster, timeout)
+
+
+def _of_kafka(
+    command: Command, params: Mapping[str, Any], cluster: str | None, *, wait: bool, timeout: float | None, dryrun: bool
+) -> Envelope:
+    """The replica's cluster does it all.
+
+    Raises:
+        InvalidValue: --dryrun, which asks a cluster of Fairlead. FairleadError: as the call, and `_in_step`.
+    """
+    if dryrun:
+        raise InvalidValue("--dryrun: of a Kafka cluster, `fairlead mirror --dry-run` shows which topics match")
+    answer = call(command, params, cluster)
     if not wait:
         return answer
     for line in _told(answer):
@@ -91,7 +111,9 @@ def _in_step(params: Mapping[str, Any], cluster: str | None, timeout: float | No
 
 def _row(params: Mapping[str, Any], cluster: str | None) -> dict[str, Any] | None:
     """The replica's row of `replica list`."""
-    source, replica = parse_stream_path(params["path"]), parse_stream_path(params["replica"])
+    source, replica = parse_source_path(params["path"]), parse_stream_path(params["replica"])
+    if source.kafka is not None:
+        cluster = replica.cluster or cluster
     home = source.cluster or chosen_cluster(cluster).name
     wanted = (replica.cluster or home, replica.path)
     rows = call(_LIST, {"path": params["path"]}, cluster).data

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlead.client.address_book import AddressBook, KnownCluster, default_file
 from fairlead.client.admin import Envelope, ask
-from fairlead.client.command import CLUSTERS, Command, Given, given_path
+from fairlead.client.command import CLUSTERS, Command, Given
 from fairlead.model.names import StreamPath
 
 
@@ -42,7 +42,7 @@ def call(command: Command, params: Mapping[str, Any], cluster: str | None = None
 
 
 def _home(command: Command, given: Given, cluster: str | None) -> KnownCluster:
-    path = given_path(given, command.home)
+    path = command.home_of(given)
     return chosen_cluster(cluster if path is None or path.cluster is None else path.cluster)
 
 

@@ -168,7 +168,7 @@ def _python_name(name: str) -> str:
     return f"{name}_" if iskeyword(name) else name
 
 
-_METAVARS = {"stream": "PATH", "topic": "TOPIC", "number": "NUMBER", "boolean": BOOLEAN}
+_METAVARS = {"stream": "PATH", "source": "PATH", "topic": "TOPIC", "number": "NUMBER", "boolean": BOOLEAN}
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:

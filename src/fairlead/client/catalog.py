@@ -18,9 +18,11 @@ _GROUP = Param("consumergroup", "text", "only cursors of this consumer group")
 _SOME_TOPIC = Param("topic", "topic", "only cursors of this topic")
 _SOME_PARTITION = Param("partition", "number", "only cursors of this partition (needs -topic)")
 _REPLICA = Param("replica", "stream", "path of the replica: /mapr/<cluster>/ships", required=True)
-_SOURCE = Param("path", "stream", "path of the source stream", required=True)
+_SOURCE = Param("path", "source", "path of the source stream, or kafka://NAME of a Kafka cluster", required=True)
 _OF_REPLICA = Param("path", "stream", "path of the replica stream", required=True)
-_UPSTREAM = Param("upstream", "stream", "path of the source stream: /mapr/<cluster>/ships", required=True, called=False)
+_UPSTREAM = Param(
+    "upstream", "source", "path of the source: /mapr/<cluster>/ships, or kafka://NAME", required=True, called=False
+)
 
 _SETTINGS = (
     Param("ttl", "number", "life of a record in seconds; 0 keeps it for ever", default="604800"),
@@ -84,6 +86,11 @@ _LINK = (
 _FROM = Param(
     "from", "text", "beginning: all that is there comes; now: only what is written later (ours)", default="beginning"
 )
+_OF_KAFKA = (
+    Param("consumerconfig", "text", "of kafka://NAME: a consumer's settings, a file on the replica's server (ours)"),
+    Param("deletes", "text", "of kafka://NAME: keep or follow a topic that is deleted in Kafka (ours)", default="keep"),
+)
+"""Options of a Kafka cluster whose topics a replica keeps."""
 _LINK_PEER = (
     Param("peer", "text", "own: the replica is one of your own; partner: another company's (ours)", default="own"),
     Param(
@@ -390,6 +397,7 @@ _REPLICA_COMMANDS = (
             Param("paused", "boolean", "do not start yet (ours)", default="false"),
             _FROM,
             *_LINK,
+            *_OF_KAFKA,
             *_NOT_BUILT_LINK,
         ),
         changes=True,
@@ -411,7 +419,7 @@ _REPLICA_COMMANDS = (
             _SOURCE,
             _REPLICA,
             Param("newreplica", "stream", "where the replica is now: its path, and the addresses of its cluster"),
-            *(replace(param, default="as it is") for param in (*_LINK_PEER, *_LINK, *_NOT_BUILT_LINK)),
+            *(replace(param, default="as it is") for param in (*_LINK_PEER, *_LINK, *_OF_KAFKA, *_NOT_BUILT_LINK)),
         ),
         changes=True,
     ),

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from fairlead.client.admin import Method, check_url
 from fairlead.client.booleans import FALSE, TRUE
 from fairlead.model.errors import InvalidValue, NotImplementedYet
-from fairlead.model.names import StreamPath, check_cluster_name, check_topic_name, parse_stream_path
+from fairlead.model.names import StreamPath, check_cluster_name, check_topic_name, parse_source_path, parse_stream_path
 
-ParameterKind = Literal["stream", "topic", "text", "number", "boolean"]
+ParameterKind = Literal["stream", "source", "topic", "text", "number", "boolean"]
 
 CLUSTERS = "clusters"
 """Parameter of every call: the URLs of the other clusters it names, {"newyork": ["http://…"]}."""
@@ -51,6 +51,8 @@ class Param:
         match self.kind:
             case "stream":
                 return parse_stream_path(text)
+            case "source":
+                return parse_source_path(text)
             case "topic":
                 return check_topic_name(text)
             case "number":
@@ -119,7 +121,14 @@ class Command:
     @property
     def home(self) -> str | None:
         """The parameter whose cluster carries the command out: the first that is a stream."""
-        return next((param.name for param in self.params if param.kind == "stream"), None)
+        return next((param.name for param in self.params if param.kind in {"stream", "source"}), None)
+
+    def home_of(self, given: Given) -> StreamPath | None:
+        """The path whose cluster carries a call out. A Kafka cluster carries nothing out: the replica's does."""
+        paths = (given[param.name] for param in self.params if param.kind in {"stream", "source"})
+        streams = (each for each in paths if isinstance(each, StreamPath) and each.kafka is None)
+        named = given_path(given, self.home)
+        return named if named is not None and named.kafka is None else next(streams, None)
 
     def parse(self, raw: Mapping[str, object]) -> Given:
         """Check the parameters of a call; their names may be in any case.

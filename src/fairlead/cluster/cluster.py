@@ -18,6 +18,7 @@ import structlog
 from fairlead.cluster.consumers import Consumers
 from fairlead.cluster.diverged import copy_tails
 from fairlead.cluster.jobs import Jobs
+from fairlead.cluster.kafka_upstreams import KafkaUpstreams
 from fairlead.cluster.keys import GONE, LEVEL, LISTENER, STREAM, VERSION, check_level, check_versions
 from fairlead.cluster.links import Links
 from fairlead.cluster.partition_room import PartitionRoom
@@ -134,6 +135,9 @@ class Cluster:
         self._opener = opener
         self.links = Links(meta)
         self.links.listen(self._note_upstreams)
+        self.kafka = KafkaUpstreams(meta)
+        """Kafka clusters whose topics streams keep."""
+        self.kafka.listen(self._note_upstreams)
         self.jobs = Jobs(meta, clock, randomness)
         self._streams: dict[str, Stream] = {}
         self.consumers = Consumers()
@@ -339,6 +343,7 @@ class Cluster:
         async with self._changing:
             stream = self.stream(path)
             await self.links.forget_stream(stream.id)
+            await self.kafka.forget_stream(stream.id)
 
             def request(draft: Draft) -> None:
                 put_entry(draft, GONE.key(stream.id), _gone_json(path))
@@ -446,7 +451,8 @@ class Cluster:
 
     def _note_upstreams(self) -> None:
         for stream in self._streams.values():
-            stream.is_copy = any(not each.multimaster for each in self.links.upstreams(stream.id))
+            copies = any(not each.multimaster for each in self.links.upstreams(stream.id))
+            stream.is_copy = copies or bool(self.kafka.of(stream.id))
 
     def _changed(self) -> None:
         for listener in self._stream_listeners:

@@ -7,6 +7,7 @@
     upstream/<stream id>/<source>              a source that a replica stream accepts, by its global path
     upstream/<stream id>/<source>#<link id>    the same for one link alone, until its copy ends
     allowed/<stream id>/<source>               a source that may copy into the stream once
+    kafka/<stream id>/<name>                   a Kafka cluster whose topics a replica stream keeps
     level                                      at which level this cluster writes
     job/<id>                                   a command that touches many topics, and how far it is
     worklist/<job id>/<number>                 a batch of its topics
@@ -57,8 +58,9 @@ UPSTREAM: Final = "upstream"
 ALLOWED: Final = "allowed"
 LEVEL: Final = "level"
 WORKLIST: Final = "worklist"
+KAFKA: Final = "kafka"
 KINDS: Final = frozenset(
-    {STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM, ALLOWED, LEVEL, JOB.kind, WORKLIST}
+    {STREAM.kind, GONE.kind, LISTENER.kind, LINK.kind, UPSTREAM, ALLOWED, LEVEL, JOB.kind, WORKLIST, KAFKA}
 )
 
 
@@ -83,6 +85,16 @@ def allowed(entries: Entries, stream: bytes) -> list[tuple[str, Any]]:
     return _by_path(entries, _allowed_of(stream))
 
 
+def kafka_key(stream: bytes, name: str) -> str:
+    """The key of a Kafka cluster whose topics a stream keeps, by the name that it has here."""
+    return f"{_kafka_of(stream)}{name}"
+
+
+def kafka_clusters(entries: Entries, stream: bytes) -> list[tuple[str, Any]]:
+    """Key and value of every Kafka cluster whose topics a stream keeps, by name."""
+    return _by_path(entries, _kafka_of(stream))
+
+
 def worklist_key(job: bytes, number: int) -> str:
     """The key of a batch of a job's topics."""
     return f"{_worklists_of(job)}{number}"
@@ -99,6 +111,10 @@ def _by_path(entries: Entries, mark: str) -> list[tuple[str, Any]]:
 
 def _upstreams_of(stream: bytes) -> str:
     return f"{UPSTREAM}/{stream.hex()}/"
+
+
+def _kafka_of(stream: bytes) -> str:
+    return f"{KAFKA}/{stream.hex()}/"
 
 
 def _worklists_of(job: bytes) -> str:

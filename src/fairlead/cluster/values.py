@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
+from uuid import NAMESPACE_URL, uuid5
 
 from fairlead.cluster.keys import VERSION
 from fairlead.cluster.topic_filter import LinkTopics, TopicFilter, check_expression
 from fairlead.model.errors import InvalidValue
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
-from fairlead.model.names import StreamPath, check_prefix, parse_stream_path
+from fairlead.model.names import KAFKA_SCHEME, StreamPath, check_prefix, parse_stream_path
 from fairlead.model.strict_json import AsText, Id, JsonForm
 from fairlead.streamlog.numbers import counter_of_number, slice_of_number
 
@@ -20,6 +21,8 @@ TTL_SECONDS_DEFAULT = 604_800
 PEERS = ("own", "partner")
 FORWARDS = ("all", "own")
 SET_ASIDE, ALIAS = "setaside", "alias"
+DELETES = ("keep", "follow")
+_OF_KAFKA_CLUSTERS: Final = uuid5(NAMESPACE_URL, "kafka")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +285,54 @@ class CopyPermission:
         _one_of("peer", self.peer, PEERS)
 
 
+@dataclass(frozen=True, slots=True)
+class KafkaUpstream:
+    """A Kafka cluster whose topics a stream of this cluster keeps, at Kafka's offsets."""
+
+    stream: bytes
+    """Id of the replica stream, here."""
+    name: str
+    """What the Kafka cluster is called here: kafka://name."""
+    link: bytes
+    """Random; under this id the replica records how far it has come."""
+    config_file: str
+    """Path, on this server's machine, of Kafka's settings of a consumer. What is in it is kept nowhere else."""
+    kafka_cluster: str
+    """The Kafka cluster's own id."""
+    topics: str
+    """Topics whose whole names this regular expression matches are kept."""
+    exclude_topics: str | None = None
+    """No topic is kept whose whole name this regular expression matches."""
+    cursors: str = "all"
+    """Offsets of which groups are kept: all, none, or a regular expression that must match a group's whole name."""
+    deletes: str = "keep"
+    """What becomes of a topic that is deleted in Kafka: `keep`, with an alarm, or `follow`."""
+    paused: bool = False
+    created_at: int = 0
+    """Milliseconds since 1970."""
+
+    def __post_init__(self) -> None:
+        check_expression("-topics", self.topics)
+        check_expression("-excludetopics", self.exclude_topics)
+        check_expression("-cursors", self.cursors)
+        _one_of("deletes", self.deletes, DELETES)
+
+    @property
+    def path(self) -> StreamPath:
+        """As commands name it."""
+        return StreamPath(KAFKA_SCHEME + self.name)
+
+    @property
+    def source(self) -> bytes:
+        """The id by which it owns topics: the same wherever a stream keeps topics of that Kafka cluster."""
+        return uuid5(_OF_KAFKA_CLUSTERS, self.kafka_cluster).bytes
+
+    @property
+    def filter(self) -> TopicFilter:
+        """Which topics are kept."""
+        return TopicFilter(self.topics, self.exclude_topics)
+
+
 def _in_range(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
         raise InvalidValue(f"{name} {value}: use a number from {low:,} to {high:,}")
@@ -301,6 +352,7 @@ _SETTINGS: Final = JsonForm(StreamSettings)
 _LINK: Final = JsonForm(LinkRecord)
 _UPSTREAM: Final = JsonForm(UpstreamRecord)
 _PERMISSION: Final = JsonForm(CopyPermission)
+_KAFKA: Final = JsonForm(KafkaUpstream)
 
 
 def stream_json(record: StreamRecord) -> dict[str, Any]:
@@ -341,6 +393,16 @@ def permission_json(permission: CopyPermission) -> dict[str, Any]:
 def permission_from_json(stream: bytes, entry: Mapping[str, Any]) -> CopyPermission:
     """The inverse of `permission_json`."""
     return _PERMISSION.from_plain({**entry, "stream": stream.hex()})
+
+
+def kafka_json(upstream: KafkaUpstream) -> dict[str, Any]:
+    """The entry `kafka/<stream id>/<name>`."""
+    return _without("stream", _KAFKA.to_plain(upstream))
+
+
+def kafka_from_json(stream: bytes, entry: Mapping[str, Any]) -> KafkaUpstream:
+    """The inverse of `kafka_json`."""
+    return _KAFKA.from_plain({**entry, "stream": stream.hex()})
 
 
 def _without(key: str, plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Counters of what passed (records, bytes, commits) are kept by the parts that see
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -57,6 +57,31 @@ class _ClusterCollector(Collector):
         yield from self._cursors()
         yield from self._owner_changes()
         yield from self._links()
+        yield from self._kafka()
+
+    def _kafka(self) -> Iterator[Metric]:
+        """Kafka clusters whose topics streams keep."""
+        shown: dict[str, tuple[str, Callable[[Mapping[str, Any]], float]]] = {
+            "errors": ("1 while it has an error, or something of it has stopped", lambda row: bool(row["errors"])),
+            "lag_offsets": (
+                "Offsets that Kafka has and the replica lacks, at the last look",
+                lambda row: row["putsPending"],
+            ),
+            "paused": ("1 while it is paused", lambda row: row["paused"]),
+            "heard_seconds": ("How long ago Kafka has told all that is asked", lambda row: row["heardSeconds"] or 0),
+            "stopped": (
+                "Partitions that are read no further, and topics that are gone",
+                lambda row: row["stoppedTotal"],
+            ),
+            "conflicts": ("Partitions that are set aside", lambda row: row["conflicts"]),
+            "gaps": ("Ranges of offsets that Kafka had deleted before they came", lambda row: row["gapsTotal"]),
+        }
+        rows = list(self._context.kafka.all_rows())
+        for name, (what, value) in shown.items():
+            metric = GaugeMetricFamily(f"fairlead_kafka_upstream_{name}", what, labels=("kafka", "replica"))
+            for row in rows:
+                metric.add_metric((row["source"], row["replicaPath"]), value(row))
+            yield metric
 
     def _server(self) -> Iterator[Metric]:
         cluster, listeners = self._context.cluster, self._context.listeners

@@ -45,6 +45,11 @@ class StreamPath:
     path: str
     cluster: str | None = None
 
+    @property
+    def kafka(self) -> str | None:
+        """The name of the Kafka cluster, if it is one; its path is kafka://name."""
+        return self.path.removeprefix(KAFKA_SCHEME) if self.path.startswith(KAFKA_SCHEME) else None
+
     def __str__(self) -> str:
         return self.path if self.cluster is None else f"/mapr/{self.cluster}{self.path}"
 
@@ -132,6 +137,19 @@ def parse_stream_path(text: str) -> StreamPath:
         check_cluster_name(cluster)
         path = "/" + rest
     return StreamPath(_check_path(path, text), cluster)
+
+
+def parse_source_path(text: str) -> StreamPath:
+    """The path of a stream, or kafka://name of a Kafka cluster.
+
+    Raises:
+        InvalidName: it is none of them.
+    """
+    if not text.startswith(KAFKA_SCHEME):
+        return parse_stream_path(text)
+    if not _CLUSTER.match(text.removeprefix(KAFKA_SCHEME)):
+        raise InvalidName(f"path {text!r}: write kafka://NAME, a name of letters, digits, '.', '_' and '-'")
+    return StreamPath(text)
 
 
 def _check_path(path: str, text: str) -> str:

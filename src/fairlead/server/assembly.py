@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -30,6 +31,9 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
+from fairlead.gateway.from_kafka.leaving import obstacle
+from fairlead.gateway.from_kafka.orders import KafkaOrders
+from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.gateway.jobs import JobRunner, Work
 from fairlead.gateway.links.manager import LinkManager
 from fairlead.gateway.links.orders.transfer import TRANSFER
@@ -219,9 +223,12 @@ async def _start_http(
     started.callback(apply.close)
     links = LinkManager(cluster, http, cluster.clock, cluster.randomness, data_root=data_root)
     started.push_async_callback(links.close)
+    upstreams = RunningUpstreams(cluster, links)
+    started.push_async_callback(upstreams.close)
     claims = Claims(cluster)
     recoveries = Recoveries(cluster, links.new_gateways, links.commands, links.running)
     takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
+    takeovers.of_kafka = partial(obstacle, upstreams)
     work: dict[str, Work] = {
         TRANSFER: links.transfers,
         TAKEOVER: takeovers,
@@ -233,6 +240,7 @@ async def _start_http(
     context = RestContext(
         cluster=cluster,
         links=links.commands,
+        kafka=KafkaOrders(cluster, upstreams, links.replicator),
         copies=links.copies,
         transfers=links.transfers,
         takeovers=takeovers,
@@ -249,5 +257,6 @@ async def _start_http(
     started.push_async_callback(listener.stop)
     await listener.start(http_socket)
     links.start()
+    upstreams.start()
     jobs.start()
     return links

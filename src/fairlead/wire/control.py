@@ -241,6 +241,64 @@ class Credit:
     size_bytes: int
 
 
+# ---------------------------------------------------------------- server of a replica of a Kafka cluster ⇄ reader task
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPartition:
+    """A partition that is to be read, and how far the replica has come in it."""
+
+    number: int
+    """Of its topic in the frames of the grant, in the partition's slice of the link."""
+    topic: str
+    topic_id: bytes
+    """Kafka's; no other topic of that name is read."""
+    partition: int
+    end: int
+    """Where the replica's log ends: the next record to read."""
+    epoch: int
+    """Leader epoch of the record before; -1: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaGrant:
+    """Read these partitions of a Kafka cluster for a replica in this cluster, until withdrawn."""
+
+    grant: int
+    link: bytes
+    run: Annotated[GrantRun, AS_ARRAY]
+    source: StreamPlace
+    """The Kafka cluster, as if it were a stream: kafka://name, and its id."""
+    kafka_cluster: str
+    """Its own id; no other cluster is read."""
+    destination: StreamPlace
+    config_file: FileName
+    """Kafka's settings of a consumer, on the server's machine. What is in it never leaves the file otherwise."""
+    slices: Mapping[int, int]
+    """By slice, how many frames of the link the replica has recorded."""
+    partitions: tuple[KafkaPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaStopped:
+    """A partition of a Kafka cluster that is read no further, and why."""
+
+    topic_id: bytes
+    partition: int
+    why: Words
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaReport:
+    """How a grant of a Kafka cluster's partitions is: at once, and when it changes."""
+
+    grant: int
+    waits_for: Words
+    """What keeps it from reading; empty while it reads."""
+    stopped: tuple[KafkaStopped, ...]
+    """Partitions that have stopped since the last report."""
+
+
 # ---------------------------------------------------------------- sink task ⇄ source server
 
 

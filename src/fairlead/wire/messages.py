@@ -33,6 +33,8 @@ from fairlead.wire.control import (
     Done,
     Failed,
     Grant,
+    KafkaGrant,
+    KafkaReport,
     LinksActive,
     ListObjects,
     Locate,
@@ -78,12 +80,14 @@ READER_SAYS = kinds_of(
         "read": ReadReport,
         "locate": Locate,
         "done": Done,
+        "kafka": KafkaReport,
     }
 )
 READER_HEARS = kinds_of(
     {
         "grant": Grant,
         "repair": RepairGrant,
+        "kafka": KafkaGrant,
         "announce": Announce,
         "topics": Topics,
         "passing": Passing,

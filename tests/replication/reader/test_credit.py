@@ -6,7 +6,7 @@ import asyncio
 
 from tests.support.waiting import in_time
 
-from fairlead.replication.reader.credit import CreditPool, CreditWindow
+from fairlead.replication.credit import CreditPool, CreditWindow
 
 
 async def test_bytes_and_frames_are_bounded() -> None:

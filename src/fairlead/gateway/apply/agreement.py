@@ -40,6 +40,9 @@ def admit(cluster: Cluster, hello: ApplyHello) -> tuple[Stream, Admission]:
     stream = cluster.stream_by_id(hello.destination)
     if stream is None:
         raise UnknownStream(f"no stream with id {hello.destination.hex()} in cluster {cluster.name}")
+    kafka = cluster.kafka.by_link(hello.link)
+    if kafka is not None and (kafka.stream, kafka.source) == (stream.id, hello.source.stream):
+        return stream, Admission(frozenset({kafka.source}))
     upstream = upstream_of(cluster, stream, hello.source, hello.link)
     may = admission(upstream, hello.source.stream, cluster.settings, len(stream.shards))
     return stream, replace(may, aliases=stream.settings.conflicts == ALIAS, prefix=hello.topic_prefix)

@@ -44,6 +44,7 @@ class ApplyGateway:
     def start(self) -> None:
         """End connections from now on whose agreement has ended."""
         self.cluster.links.listen(self._check_again)
+        self.cluster.kafka.listen(self._check_again)
         self.cluster.listen(self._check_again)
 
     def open(self, text: bytes) -> ApplySession:

@@ -24,6 +24,7 @@ from fairlead.model.errors import InvalidValue
 from fairlead.wire.control import (
     Done,
     Failed,
+    KafkaReport,
     LinksActive,
     ListObjects,
     Locate,
@@ -81,6 +82,8 @@ async def _from_reader(tasks: TaskReports, connected: ConnectedReader, message: 
             await connected.locate(message)
         case Done():
             tasks.done(connected, message)
+        case KafkaReport():
+            tasks.kafka(connected, message)
         case _:
             raise InvalidValue("a second hello")
 

@@ -52,7 +52,7 @@ class LinkManager:
         timing = timing or Timing()
         self.running = RunningLinks()
         self.table = GrantTable()
-        granting = Granting(cluster, data_root, self.running, self.table)
+        self.granting = granting = Granting(cluster, data_root, self.running, self.table)
         self.failures = Failures(granting, cluster.clock)
         self.replicator = ReplicatorLife(cluster.clock, lambda: cluster.urls[0], timing.replicator_s)
         ailments = Ailments(cluster, self.running, self.replicator, timing)

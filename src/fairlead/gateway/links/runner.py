@@ -52,6 +52,8 @@ class LinkRunner:
         self._watchers: set[Callable[[], None]] = set()
         self._editing: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.others_active: Callable[[], int] = int
+        """How many things that are no links want to move data too."""
 
     def start(self) -> None:
         """Run the links there are, and follow changes of their records."""
@@ -87,8 +89,8 @@ class LinkRunner:
 
     @property
     def active(self) -> int:
-        """Links that want to move data; with none, no Spark is needed."""
-        return sum(not link.record.paused for link in self._links)
+        """Links, and other things, that want to move data; with none, no Spark is needed."""
+        return sum(not link.record.paused for link in self._links) + self.others_active()
 
     def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
         """Call `watcher` when links were added, removed, paused or resumed; answers what ends that."""
@@ -123,6 +125,10 @@ class LinkRunner:
             else:
                 self._change(running, record)
         self._logs.tell_all_upkeep()
+        self.tell_watchers()
+
+    def tell_watchers(self) -> None:
+        """What wants to move data may have changed."""
         for watcher in list(self._watchers):
             watcher()
 

@@ -8,6 +8,7 @@ grant that no longer stands changes nothing.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Protocol
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.links.contacting.failures import Failures
@@ -25,7 +26,31 @@ from fairlead.model.envelope import to_error
 from fairlead.model.errors import Damaged, FairleadError, InvalidValue, UnknownStream, Unreachable
 from fairlead.model.names import SLICES
 from fairlead.streamlog.values import GrantRun
-from fairlead.wire.control import Done, Failed, Progress, ReaderHello, ReadReport, SlicesRefused
+from fairlead.wire.control import Done, Failed, KafkaReport, Progress, ReaderHello, ReadReport, SlicesRefused
+
+
+class Others(Protocol):
+    """What is granted to tasks beside links: partitions of Kafka clusters."""
+
+    def readers_changed(self) -> None:
+        """One has come, or gone with what it held."""
+        ...
+
+    def progress(self, message: Progress) -> None:
+        """The replica has recorded this."""
+        ...
+
+    def failed(self, message: Failed) -> None:
+        """A sink could not deliver."""
+        ...
+
+    def refused(self, message: SlicesRefused) -> None:
+        """The replica has refused a frame."""
+        ...
+
+    def told(self, link: bytes, message: KafkaReport) -> None:
+        """A reader tells how a grant is that stands."""
+        ...
 
 
 class TaskReports:
@@ -51,6 +76,8 @@ class TaskReports:
         self._widenings = widenings
         self._timing = timing
 
+        self.others: Others | None = None
+        """Who hears of what is no link's."""
         self._sink_of: dict[tuple[bytes, int, GrantRun], Outbox] = {}
         """Who has spoken of a run; nobody else may, as long as it is connected."""
 
@@ -73,6 +100,8 @@ class TaskReports:
                     link.on(Event.LOOK)
                     self._granting.take_back(link, "shared with another reader")
         self._granting.serve_waiting()
+        if self.others is not None:
+            self.others.readers_changed()
 
     def reader_left(self, reader: ConnectedReader) -> None:
         """A reader has gone: what it held is given again, from where the destination then stands."""
@@ -80,6 +109,15 @@ class TaskReports:
             link = self._links.get(link_id)
             if link is not None:
                 link.on(Event.LOOK)
+        if self.others is not None:
+            self.others.readers_changed()
+
+    def kafka(self, reader: ConnectedReader, report: KafkaReport) -> None:
+        """A reader tells how it is with partitions of a Kafka cluster."""
+        reader.heard(report.grant)
+        held = self._table.get(report.grant)
+        if held is not None and held.reader is reader and self.others is not None:
+            self.others.told(held.link, report)
 
     def read(self, reader: ConnectedReader, report: ReadReport) -> None:
         """A reader says how far it has scanned."""
@@ -132,6 +170,8 @@ class TaskReports:
         self._table.answered(*key, message.frames, message.size_bytes)
         link = self._links.known_as(message.link)
         if link is None:
+            if self.others is not None:
+                self.others.progress(message)
             return
         beyond = self._beyond_the_log(link, message)
         if beyond:
@@ -162,13 +202,17 @@ class TaskReports:
     def sink_failed(self, message: Failed) -> None:
         """A sink could not deliver: take the link's grants back and ask the destination after a while."""
         link = self._links.known_as(message.link)
+        if link is None and self.others is not None:
+            self.others.failed(message)
         if link is not None and self._stands(link, message.shard, message.run):
-            self._failures.note(link, _error_of(message), Event.UNDELIVERED)
+            self._failures.note(link, error_of(message), Event.UNDELIVERED)
 
     def sink_refused(self, message: SlicesRefused) -> None:
         """A frame did not follow the recorded position: give the link again, from there."""
         link = self._links.known_as(message.link)
         if link is None:
+            if self.others is not None:
+                self.others.refused(message)
             return
         held = self._table.of(link.record.id)
         if any((each.key[1], each.run) == (message.shard, message.run) for each in held):
@@ -194,5 +238,5 @@ class TaskReports:
         self._widenings.look(link)
 
 
-def _error_of(message: Failed) -> FairleadError:
+def error_of(message: Failed) -> FairleadError:
     return to_error({"errors": [{"code": message.reason, "desc": message.message}]})

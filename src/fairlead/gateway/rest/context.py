@@ -10,6 +10,7 @@ from fairlead.client.command import Given
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.claims import Claims
+from fairlead.gateway.from_kafka.orders import KafkaOrders
 from fairlead.gateway.jobs import JobRunner
 from fairlead.gateway.links.orders.commands import LinkCommands
 from fairlead.gateway.links.orders.copystream import CopyCommands
@@ -62,6 +63,7 @@ class RestContext:
 
     cluster: Cluster
     links: LinkCommands
+    kafka: KafkaOrders
     copies: CopyCommands
     transfers: Transfers
     takeovers: Takeovers

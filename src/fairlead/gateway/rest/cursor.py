@@ -74,7 +74,9 @@ def committed_in(context: RestContext, stream: Stream, cursor: Cursor) -> str:
     """Where the cursor was committed: a global path, or an id where no link and no upstream says more."""
     if cursor.origin == stream.id:
         return stream.global_path
-    return context.cluster.links.path_of(stream.id, cursor.origin) or f"the stream with id {cursor.origin.hex()}"
+    kafka = next((each for each in context.cluster.kafka.of(stream.id) if each.source == cursor.origin), None)
+    path = context.cluster.links.path_of(stream.id, cursor.origin) if kafka is None else str(kafka.path)
+    return path or f"the stream with id {cursor.origin.hex()}"
 
 
 HANDLERS: dict[str, Handler] = {

@@ -57,7 +57,7 @@ def health_of(context: RestContext) -> ClusterHealth:
         for name, shard in shards
         if shard.upkeep_error is not None and shard.stopped is None
     ]
-    failing = links.failing()
+    failing = [*links.failing(), *context.kafka.failing()]
     useless = cluster.meta.stopped is not None or not any(shard.readable for _, shard in shards[1:])
     status = STOPPED if useless else DEGRADED if stopped or upkeep or failing else OK
     return ClusterHealth(status, stopped, upkeep, failing, links.replicator.now().row())

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from fairlead.client.catalog import COMMANDS
-from fairlead.client.command import CLUSTERS, Command, Param, given_path
+from fairlead.client.command import CLUSTERS, Command, Param
 from fairlead.gateway.rest.context import RestContext, Rows
 from fairlead.gateway.rest.handlers import HANDLERS
 from fairlead.gateway.rest.long_json import rendered
@@ -62,7 +62,7 @@ def _refusal(command: Command, context: RestContext) -> Endpoint:
 async def _run(command: Command, context: RestContext, raw: Mapping[str, object]) -> Rows:
     """Carry a call out here. It is never sent on: the caller asks the cluster that it means."""
     given = command.parse(raw)
-    home = given_path(given, command.home)
+    home = command.home_of(given)
     if home is not None:
         context.local(home)
     return await HANDLERS[command.path](context, given)

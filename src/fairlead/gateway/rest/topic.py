@@ -63,7 +63,7 @@ async def info(context: RestContext, given: Given) -> Rows:
     rows = [
         {
             **_partition(context, stream, shard, topic, number, committed.get(number, 0)),
-            **_ownership(shard, topic, number),
+            **_ownership(shard, topic, number, context.kafka.lag(stream, topic, number)),
             "handover": handed_over,
             "supersededfrom": _superseded_from(shard, topic, number),
             "diverged": diverged,
@@ -211,7 +211,7 @@ def _partition(
         "minoffset": state.log_start,
         "maxoffset": state.end - 1,
         "minoffsetacrossconsumers": lowest_committed,
-        "topicepoch": topic.epoch,
+        "topicepoch": shard.state.topic_table.leader_epoch(topic.number, number),
         "owner": stream.owner_path(topic),
         "timestamptype": timestamp_type(stream, topic),
         "incarnation": topic.incarnation.hex(),
@@ -220,12 +220,12 @@ def _partition(
     }
 
 
-def _ownership(shard: Shard, topic: Topic, number: int) -> dict[str, Any]:
+def _ownership(shard: Shard, topic: Topic, number: int, lag: int) -> dict[str, Any]:
     """From where on the owner gives the offsets, and how many records of those before it are missing here. The owner
-    does not write the partition until it has them."""
+    does not write the partition until it has them. Of a Kafka cluster's topic, how far it is behind."""
     state, since = shard.state.partition(topic.number, number), beginning_of(topic.since, number)[0]
     missing = 0 if is_active(topic, number, state) else max(since - state.end, 0)
-    return {"ownersince": since, "pendingrecords": missing}
+    return {"ownersince": since, "pendingrecords": missing or lag}
 
 
 def _superseded_from(shard: Shard, topic: Topic, number: int) -> int:

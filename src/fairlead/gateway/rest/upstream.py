@@ -14,6 +14,7 @@ FIELDS = {"ownership": "ownership", "multimaster": "multimaster"}
 
 
 async def add(context: RestContext, given: Given) -> Rows:
+    _no_kafka(given)
     peer = given["peer"] or ("partner" if given["origins"] else "own")
     options = {"origins": _origins(given["origins"] or ""), **given.named(**FIELDS)}
     await context.links.add_upstream(context.local(given["path"]), given["upstream"], peer, **options)
@@ -21,6 +22,7 @@ async def add(context: RestContext, given: Given) -> Rows:
 
 
 async def edit(context: RestContext, given: Given) -> Rows:
+    _no_kafka(given)
     changes = given.named(**FIELDS)
     if given["peer"] is not None:
         changes["peer"] = given["peer"]
@@ -33,10 +35,15 @@ async def edit(context: RestContext, given: Given) -> Rows:
 
 
 async def list_upstreams(context: RestContext, given: Given) -> Rows:
-    return [_row(record) for record in context.links.list_upstreams(context.local(given["path"]))]
+    path = context.local(given["path"])
+    return [*map(_row, context.links.list_upstreams(path)), *context.kafka.upstream_rows(path)]
 
 
 async def remove(context: RestContext, given: Given) -> Rows:
+    name = given["upstream"].kafka
+    if name is not None:
+        await context.kafka.remove(name, context.local(given["path"]))
+        return []
     await context.links.remove_upstream(context.local(given["path"]), given["upstream"])
     return []
 
@@ -50,6 +57,13 @@ def _row(record: UpstreamRecord) -> dict[str, Any]:
         "ownership": record.moves_owners,
         "multimaster": record.multimaster,
     }
+
+
+def _no_kafka(given: Given) -> None:
+    if given["upstream"].kafka is not None:
+        raise InvalidValue(
+            f"{given['upstream']}: use `stream replica autosetup` or `edit` with -path {given['upstream']}"
+        )
 
 
 def _origins(text: str) -> tuple[bytes, ...]:

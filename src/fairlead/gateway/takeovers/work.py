@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -33,6 +33,10 @@ log = structlog.get_logger()
 TAKEOVER: Final = "takeover"
 """Kind of these jobs."""
 _HINT: Final = "(-force takes it over all the same)"
+
+
+KafkaObstacle = Callable[[Stream, Shard, Topic], Awaitable[str]]
+"""Why a topic that a Kafka cluster owns may not be taken over; empty if it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class Takeovers:
         self._running = running
         self._asking = Asking(cluster, new_gateways)
         self._pulls = pulls
+        self.of_kafka: KafkaObstacle | None = None
+        """Why topics of Kafka clusters stay as they are."""
 
     async def prepare(
         self, path: str, topics: str, lost: str, options: TakeoverOptions
@@ -98,8 +104,9 @@ class Takeovers:
         plans: dict[bytes, Plan] = {}
         for shard, topic in wanted:
             made = plan(topic, _here(shard, topic), answers.about(topic), stream=stream.id, force=options.force)
-            if alone or made.why_not:
-                refused.append(Refusal(topic.name, alone or made.why_not))
+            why = made.why_not or await self._of_kafka(stream, shard, topic, options) if topic.is_of_kafka else alone
+            if why or made.why_not:
+                refused.append(Refusal(topic.name, why or made.why_not))
             else:
                 plans[topic.incarnation] = made
         if options.dry_run:
@@ -108,6 +115,10 @@ class Takeovers:
         changed = await self._take_over(stream, plans, failures, refused, options)
         log.info("topics are taken over", path=stream.path, topics=changed, refused=len(refused), records=brought)
         return BatchOutcome(changed, refused, brought)
+
+    async def _of_kafka(self, stream: Stream, shard: Shard, topic: Topic, options: TakeoverOptions) -> str:
+        """Why a topic of a Kafka cluster stays as it is, by what that says itself."""
+        return "" if options.force or self.of_kafka is None else await self.of_kafka(stream, shard, topic)
 
     def _alone(self, stream: Stream, answers: Answers) -> str:
         """Why nothing is taken over by one that has not heard of anybody: it may itself be the one that is lost."""

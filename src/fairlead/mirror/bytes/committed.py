@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from heapq import heapify, heappop
 from typing import Final, NamedTuple
 
+from fairlead.kafka.fetching.aborted import AbortedData
 from fairlead.mirror.bytes import legacy
 from fairlead.mirror.bytes.source import SourceBatch
 from fairlead.model.errors import CorruptBatch
@@ -21,10 +21,8 @@ from fairlead.protocol.batch import (
     LENGTH_END,
     MAGIC,
     MAGIC_AT,
-    TRANSACTIONAL,
     BatchHeader,
     check_whole,
-    is_abort,
 )
 
 BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -87,9 +85,7 @@ class _Walk:
         self.cut_bytes = 0
         self._records = records
         self._position = position
-        self._to_begin = [(first, producer) for producer, first in aborted]
-        heapify(self._to_begin)
-        self._aborting: set[int] = set()
+        self._aborted = AbortedData(aborted)
         self._above = -1
         """Offsets begin above this one."""
 
@@ -153,15 +149,9 @@ class _Walk:
     def _counts(self, header: BatchHeader, batch: memoryview) -> bool:
         """Whether the batch is data, and committed."""
         control = header.attributes & CONTROL
-        if header.producer_id >= 0:
-            while self._to_begin and self._to_begin[0][0] <= header.last_offset:
-                self._aborting.add(heappop(self._to_begin)[1])
-            if control:
-                if is_abort(batch):
-                    self._aborting.discard(header.producer_id)
-            elif header.attributes & TRANSACTIONAL and header.producer_id in self._aborting:
-                self.aborted_records += header.record_count
-                return False
+        if self._aborted.has(header, batch):
+            self.aborted_records += header.record_count
+            return False
         if control:
             self.control_batches += 1
         return not control

@@ -10,7 +10,7 @@ import numpy as np
 from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.replication.carried.addresses import FrameAddress
 from fairlead.replication.carried.referred import refer
-from fairlead.replication.reader.credit import CreditWindow
+from fairlead.replication.credit import CreditWindow
 from fairlead.replication.reader.in_thread import READ_AT_ONCE_BYTES
 from fairlead.replication.reader.log_view import LogView
 from fairlead.spark.packets import Packet

@@ -17,7 +17,7 @@ import structlog
 
 from fairlead.model.errors import Damaged, Missing
 from fairlead.replication.carried.referred import REFER_BYTES
-from fairlead.replication.reader.credit import CreditWindow
+from fairlead.replication.credit import CreditWindow
 from fairlead.replication.reader.framer import Framer, HandOn
 from fairlead.replication.reader.in_thread import READ_AT_ONCE_BYTES, in_thread
 from fairlead.replication.reader.log_view import LogView, Send

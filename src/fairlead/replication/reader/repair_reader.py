@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairlead.model.errors import Damaged
-from fairlead.replication.reader.credit import CreditWindow
+from fairlead.replication.credit import CreditWindow
 from fairlead.replication.reader.framer import Framer, HandOn
 from fairlead.replication.reader.grant_reader import FrameLimits, Misses
 from fairlead.replication.reader.in_thread import in_thread

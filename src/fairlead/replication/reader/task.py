@@ -17,7 +17,8 @@ import structlog
 from fairlead.model.errors import FairleadError, StorageUnavailable
 from fairlead.replication.carried.objects import OpenObjects, open_directory
 from fairlead.replication.control_client import open_control
-from fairlead.replication.reader.credit import CreditPool, CreditWindow
+from fairlead.replication.credit import CreditPool, CreditWindow
+from fairlead.replication.from_kafka.reader import KafkaReader
 from fairlead.replication.reader.grant_reader import FrameLimits, GrantReader
 from fairlead.replication.reader.log_view import LogView
 from fairlead.replication.reader.repair_reader import RepairReader
@@ -29,6 +30,7 @@ from fairlead.wire.control import (
     Announce,
     Credit,
     Grant,
+    KafkaGrant,
     Located,
     Passing,
     ReaderHello,
@@ -74,8 +76,9 @@ class ReaderSettings:
 
 @dataclass(frozen=True, slots=True)
 class _RunningGrant:
-    reader: GrantReader | RepairReader
-    view: LogView
+    reader: GrantReader | RepairReader | KafkaReader
+    view: LogView | None
+    """Of the log that is read; None where a Kafka cluster is."""
     task: asyncio.Task[None]
 
 
@@ -170,6 +173,10 @@ class _Conversation:
             message = await self._control.receive()
             if isinstance(message, Grant | RepairGrant):
                 self._grant(message)
+            elif isinstance(message, KafkaGrant):
+                credit = CreditWindow(self._credit_of_all)
+                reader = KafkaReader(message, credit, self._control.send, self._hand_on, self._settings.frame_bytes)
+                self._start(message.grant, reader, credit, None)
             elif isinstance(message, Withdraw):
                 self._withdraw(message)
             elif isinstance(message, Credit):
@@ -202,9 +209,14 @@ class _Conversation:
             reader = GrantReader(grant, view, storage, credit, send, self._hand_on, limits, reads)
         else:
             reader = RepairReader(grant, view, storage, credit, send, self._hand_on, limits)
+        self._start(grant.grant, reader, credit, view)
+
+    def _start(
+        self, grant: int, reader: GrantReader | RepairReader | KafkaReader, credit: CreditWindow, view: LogView | None
+    ) -> None:
         task = asyncio.ensure_future(reader.run())
         task.add_done_callback(partial(self._ended, credit))
-        self._running[grant.grant] = _RunningGrant(reader, view, task)
+        self._running[grant] = _RunningGrant(reader, view, task)
 
     def _view(self, key: tuple[bytes, int]) -> LogView:
         return self._views.setdefault(key, LogView(*key, self._control.send))

@@ -22,6 +22,7 @@ from fairlead.wire.control import (
     Announce,
     Credit,
     Grant,
+    KafkaGrant,
     ListObjects,
     Locate,
     Located,
@@ -94,6 +95,11 @@ class ConnectedReader:
         self._put(_Name(key, min(message.starts.values())))
         self._expect_report(message.grant)
 
+    def kafka(self, message: KafkaGrant) -> None:
+        """Give partitions of a Kafka cluster."""
+        self._put(message)
+        self._expect_report(message.grant)
+
     def repair(self, message: RepairGrant) -> None:
         """Give a repair; its reader asks for objects with Locate."""
         self._put(message)
@@ -133,7 +139,7 @@ class ConnectedReader:
 
     def release(self, key: ShardKey | None) -> None:
         """A grant of this shard has ended; with the last one the shard is followed no more."""
-        if key is None:
+        if key is None or key not in self._users:
             return
         self._users[key] -= 1
         if self._users[key] <= 0:

@@ -50,10 +50,18 @@ class Granting:
 
     def take_back(self, link: RunningLink, reason: str) -> None:
         """Take all grants of a link back, from readers and sinks."""
-        last = self._table.withdraw(self._table.of(link.record.id), reason)
+        self.take_back_of(link.record.id, reason)
+
+    def take_back_of(self, link: bytes, reason: str) -> None:
+        """The same of whatever is granted under that id, which need not be a link's."""
+        last = self._table.withdraw(self._table.of(link), reason)
         for (known_as, shard), run in last.items():
             for sink in self._table.sinks:
                 sink.put(WithdrawRun(known_as, run, shard))
+
+    def number(self) -> int:
+        """The number of the next grant."""
+        return next(self._numbers)
 
     def serve_waiting(self) -> None:
         """There is room: fill every link that may be granted as it stands."""

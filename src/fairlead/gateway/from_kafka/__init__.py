@@ -1,0 +1,15 @@
+"""Kafka clusters whose topics streams of this cluster keep, at Kafka's offsets: the server's part.
+
+    topics.py     Kafka's topics → TOPIC rows of the replica, as an upstream's
+    cursors.py    what groups have committed in Kafka → cursors of another site
+    known.py      what was heard of Kafka last
+    granting.py   which reader task reads which partitions, and from where
+    upstream.py   one Kafka cluster of one stream: asks it every few seconds, and keeps the three above up
+    upstreams.py  all of them, and what tasks say of them
+    orders.py     what people can do with them
+    status.py     what `replica list` shows
+
+In: records (`cluster/kafka_upstreams.py`), and what Kafka's brokers say of topics, ends and groups. Out: rows of topics
+and cursors, grants. Reader tasks fetch the records and sinks bring them through this cluster's own gateway, as those of
+any link. Always true: what a stream keeps of a Kafka cluster is as Kafka has it, or it stops and says why.
+"""

@@ -1,0 +1,283 @@
+"""One Kafka cluster whose topics a stream keeps, as it runs.
+
+Every few seconds Kafka is asked which topics there are, where they end and what groups have committed. Topics and
+cursors are brought in line, and what is to be read is given to reader tasks when it, or who reads, has changed. While
+Kafka does not answer, what was given stands: its readers wait for it themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import structlog
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import KafkaUpstream
+from fairlead.gateway.from_kafka import topics
+from fairlead.gateway.from_kafka.cursors import put_cursors
+from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
+from fairlead.gateway.from_kafka.known import Counts, KafkaTiming, Known
+from fairlead.kafka import LATEST, TopicPartition
+from fairlead.kafka import Cluster as Kafka
+from fairlead.kafka.opening import open_by_file
+from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed
+from fairlead.protocol.wire import ZERO_UUID
+from fairlead.streamlog.payloads import BehindPayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import GrantRun, Topic
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.shard import Shard
+
+log = structlog.get_logger()
+
+
+class RunningUpstream:
+    """`start` and `close` enclose its life; `record` may be changed, then `wake` it."""
+
+    def __init__(self, cluster: Cluster, record: KafkaUpstream, granting: KafkaGranting, timing: KafkaTiming) -> None:
+        self.record = record
+        self.counts = Counts()
+        self.known = Known()
+        self.error: FairleadError | None = None
+        self.since_ms = 0
+        """When `error` began, by the wall clock."""
+        self.waits_for = ""
+        """What keeps its readers from reading."""
+        self.reached_end = False
+        """All that there was has been read once since this server started."""
+        self._cluster = cluster
+        self._granting = granting
+        self._timing = timing
+        self._given: tuple[Wanted, ...] | None = None
+        self._configs: dict[bytes, Mapping[str, str]] = {}
+        self._configs_ms: int | None = None
+        self._woken = asyncio.Event()
+        self._looked = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def stream(self) -> Stream | None:
+        """The replica."""
+        return self._cluster.stream_by_id(self.record.stream)
+
+    @property
+    def lag(self) -> int:
+        """Offsets that Kafka's committed records have and the replica's logs lack, as they were at the last look."""
+        return sum(self.lag_of(*at) for at in self.known.ends)
+
+    def lag_of(self, topic_id: bytes, partition: int) -> int:
+        """The same of one partition."""
+        stream, end = self.stream, self.known.ends.get((topic_id, partition), 0)
+        return 0 if stream is None else max(end - end_here(stream, topic_id, partition), 0)
+
+    def start(self) -> None:
+        """Run."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"kafka-{self.record.name}")
+
+    async def close(self) -> None:
+        """Read no more."""
+        self._granting.take_back(self.record, "removed")
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def stands(self, run: GrantRun) -> bool:
+        """Something that was given under this run, or before, is read still."""
+        return self._granting.has(self.record, run)
+
+    def change(self, record: KafkaUpstream) -> None:
+        """The record says something else; felt at once."""
+        if (record.config_file, record.paused) != (self.record.config_file, self.record.paused):
+            self._given = None
+        self.record = record
+        self.wake()
+
+    def wake(self) -> None:
+        """Look at once."""
+        self._woken.set()
+
+    async def look_again(self) -> bool:
+        """Look at once; whether Kafka has answered in time."""
+        self._looked.clear()
+        self.wake()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timing.answer_s):
+                await self._looked.wait()
+        return self._looked.is_set()
+
+    def lacking(self, incarnation: bytes) -> str:
+        """What of a topic Kafka has and the replica lacks, as they were at the last look; empty if nothing is."""
+        stopped = [(place[1], why) for place, why in self.known.stopped.items() if place[0] == incarnation]
+        for partition, why in stopped:
+            return f"partition {partition} has stopped: {why}"
+        for topic_id, partition in self.known.ends:
+            lag = self.lag_of(topic_id, partition) if topic_id == incarnation else 0
+            if lag:
+                return f"{lag:,} records of partition {partition} are still to come from {self.record.path}"
+        return ""
+
+    def give_anew(self) -> None:
+        """Something was refused or lost: give all anew, from where the logs end."""
+        self._granting.take_back(self.record, "something was refused")
+        self._given = None
+        asyncio.get_running_loop().call_later(self._timing.again_s, self._woken.set)
+
+    def note_error(self, error: FairleadError) -> None:
+        """It has this error now."""
+        if self.error is None:
+            self.since_ms = self._cluster.clock.wall_ms()
+        if str(error) != str(self.error):
+            log.warning("Kafka upstream", name=self.record.name, stream=self.record.stream.hex(), error=str(error))
+        self.error = error
+
+    # ------------------------------------------------------------ its life
+
+    async def _run(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                await self._serve()
+            except FairleadError as error:
+                self.note_error(error)
+            except Exception as error:
+                log.exception("a bug in a Kafka upstream")
+                self.note_error(FairleadError(f"a bug ({type(error).__name__}: {error}); the server's log tells more"))
+            await self._wait(self._timing.again_s)
+
+    async def _serve(self) -> None:
+        if self.record.paused:
+            self._granting.take_back(self.record, "paused")
+            self._given = None
+            return
+        kafka = await open_by_file(self.record.config_file, self.record.kafka_cluster)
+        used = self.record.config_file
+        try:
+            while not self.record.paused and self.record.config_file == used:
+                self._woken.clear()
+                await self._look(kafka)
+                await self._wait(self._timing.look_s)
+        finally:
+            await kafka.close()
+
+    async def _wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+
+    # ------------------------------------------------------------ one look
+
+    async def _look(self, kafka: Kafka) -> None:
+        stream = self.stream
+        if stream is None:
+            return
+        found = await kafka.topics()
+        names = [each.name for each in found.values() if not each.internal]
+        passing = [found[name] for name, passes in zip(names, self.record.filter.passing(names), strict=True) if passes]
+        if any(each.topic_id == ZERO_UUID for each in passing):
+            raise InvalidValue(
+                f"{self.record.path}: its brokers give topics no ids; a stream keeps topics of Kafka 2.8 on"
+            )
+        self.known.topics = {each.topic_id: each for each in passing}
+        await self._put_topics(kafka, stream)
+        await self._note_gone(kafka, stream, {each.topic_id for each in found.values()})
+        owned = self._owned(stream)
+        wanted = self._wanted(owned)
+        await self._give(stream, wanted)
+        await self._cursors(kafka, stream, owned)
+        self.known.ends = await self._ends(kafka, wanted)
+        self.reached_end = self.reached_end or not self.lag
+        self.known.heard_ms = self._cluster.clock.monotonic_ms()
+        self.error = None
+        self._looked.set()
+
+    async def _put_topics(self, kafka: Kafka, stream: Stream) -> None:
+        now_ms = self._cluster.clock.monotonic_ms()
+        is_due = self._configs_ms is None or now_ms - self._configs_ms >= self._timing.configs_s * 1000
+        asked = {id: each for id, each in self.known.topics.items() if is_due or id not in self._configs}
+        if asked:
+            configs = await kafka.describe_configs(each.name for each in asked.values())
+            self._configs |= {id: topics.own_configs(configs.get(each.name, {})) for id, each in asked.items()}
+        if is_due:
+            self._configs_ms = now_ms
+        for id, each in self.known.topics.items():
+            await topics.put_topic(stream, self.record, each, self._configs[id])
+
+    async def _note_gone(self, kafka: Kafka, stream: Stream, there: set[bytes]) -> None:
+        """Topics of Kafka's that are here and that Kafka has no more."""
+        now_ms = self._cluster.clock.monotonic_ms()
+        kept = [each for each in stream.topics() if each.owner == self.record.source and each.incarnation not in there]
+        self.known.gone = {each.incarnation: self.known.gone.get(each.incarnation, now_ms) for each in kept}
+        if self.record.deletes == "follow":
+            for each in kept:
+                is_long = now_ms - self.known.gone[each.incarnation] >= self._timing.gone_s * 1000
+                if is_long and await self._is_gone(kafka, each):
+                    await topics.delete_topic(stream, self.record, each)
+
+    async def _is_gone(self, kafka: Kafka, topic: Topic) -> bool:
+        """Whether Kafka says so when it is asked for the topic itself: a list lacks those that we may not see."""
+        try:
+            found = await kafka.topics([topic.home or topic.name])
+        except NotAllowed:
+            return False
+        return all(each.topic_id != topic.incarnation for each in found.values())
+
+    def _owned(self, stream: Stream) -> dict[bytes, tuple[Shard, Topic]]:
+        """The topics that are here, by id, that Kafka owns still."""
+        found = {id: stream.by_incarnation(id) for id in self.known.topics}
+        return {id: each for id, each in found.items() if each is not None and each[1].owner == self.record.source}
+
+    def _wanted(self, owned: Mapping[bytes, tuple[Shard, Topic]]) -> tuple[Wanted, ...]:
+        return tuple(
+            Wanted(topic.name, id, partition)
+            for id, topic in sorted(self.known.topics.items())
+            if id in owned
+            for partition in range(min(len(topic.partitions), owned[id][1].partitions))
+            if not self._is_set_aside(owned[id][0], id, partition)
+        )
+
+    async def _give(self, stream: Stream, wanted: tuple[Wanted, ...]) -> None:
+        if wanted == self._given and self._granting.stands(self.record):
+            return
+        self._granting.take_back(self.record, "given anew")
+        await self._clear_notes(stream)
+        self.known.stopped = {}
+        self.waits_for = ""
+        self._given = wanted if self._granting.give(self.record, stream, wanted) else None
+
+    def _is_set_aside(self, shard: Shard, incarnation: bytes, partition: int) -> bool:
+        note = shard.state.note((self.record.link, incarnation, partition))
+        return note is not None and note.behind.conflict
+
+    async def _clear_notes(self, stream: Stream) -> None:
+        """What is noted behind is read again, from where the log ends; what is in conflict stays."""
+        for shard in stream.shards:
+            if any(not note.behind.conflict for note in shard.state.notes(self.record.link).values()):
+                await shard.submit(self._clear)
+
+    def _clear(self, draft: Draft) -> None:
+        link = self.record.link
+        for note in draft.state.notes(link).values():
+            at = note.behind
+            if not at.conflict:
+                cleared = BehindPayload(link, at.topic, at.incarnation, at.partition, 0, None, draft.now_ms)
+                draft.add_control(Kind.BEHIND, cleared)
+
+    async def _cursors(self, kafka: Kafka, stream: Stream, owned: Mapping[bytes, tuple[Shard, Topic]]) -> None:
+        if self.record.cursors != "none":
+            commits = await kafka.all_committed({name: each.node for name, each in (await kafka.groups()).items()})
+            kept = {self.known.topics[id].name: found for id, found in owned.items()}
+            self.counts.cursors += await put_cursors(stream, self.record, kept, commits)
+
+    async def _ends(self, kafka: Kafka, wanted: Sequence[Wanted]) -> dict[tuple[bytes, int], int]:
+        places = {TopicPartition(each.topic, each.partition): each for each in wanted}
+        ends = await kafka.offsets(places, LATEST, committed=True)
+        return {(each.topic_id, each.partition): ends[place].offset for place, each in places.items()}
+
+
+def end_here(stream: Stream, topic_id: bytes, partition: int) -> int:
+    """Where a partition of a Kafka topic ends in the replica."""
+    found = stream.by_incarnation(topic_id)
+    return 0 if found is None else found[0].state.partition(found[1].number, partition).end

@@ -1,0 +1,424 @@
+"""A stream keeps the topics of a real Apache Kafka, at Kafka's offsets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from fairlead.kafka import EARLIEST, LATEST, ClientSettings, Cluster
+from fairlead.kafka import TopicPartition as Place
+from fairlead.kafka.fetching.aborted import AbortedData
+from fairlead.model.addresses import parse_address
+from fairlead.protocol.batch import LENGTH_END, read_header
+from tests.interop.clients.kafka_tools import java
+from tests.interop.clients.process import run
+from tests.interop.kafka_pair import KafkaPair
+from tests.support.carrier import Carrier
+from tests.support.mirrors import make_topic, produce, properties
+from tests.support.records import read_all
+from tests.support.sites import Site
+from tests.support.waiting import WAIT_SECONDS, wait_until
+
+STREAM = "/x"
+
+
+class Replica:
+    """A site whose stream keeps topics of a Kafka cluster."""
+
+    def __init__(self, site: Site, folder: Path, bootstrap: str) -> None:
+        self.site = site
+        self.bootstrap = bootstrap
+        self.file = properties(folder / "consumer.properties", bootstrap)
+
+    def set_up(self, topics: str, *more: str) -> str:
+        """Name the Kafka cluster an upstream; what the command says."""
+        words = ("stream", "replica", "autosetup", "-path", "kafka://old", "-replica", STREAM, "-topics", topics)
+        return self.site.cli(*words, "-consumerconfig", str(self.file), *more).stdout
+
+    @property
+    def row(self) -> dict[str, Any]:
+        (row,) = self.site.replica_status("kafka://old")
+        return row
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As commands name it."""
+        return "-path", "kafka://old", "-replica", STREAM
+
+    def kept(self, topic: str, partitions: int) -> dict[int, list[bytes]]:
+        """What the stream has of a topic, byte for byte."""
+        return batches(self.site.kafka, f"{STREAM}:{topic}", partitions)
+
+    def in_step(self) -> bool:
+        row = self.row
+        assert not row["errors"] or row["errors"]["Code"] == "replicator_down", row["errors"]
+        return bool(row["isUptodate"])
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Site]:
+    """A server without a replicator."""
+    site = Site("ny", folder)
+    site.start("server")
+    site.cli("cluster", "add", "--name", "ny", "--http", site.url)
+    try:
+        yield site
+    finally:
+        site.stop()
+
+
+def batches(bootstrap: str, topic: str, partitions: int) -> dict[int, list[bytes]]:
+    """Every committed batch and marker of a topic, byte for byte as the brokers have it."""
+
+    async def read() -> dict[int, list[bytes]]:
+        cluster = await Cluster.open(ClientSettings((parse_address(bootstrap, "broker"),)))
+        try:
+            return await all_batches(cluster, topic, partitions)
+        finally:
+            await cluster.close()
+
+    return asyncio.run(read())
+
+
+async def all_batches(cluster: Cluster, topic: str, partitions: int) -> dict[int, list[bytes]]:
+    places = [Place(topic, each) for each in range(partitions)]
+    firsts = await cluster.offsets(places, EARLIEST)
+    ends = await cluster.offsets(places, LATEST, committed=True)
+    found: dict[int, list[bytes]] = {each: [] for each in range(partitions)}
+    left = {place for place in places if firsts[place].offset < ends[place].offset}
+    fetcher = cluster.fetcher()
+    for place in left:
+        fetcher.assign(place, firsts[place].offset)
+    while left:
+        for each in await fetcher.next():
+            assert not each.error, each.detail
+            dropped, records, at = AbortedData(each.aborted), each.records, 0
+            while at < len(records):
+                header = read_header(records[at:])
+                if at + header.length + LENGTH_END > len(records):
+                    break
+                batch = records[at : at + header.length + LENGTH_END]
+                at += len(batch)
+                if not dropped.has(header, batch):
+                    found[each.place.partition].append(bytes(batch))
+                if header.last_offset + 1 >= ends[each.place].offset:
+                    left.discard(each.place)
+    await fetcher.close()
+    return found
+
+
+def transactions(bootstrap: str, topic: str, *, values: int, abort: bool) -> None:
+    """One transaction, over all partitions."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{abort}"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for number in range(values):
+        producer.produce(topic, b"t%d" % number, key=b"k%d" % number)
+    producer.flush()
+    (producer.abort_transaction if abort else producer.commit_transaction)()
+
+
+def test_topics_are_kept_byte_for_byte_at_kafka_s_offsets(pair: KafkaPair, tmp_path: Path) -> None:
+    """With the markers of transactions, without what was aborted, and with the holes that compaction left."""
+    old = pair.source.bootstrap
+    make_topic(old, "kept-plain", 3)
+    produce(old, "kept-plain", [(b"k%d" % n, b"v%d" % n) for n in range(1000)])
+    transactions(old, "kept-plain", values=20, abort=False)
+    transactions(old, "kept-plain", values=20, abort=True)
+    transactions(old, "kept-plain", values=20, abort=False)
+    transactions(old, "kept-plain", values=5, abort=True)
+    with running(tmp_path) as site, Carrier(site):
+        replica = Replica(site, tmp_path, old)
+        said = replica.set_up("kept-.*")
+        assert "named kafka://old" in said
+        wait_until(replica.in_step, "all is there")
+        assert batches(site.kafka, f"{STREAM}:kept-plain", 3) == batches(old, "kept-plain", 3)
+        assert read_all(site.kafka, ["kept-plain"], prefix=f"{STREAM}:") == read_all(old, ["kept-plain"], prefix="")
+
+
+def read_by_java(bootstrap: str, topic: str, group: str, most: int, timeout_ms: int = 8000) -> list[str]:
+    """What Java's consumer reads as the one member of a group, committed records only; it commits what it has read."""
+    options = ("--bootstrap-server", bootstrap, "--topic", topic, "--group", group, "--timeout-ms", str(timeout_ms))
+    settings = ("auto.offset.reset=none", "max.poll.records=1") if most < 0 else ("max.poll.records=1",)
+    how = [part for each in settings for part in ("--consumer-property", each)]
+    count = () if most < 0 else ("--max-messages", str(most), "--from-beginning")
+    command = java("consumer.ConsoleConsumer", *options, *how, *count, "--isolation-level", "read_committed")
+    return run(command).splitlines()
+
+
+def read_by_librdkafka(bootstrap: str, topic: str, group: str, reset: str = "error") -> list[str]:
+    """The same of librdkafka, to the end of each partition. Raises: KafkaException: it has nowhere to begin."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": reset}
+    consumer = Consumer({**settings, "enable.partition.eof": True, "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    values, ended = list[str](), set[int]()
+    partitions = len(AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic).topics[topic].partitions)
+    try:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while len(ended) < partitions and time.monotonic() < deadline:
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                values.append((message.value() or b"").decode())
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no other name
+                ended.add(message.partition() or 0)
+            else:
+                raise KafkaException(error)
+        assert len(ended) == partitions
+        consumer.commit(offsets=consumer.position(consumer.assignment()), asynchronous=False)
+    finally:
+        consumer.close()
+    return values
+
+
+def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        found = consumer.committed([TopicPartition(topic, each) for each in range(partitions)], timeout=WAIT_SECONDS)
+        return [each.offset for each in found]
+    finally:
+        consumer.close()
+
+
+def test_groups_move_from_kafka_without_a_reset(pair: KafkaPair, tmp_path: Path) -> None:
+    """The steps of docs/guides/migrating-from-kafka.md, with a group of Java's client and one of librdkafka's, which
+    read committed records. One has read to the end, behind the marker of an aborted transaction; the other has not.
+    Until the takeover nobody writes at the replica, and while records are still to come there is none."""
+    old, topic = pair.source.bootstrap, "moved-orders"
+    commits = partial(committed, topic=topic, partitions=2)
+    make_topic(old, topic, 2)
+    produce(old, topic, [(b"k%d" % n, b"v%d" % n) for n in range(200)])
+    transactions(old, topic, values=20, abort=True)
+    first = read_by_java(old, topic, "java", 60)
+    assert sorted(read_by_librdkafka(old, topic, "c", "earliest")) == sorted(f"v{n}" for n in range(200))
+    with running(tmp_path) as site:
+        replica = Replica(site, tmp_path, old)
+        with Carrier(site):
+            replica.set_up("moved-.*")
+            wait_until(replica.in_step, "all is there")
+        exposed = site.cli("stream", "expose", "-path", STREAM, "-port", "0").stdout
+        new = re.search(r"127\.0\.0\.1:\d+", exposed)[0]  # type: ignore[index]
+        said = refused(new, topic)
+        assert "kafka://old" in site.log.read_text()
+        assert "POLICY" in said.upper()
+        produce(old, topic, [(b"k", b"late")])
+        takeover = ("stream", "topic", "takeover", "-path", STREAM, "-from", "kafka://old", "--yes")
+        done = site.cli(*takeover, check=False)
+        assert "are still to come from kafka://old" in done.stdout + done.stderr
+        with Carrier(site):
+            wait_until(
+                lambda: all(commits(new, each) == commits(old, each) for each in ("java", "c")), "groups are told"
+            )
+            wait_until(replica.in_step, "the last record is there")
+            site.cli(*takeover)
+        produce(new, topic, [(b"k%d" % n, b"new%d" % n) for n in range(10)])
+        news = [f"new{n}" for n in range(10)]
+        assert sorted(read_by_librdkafka(new, topic, "c")) == sorted(["late", *news])
+        rest = read_by_java(new, topic, "java", -1)
+        assert sorted([*first, *rest]) == sorted([*(f"v{n}" for n in range(200)), "late", *news])
+        site.cli("stream", "upstream", "remove", "-path", STREAM, "-upstream", "kafka://old", "--yes")
+        assert not site.cli("stream", "upstream", "list", "-path", STREAM, "--json").stdout.count("kafka://")
+        site.stop()
+        assert site.cli("fsck", "--data", str(site.data)).returncode == 0
+
+
+def refused(bootstrap: str, topic: str) -> str:
+    """Why a produce is refused."""
+    why: list[str] = []
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, b"no", on_delivery=lambda error, _: why.append(str(error)))
+    producer.flush(WAIT_SECONDS)
+    return why[0]
+
+
+def test_new_topics_partitions_and_leaders_are_followed(pair: KafkaPair, tmp_path: Path) -> None:
+    """Clients are told the epochs of partitions, which rise when a broker starts again."""
+    kafka = pair.target
+    old = kafka.bootstrap
+    make_topic(old, "told-a", 1)
+    produce(old, "told-a", [(None, b"1")], 0)
+    with running(tmp_path) as site, Carrier(site):
+        replica = Replica(site, tmp_path, old)
+        replica.set_up("told-.*")
+        wait_until(replica.in_step, "all is there")
+        make_topic(old, "told-b", 1)
+        produce(old, "told-b", [(None, b"b")])
+        admin = AdminClient({"bootstrap.servers": old})
+        admin.create_partitions([NewPartitions("told-a", 3)])["told-a"].result()
+        wait_until(lambda: replica.row["partitionsKept"] == 4 and replica.in_step(), "they come")
+        produce(old, "told-a", [(None, b"%d" % n) for n in range(20)], 2)
+        del admin  # it would look for the broker while that is away, and say so
+        kafka.restart()
+        produce(old, "told-a", [(None, b"later")], 2)
+        wait_until(lambda: replica.kept("told-a", 3) == batches(old, "told-a", 3), "the leader has changed")
+        assert leader_epochs(site.kafka, f"{STREAM}:told-a")[2] == leader_epochs(old, "told-a")[2] > 0
+
+
+def test_a_topic_that_is_made_again_in_kafka_is_set_aside(pair: KafkaPair, tmp_path: Path) -> None:
+    """One that is gone is kept, and told; another of its name waits. An expression that matches less leaves the others
+    as they are; what is written while nobody reads comes later."""
+    old = pair.source.bootstrap
+    for topic in ("again-a", "again-b"):
+        make_topic(old, topic, 1)
+        produce(old, topic, [(None, b"1")])
+    with running(tmp_path) as site, Carrier(site):
+        replica = Replica(site, tmp_path, old)
+        replica.set_up("again-.*")
+        wait_until(replica.in_step, "all is there")
+        admin = AdminClient({"bootstrap.servers": old})
+        admin.delete_topics(["again-a"])["again-a"].result()
+        wait_until(lambda: "again-a: Kafka has it no more" in str(replica.row["stopped"]), "it is gone")
+        make_topic(old, "again-a", 1)
+        produce(old, "again-a", [(None, b"another")])
+        wait_until(lambda: replica.row["conflicts"] == 1, "another has its name")
+        assert [content.value for content in read_all(site.kafka, ["again-a"], prefix=f"{STREAM}:").values()] == [b"1"]
+        site.cli("stream", "replica", "edit", *replica.names, "-topics", "again-b")
+        site.cli("stream", "replica", "pause", *replica.names)
+        produce(old, "again-b", [(None, b"while paused")])
+        assert replica.row["paused"]
+        site.cli("stream", "replica", "resume", *replica.names)
+        wait_until(lambda: replica.kept("again-b", 1) == batches(old, "again-b", 1), "it goes on")
+        assert replica.row["topicsKept"] == 1
+        site.cli("stream", "replica", "remove", *replica.names, "--yes")
+        assert "keeps topics" in site.cli("stream", "replica", "list", "-path", "kafka://old", check=False).stderr
+
+
+def leader_epochs(bootstrap: str, topic: str) -> list[int]:
+    """As Metadata tells them."""
+
+    async def ask() -> list[int]:
+        cluster = await Cluster.open(ClientSettings((parse_address(bootstrap, "broker"),)))
+        try:
+            return [each.epoch for each in (await cluster.topics([topic]))[topic].partitions]
+        finally:
+            await cluster.close()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_kills_lose_and_double_nothing(pair: KafkaPair, tmp_path: Path, seed: int) -> None:
+    """Records and transactions are written all the time. The server and what carries are killed, and Kafka is away
+    once; in the end the copy, and a copy of the copy at another site, are what Kafka has, byte for byte."""
+    chance, kafka = random.Random(seed), pair.target
+    old = kafka.bootstrap
+    make_topic(old, "killed", 3)
+    writer = Writer(old, "killed")
+    far = Site("sf", tmp_path)
+    far.start("server")
+    with running(tmp_path) as site, writer:
+        for each in (site, far):
+            each.cli("cluster", "add", "--name", each.name, "--http", each.url)
+        replica = Replica(site, tmp_path, old)
+        replica.set_up("killed")
+        site.cli("stream", "replica", "autosetup", "-path", STREAM, "-replica", f"/mapr/sf{STREAM}")
+        carrier = Carrier(site)
+        try:
+            for turn in range(6):
+                time.sleep(chance.uniform(0.3, 1.5))
+                carrier.kill()
+                if turn % 2:
+                    site.kill()
+                    site.start("server")
+                if turn == 2:
+                    kafka.restart()
+                carrier = Carrier(site)
+            written = writer.stop()
+            wait_until(lambda: bool(replica.row["isUptodate"]), "all is there")
+            wait_until(lambda: site.in_sync(STREAM), "and at the other site")
+            expected = batches(old, "killed", 3)
+            assert sum(map(len, expected.values())) > 10
+            assert batches(site.kafka, f"{STREAM}:killed", 3) == expected
+            assert batches(far.kafka, f"{STREAM}:killed", 3) == expected
+            values = Counter(content.value for content in read_all(far.kafka, ["killed"], prefix=f"{STREAM}:").values())
+            assert values == Counter(written)
+        finally:
+            carrier.kill()
+            far.stop()
+        site.stop()
+        assert site.cli("fsck", "--data", str(site.data)).returncode == 0
+
+
+class Writer:
+    """Writes in transactions, of which some are aborted, until it is stopped."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap, self._topic = bootstrap, topic
+        self._stop = threading.Event()
+        self._committed: list[bytes] = []
+        self._failed: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self._write()
+        except BaseException as error:
+            self._failed.append(error)
+
+    def _write(self) -> None:
+        settings = {"bootstrap.servers": self._bootstrap, "transactional.id": self._topic, "linger.ms": 1}
+        producer = Producer(settings)
+        producer.init_transactions()
+        for turn in itertools.count():
+            if self._stop.is_set():
+                return
+            values = [b"%d.%d" % (turn, n) for n in range(10)]
+            producer.begin_transaction()
+            for number, value in enumerate(values):
+                producer.produce(self._topic, value, partition=number % 3)
+            producer.flush()
+            if turn % 4 == 3:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+                self._committed += values
+            time.sleep(0.02)
+
+    def stop(self) -> list[bytes]:
+        """What was committed."""
+        self._stop.set()
+        self._thread.join()
+        assert not self._failed, self._failed
+        return self._committed
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def test_spark_carries_it(pair: KafkaPair, tmp_path: Path) -> None:
+    """`fairlead up`, with a replicator: the command waits until all is there."""
+    old = pair.source.bootstrap
+    make_topic(old, "sparked", 4)
+    produce(old, "sparked", [(b"%d" % n, b"v" * 1000) for n in range(2000)])
+    site = Site("ny", tmp_path)
+    site.start("up")
+    try:
+        site.cli("cluster", "add", "--name", "ny", "--http", site.url)
+        replica = Replica(site, tmp_path, old)
+        replica.set_up("sparked", "--wait", "--timeout", "100")
+        assert batches(site.kafka, f"{STREAM}:sparked", 4) == batches(old, "sparked", 4)
+        produce(old, "sparked", [(None, b"later")])
+        wait_until(lambda: replica.kept("sparked", 4) == batches(old, "sparked", 4), "it follows")
+    finally:
+        site.stop()

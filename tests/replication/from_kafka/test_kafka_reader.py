@@ -1,0 +1,285 @@
+"""What the reader of a Kafka cluster makes of what its brokers say, and what a replica has of it then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from tests.streamlog.world import applied, fresh, values_at
+from tests.support.batches import changed
+from tests.support.kafka_rows import INCARNATION, LINK, SOURCE, batch_of_epoch, frame_of, topic_row
+from tests.support.waiting import in_time, until
+
+from fairlead.kafka import EARLIEST, Cluster, Fetched, OffsetAndEpoch, TopicPartition
+from fairlead.kafka.errors import OFFSET_OUT_OF_RANGE
+from fairlead.protocol.batch import CONTROL, TRANSACTIONAL
+from fairlead.replication.credit import CreditPool, CreditWindow
+from fairlead.replication.from_kafka.reader import KafkaReader
+from fairlead.spark.packets import Packet
+from fairlead.streamlog.frames.codec import decode_frame
+from fairlead.streamlog.values import GrantRun
+from fairlead.streamlog.writing.writer import ShardLog
+from fairlead.wire.control import KafkaGrant, KafkaPartition, KafkaReport
+from fairlead.wire.link_protocol import StreamPlace
+
+PLACE = TopicPartition("ships", 0)
+B = b"b" * 16
+
+
+@dataclass
+class FakeKafka:
+    """One partition that begins at `first` and ends at `end`, and answers that a test puts in."""
+
+    first: int = 0
+    end: int = 0
+    answers: asyncio.Queue[Fetched] = field(default_factory=asyncio.Queue)
+    assigned: list[tuple[int, int]] = field(default_factory=list)
+    """(offset, epoch) each time that it was asked to read on from somewhere."""
+    down: str | None = None
+
+    async def offsets(
+        self, places: Sequence[TopicPartition], at: int, *, committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndEpoch]:
+        return {each: OffsetAndEpoch(self.first if at == EARLIEST else self.end) for each in places}
+
+    def fetcher(self, settings: object, *, committed: bool) -> FakeKafka:
+        assert committed
+        return self
+
+    def assign(self, place: TopicPartition, offset: int, epoch: int = -1, topic_id: bytes | None = None) -> None:
+        assert (place, topic_id) == (PLACE, INCARNATION)
+        self.assigned.append((offset, epoch))
+
+    def remove(self, place: TopicPartition) -> None:
+        assert place == PLACE
+
+    async def next(self) -> list[Fetched]:
+        return [await self.answers.get()]
+
+    async def close(self) -> None:
+        pass
+
+    def says(self, *batches: bytes, position: int = 0, aborted: Sequence[tuple[int, int]] = (), **other: Any) -> None:
+        """The next answer."""
+        self.answers.put_nowait(Fetched(PLACE, position, memoryview(b"".join(batches)), aborted, **other))
+
+
+@dataclass
+class Rig:
+    """A reader, the replica's log, and what the reader has said."""
+
+    kafka: FakeKafka
+    log: ShardLog
+    said: list[KafkaReport]
+    frames: list[bytes]
+
+    @property
+    def number(self) -> int:
+        found = self.log.announced.state.by_incarnation(INCARNATION)
+        assert found is not None
+        return found.number
+
+    @property
+    def values(self) -> dict[int, bytes | None]:
+        return values_at(self.log, self.number)
+
+    @property
+    def end(self) -> int:
+        return self.log.announced.state.partition(self.number, 0).end
+
+    @property
+    def stopped(self) -> list[str]:
+        return [each.why for report in self.said for each in report.stopped]
+
+    def apply(self) -> None:
+        """What was handed on comes to the replica."""
+        frames, self.frames[:] = list(self.frames), []
+        for outcome in applied(self.log, *map(decode_frame, frames)):
+            assert (outcome.refused_position, outcome.behind, outcome.conflicts) == (None, 0, 0)
+
+
+@asynccontextmanager
+async def reading(kafka: FakeKafka, log: ShardLog | None = None) -> AsyncIterator[Rig]:
+    """A reader of the partition, granted from where the log ends."""
+    if log is None:
+        log = fresh(B)
+        applied(log, frame_of([topic_row()]))
+    rig = Rig(kafka, log, [], [])
+    state, positions = log.announced.state.partition(rig.number, 0), log.announced.state.positions(LINK)
+    slices = {each: positions[0, each].commit for each in range(16)}
+    partition = KafkaPartition(16, "ships", INCARNATION, 0, state.end, state.epoch_before(state.end))
+    grant = KafkaGrant(
+        *(1, LINK, GrantRun(1, 9), StreamPlace("kafka://old", "/", SOURCE), "id", StreamPlace("ny", "/x", B)),
+        *("/file", slices, (partition,)),
+    )
+
+    async def send(message: object) -> None:
+        assert isinstance(message, KafkaReport)
+        rig.said.append(message)
+
+    async def hand_on(frame: Packet) -> None:
+        rig.frames.append(bytes(frame.data))
+
+    async def open_kafka(file: str, cluster_id: str) -> Cluster:
+        assert (file, cluster_id) == ("/file", "id")
+        return cast(Cluster, kafka)
+
+    credit = CreditWindow(CreditPool(10**9, 10**9, 1000, 1000))
+    reader = KafkaReader(grant, credit, send, hand_on, open_kafka=open_kafka)
+    running = asyncio.ensure_future(reader.run())
+    try:
+        async with in_time():
+            yield rig
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def some(rig: Rig, what: Callable[[Rig], object] = lambda rig: rig.frames) -> None:
+    await until(lambda: bool(what(rig)))
+
+
+async def test_what_is_fetched_stands_at_kafka_s_offsets() -> None:
+    """Aborted records are left out, their marker is not; compaction has left a hole; a batch that is cut at the end of
+    an answer comes whole with the next one."""
+    kafka = FakeKafka(end=20)
+    async with reading(kafka) as rig:
+        transactional = {"attributes": TRANSACTIONAL, "producer_id": 7}
+        first, hole = batch_of_epoch(1, 0, b"a", b"b"), batch_of_epoch(1, 5, b"f")
+        aborted = batch_of_epoch(1, 6, b"no", **transactional)
+        marker = batch_of_epoch(1, 7, b"", attributes=TRANSACTIONAL | CONTROL, producer_id=7)
+        kafka.says(first, hole, aborted, marker, batch_of_epoch(2, 8, b"i")[:40], aborted=[(7, 6)])
+        await some(rig)
+        rig.apply()
+        assert rig.values == {0: b"a", 1: b"b", 5: b"f"} | {7: b""}
+        assert rig.end == 8
+        kafka.says(batch_of_epoch(2, 8, b"i"), position=8)
+        await some(rig)
+        rig.apply()
+        assert rig.values[8] == b"i"
+        assert kafka.assigned == [(0, -1)]
+        assert not rig.stopped
+
+
+async def test_a_log_that_begins_later_begins_there() -> None:
+    """Within a batch, if records were deleted up to there; and an empty one has its end at once, so that groups that
+    have committed it need not begin anew."""
+    kafka = FakeKafka(first=4, end=9)
+    async with reading(kafka) as rig:
+        kafka.says(batch_of_epoch(3, 3, b"d", b"e"), position=4)
+        await some(rig)
+        rig.apply()
+        state = rig.log.announced.state.partition(rig.number, 0)
+        assert (state.start, state.log_start, state.end) == (3, 4, 5)
+    kafka = FakeKafka(first=7, end=7)
+    async with reading(kafka) as rig:
+        await some(rig)
+        rig.apply()
+        state = rig.log.announced.state.partition(rig.number, 0)
+        assert (state.start, state.end) == (7, 7)
+        kafka.says(batch_of_epoch(3, 7, b"h"), position=7)
+        await some(rig)
+        rig.apply()
+        assert rig.values == {7: b"h"}
+
+
+async def test_what_retention_has_taken_is_a_gap() -> None:
+    """The reader goes on where the log begins now."""
+    kafka = FakeKafka(end=2)
+    async with reading(kafka) as rig:
+        kafka.says(batch_of_epoch(1, 0, b"a", b"b"))
+        await some(rig)
+        rig.apply()
+        kafka.first, kafka.end = 6, 9
+        kafka.says(position=2, error=OFFSET_OUT_OF_RANGE)
+        await some(rig, lambda rig: len(kafka.assigned) == 2)
+        kafka.says(batch_of_epoch(4, 6, b"g"), position=6)
+        await some(rig)
+        rig.apply()
+        (gap,) = rig.log.announced.state.gaps()
+        assert (gap.start, gap.end, gap.reason) == (2, 6, "kafka-retention")
+        assert rig.values == {0: b"a", 1: b"b", 6: b"g"}
+        assert not rig.stopped
+
+
+async def test_what_is_deleted_within_the_next_batch_is_no_gap() -> None:
+    """The batch comes whole, and clients are shown what Kafka shows of it."""
+    kafka = FakeKafka(end=2)
+    async with reading(kafka) as rig:
+        kafka.says(batch_of_epoch(1, 0, b"a", b"b"))
+        await some(rig)
+        rig.apply()
+        kafka.first, kafka.end = 4, 6
+        kafka.says(position=2, error=OFFSET_OUT_OF_RANGE)
+        await some(rig, lambda rig: len(kafka.assigned) == 2)
+        kafka.says(batch_of_epoch(1, 2, b"c", b"d", b"e", b"f"), position=4)
+        await some(rig)
+        rig.apply()
+        state = rig.log.announced.state.partition(rig.number, 0)
+        assert (state.log_start, state.end, rig.log.announced.state.gaps()) == (4, 6, [])
+
+
+async def test_a_log_that_goes_on_otherwise_stops_its_partition() -> None:
+    """After an unclean election Kafka has lost records that are here: shorter, or other records in their place. Nothing
+    of it is taken, and that is told."""
+    for end, told, why in (
+        (1, {"error": OFFSET_OUT_OF_RANGE}, "it was truncated there"),
+        (9, {"diverging": (1, 1)}, "goes on otherwise from offset 1 on, after epoch 1"),
+        (9, {"error": 100, "detail": "UNKNOWN_TOPIC_ID"}, "UNKNOWN_TOPIC_ID"),
+    ):
+        kafka = FakeKafka(end=2)
+        async with reading(kafka) as rig:
+            kafka.says(batch_of_epoch(1, 0, b"a", b"b"))
+            await some(rig)
+            rig.apply()
+            kafka.end = end
+            kafka.says(position=2, **cast(Any, told))
+            await some(rig, lambda rig: rig.stopped)
+            assert why in rig.stopped[0]
+            kafka.says(batch_of_epoch(5, 2, b"other"), position=2)
+            await until(kafka.answers.empty)
+            assert not rig.frames
+
+
+async def test_what_cannot_be_kept_as_it_is_stops_its_partition() -> None:
+    """Records of formats before v2 have no place in a log of Fairlead; batches without an epoch cannot be compared."""
+    for batch, why in (
+        (changed(batch_of_epoch(1, 0, b"a"), magic=1), "format v1"),
+        (batch_of_epoch(-1, 0, b"a"), "no leader epoch"),
+    ):
+        kafka = FakeKafka(end=1)
+        async with reading(kafka) as rig:
+            kafka.says(batch)
+            await some(rig, lambda rig: rig.stopped)
+            assert why in rig.stopped[0]
+            assert not rig.frames
+
+
+async def test_a_grant_goes_on_where_the_replica_stands() -> None:
+    """With the epoch of the record before, by which the broker notices another history; and what comes twice, since an
+    earlier grant had brought it, changes nothing."""
+    kafka = FakeKafka(end=3)
+    async with reading(kafka) as rig:
+        kafka.says(batch_of_epoch(1, 0, b"a", b"b"))
+        await some(rig)
+        rig.apply()
+        log = rig.log
+    kafka = FakeKafka(end=3)
+    async with reading(kafka, log) as rig:
+        kafka.says(batch_of_epoch(1, 0, b"a", b"b"), batch_of_epoch(1, 2, b"c"), position=2)
+        await some(rig)
+        assert kafka.assigned == [(2, 1)]
+        rig.apply()
+        assert rig.values == {0: b"a", 1: b"b", 2: b"c"}
+
+
+async def test_what_keeps_a_reader_waiting_is_told() -> None:
+    """Also a Kafka cluster that cannot be opened; it is tried again."""
+    kafka = FakeKafka(down="no broker answers")
+    async with reading(kafka) as rig:
+        await some(rig, lambda rig: rig.said and rig.said[-1].waits_for == "no broker answers")
+        kafka.down = None
+        await some(rig, lambda rig: rig.said[-1].waits_for == "")
