@@ -173,6 +173,21 @@ def test_a_dry_run_says_what_it_would_do(brokers: list[RunningBroker], tmp_path:
     assert "dry" not in AdminClient({"bootstrap.servers": target.bootstrap}).list_topics(timeout=WAIT_SECONDS).topics
 
 
+def test_a_mirror_that_waits_for_its_destination_ends_when_it_is_told(
+    brokers: list[RunningBroker], tmp_path: Path
+) -> None:
+    """Nothing was begun, so nothing is waited for."""
+    consumer = properties(tmp_path / "consumer.config", brokers[0].bootstrap, group_id="g-away")
+    producer = properties(tmp_path / "producer.config", "127.0.0.1:1", request_timeout_ms="300")
+    files = ["--consumer.config", str(consumer), "--producer.config", str(producer)]
+    mirror = MirrorProcess(tmp_path, [*files, "--whitelist", "away"])
+    try:
+        wait_until(lambda: "the destination is away" in mirror.said(), "it waits")
+        assert mirror.stop() == 0, mirror.said()
+    finally:
+        mirror.kill()
+
+
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_mirror_is_watched_over_http(brokers: list[RunningBroker], tmp_path: Path, engine: str) -> None:
     """Its page, its metrics and its status say how far it is; it says where, and is paused there."""
