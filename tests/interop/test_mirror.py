@@ -81,7 +81,7 @@ def test_every_kind_of_batch_arrives_as_consumers_of_the_source_see_it(
 ) -> None:
     """Compacted ones with holes, the broker's time, aborted and committed transactions, codecs, tombstones, no keys."""
     source, target, kinds = pair.source.bootstrap, pair.target.bootstrap, f"kinds-{engine}"
-    _compacted(source, f"{kinds}-compacted")
+    compact(source, f"{kinds}-compacted")
     make_topic(source, f"{kinds}-append-time", message_timestamp_type="LogAppendTime")
     produce(source, f"{kinds}-append-time", numbers(50))
     make_topic(source, f"{kinds}-transactions")
@@ -96,14 +96,15 @@ def test_every_kind_of_batch_arrives_as_consumers_of_the_source_see_it(
         assert records(target, f"{kinds}-{topic}") == records(source, f"{kinds}-{topic}")
 
 
-def _compacted(source: str, name: str) -> None:
+def compact(source: str, name: str) -> str:
     """A topic of which compaction has left batches with holes."""
     topic = make_topic(source, name, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
     produce(source, topic, [(b"%d" % (number % 60), b"%d" % number) for number in range(100)], linger_ms=200)
-    wait_until(lambda: _rolled(source, topic) < 100, "the topic is compacted", every_seconds=0.3)
+    wait_until(lambda: rolled(source, topic) < 100, "the topic is compacted", every_seconds=0.3)
+    return topic
 
 
-def _rolled(source: str, topic: str) -> int:
+def rolled(source: str, topic: str) -> int:
     """Write a record more, since only segments that are no more written to are compacted; how many are left."""
     produce(source, topic, [(b"last", b"")])
     return len(read_all(source, [topic], prefix=""))

@@ -8,13 +8,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from fairlead.kafka import Acl
 from fairlead.mirror.bytes.outgoing import Outgoing
-from fairlead.mirror.ports import CLUSTERS_OWN, EARLIEST, LATEST, LOG_END, Answer, Place, Topic, Trouble
-from fairlead.model.errors import Aborted, BadRequest, FairleadError, Fenced, NotAllowed, Unreachable
+from fairlead.mirror.configs import Setting
+from fairlead.mirror.ports import CLUSTERS_OWN, EARLIEST, LATEST, LOG_END, Answer, Commit, Group, Place, Topic, Trouble
+from fairlead.model.errors import Aborted, BadRequest, FairleadError, Fenced, InvalidValue, NotAllowed, Unreachable
 from fairlead.protocol.batch import build_batch, read_header, records_of, set_offset
 from fairlead.protocol.records import Record
 
 _ids = count(1)
+DEFAULTS = {"max.message.bytes": "1048588", "retention.ms": "604800000", "cleanup.policy": "delete"}
 
 
 @dataclass
@@ -52,7 +55,7 @@ class Log:
 class MadeTopic:
     topic_id: bytes
     logs: list[Log]
-    configs: dict[str, tuple[str, bool]]
+    configs: dict[str, Setting]
 
 
 class FakeCluster:
@@ -61,7 +64,16 @@ class FakeCluster:
     def __init__(self, name: str) -> None:
         self.id = name
         self.made: dict[str, MadeTopic] = {}
-        self.groups: dict[str, dict[Place, tuple[int, int]]] = {}
+        self.group_offsets: dict[str, dict[Place, tuple[int, int]]] = {}
+        """Of groups: offset and leader epoch."""
+        self.metadata: dict[tuple[str, Place], str] = {}
+        self.known_acls: list[Acl] | None = None
+        """None: it has no authorizer."""
+        self.unknown_settings: set[str] = set()
+        """They are refused."""
+        self.altered: list[Mapping[str, Mapping[str, str | None]]] = []
+        self.hidden: set[str] = set()
+        """Groups that may not be read."""
         self.members: set[str] = set()
         """Groups that have members."""
         self.away = False
@@ -93,10 +105,20 @@ class FakeCluster:
 
     def make(self, topic: str, partitions: int = 1, **configs: str) -> None:
         """A topic, with these settings of its own (`_` for `.`)."""
-        own = {name.replace("_", "."): (value, True) for name, value in configs.items()}
-        defaults = {"max.message.bytes": ("1048588", False)}
+        own = {name.replace("_", "."): Setting(value, True) for name, value in configs.items()}
+        defaults = {name: Setting(value, False) for name, value in DEFAULTS.items()}
         self.made[topic] = MadeTopic(uuid.uuid4().bytes, [Log() for _ in range(partitions)], {**defaults, **own})
         self.change()
+
+    def make_setting(self, topic: str, name: str, value: str | None) -> None:
+        """Set it, or let it have its default again."""
+        configs = self.made[topic].configs
+        if value is not None:
+            configs[name] = Setting(value, True)
+        elif name in DEFAULTS:
+            configs[name] = Setting(DEFAULTS[name], False)
+        else:
+            configs.pop(name)
 
     def put(self, topic: str, partition: int, values: Iterable[bytes], key: bytes | None = b"k", **fields: int) -> None:
         """A batch for each value."""
@@ -157,9 +179,52 @@ class FakeCluster:
         later = (record.offset for batch in log.batches for record in records_of(batch) if record.timestamp >= at)
         return next(later, log.stable)
 
-    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, bool]]]:
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
         self._answers()
-        return {topic: self.made[topic].configs for topic in topics}
+        return {topic: dict(self.made[topic].configs) for topic in topics}
+
+    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, FairleadError]:
+        self._answers()
+        self.altered.append(changes)
+        refused: dict[str, FairleadError] = {}
+        for topic, values in changes.items():
+            if bad := self.unknown_settings & values.keys():
+                refused[topic] = InvalidValue(f"topic {topic}: INVALID_CONFIG (unknown: {min(bad)})")
+                continue
+            for name, value in values.items():
+                made = self.made[topic].configs
+                made[name] = Setting(DEFAULTS.get(name, ""), False) if value is None else Setting(value, True)
+        return refused
+
+    async def acls(self) -> Sequence[Acl]:
+        self._answers()
+        if self.known_acls is None:
+            raise BadRequest(f"cluster {self.id}, the ACLs of topics: SECURITY_DISABLED")
+        return list(self.known_acls)
+
+    async def create_acls(self, acls: Sequence[Acl]) -> None:
+        await self.acls()
+        assert self.known_acls is not None
+        self.known_acls += acls
+
+    async def groups(self) -> Mapping[str, Group]:
+        self._answers()
+        states = {name: "Stable" if name in self.members else "Empty" for name in {*self.group_offsets, *self.members}}
+        return {name: Group(0, "consumer", state, "classic") for name, state in states.items()}
+
+    async def commits_of(self, groups: Mapping[str, Group]) -> Mapping[str, Mapping[Place, Commit] | FairleadError]:
+        self._answers()
+        return {name: self._commits(name) for name in groups}
+
+    def _commits(self, group: str) -> Mapping[Place, Commit] | FairleadError:
+        if group in self.hidden:
+            return NotAllowed(f"group {group}: GROUP_AUTHORIZATION_FAILED")
+        found = self.group_offsets.get(group, {})
+        return {place: Commit(at[0], self.metadata.get((group, place), "")) for place, at in found.items()}
+
+    async def commit_for(self, group: str, commits: Mapping[Place, Commit]) -> None:
+        await self.commit(group, {place: (commit.offset, -1) for place, commit in commits.items()})
+        self.metadata |= {(group, place): commit.metadata for place, commit in commits.items()}
 
     async def create(
         self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
@@ -168,7 +233,7 @@ class FakeCluster:
         self.replicas[topic] = replication
         if topic not in self.made:
             self.make(topic, partitions)
-            self.made[topic].configs.update({name: (value, True) for name, value in configs.items()})
+            self.made[topic].configs.update({name: Setting(value, True) for name, value in configs.items()})
 
     async def grow(self, topic: str, partitions: int) -> None:
         self._answers()
@@ -177,14 +242,14 @@ class FakeCluster:
         self.change()
 
     async def committed(self, group: str, places: Iterable[Place]) -> Mapping[Place, int]:
-        found = self.groups.get(group, {})
+        found = self.group_offsets.get(group, {})
         return {place: found[place][0] for place in places if place in found}
 
     async def commit(self, group: str, offsets: Mapping[Place, tuple[int, int]]) -> None:
         self._answers()
         if group in self.members:
             raise NotAllowed(f"group {group} has members")
-        self.groups.setdefault(group, {}).update(offsets)
+        self.group_offsets.setdefault(group, {}).update(offsets)
 
     async def opened(self) -> FakeCluster:
         """As a mirror opens a source."""

@@ -88,7 +88,7 @@ async def test_defect_4_a_destination_that_is_away_is_waited_for(world: World) -
         world.b.away = True
         world.a.put("t", 0, numbers(0, 50))
         await a_quiet_while()
-        committed = dict(world.a.groups.get("g", {}))
+        committed = dict(world.a.group_offsets.get("g", {}))
         assert all(offset == 0 for offset, _ in committed.values())
         assert any("waits for the destination" in line for line in world.said)
         world.b.come_back()

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from fairlead.mirror.configs import Setting
 from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.ports import Place
 from fairlead.model.errors import BadRequest, Fenced, NotAllowed, TryAgain
@@ -38,9 +39,9 @@ async def test_everything_that_is_there_is_mirrored_once(world: World) -> None:
     assert mirror.tally.clean
     assert mirror.tally.records == 30
     made = world.b.made["t"].configs
-    assert made["retention.ms"] == ("1000", True)
+    assert made["retention.ms"] == Setting("1000", True)
     assert "message.timestamp.type" not in made
-    assert int(made["message.timestamp.after.max.ms"][0]) == 2**63 - 1
+    assert int(made["message.timestamp.after.max.ms"].value) == 2**63 - 1
 
 
 async def test_a_second_run_goes_on_where_the_first_ended(world: World) -> None:
@@ -48,7 +49,7 @@ async def test_a_second_run_goes_on_where_the_first_ended(world: World) -> None:
     world.a.make("t")
     world.a.put("t", 0, numbers(0, 2))
     await world.once()
-    world.a.groups.clear()
+    world.a.group_offsets.clear()
     world.a.put("t", 0, numbers(2, 3))
     await world.once()
     assert world.b.values("t") == numbers(0, 3)
@@ -185,7 +186,7 @@ async def test_a_partition_without_a_position_begins_where_it_is_told(world: Wor
     log = world.a.made["t"].logs[0]
     for number in range(3, 6):
         log.append(build_batch([(b"k", b"%d" % number)], timestamp_ms=2_000))
-    world.a.groups["g"] = {Place("t", 0): (4, -1)}
+    world.a.group_offsets["g"] = {Place("t", 0): (4, -1)}
     await world.once(begin=begin)
     assert world.b.values("t") == numbers(6 - found, 6)
     world.a.put("t", 0, numbers(6, 8))
@@ -361,10 +362,10 @@ async def test_the_group_at_the_source_shows_how_far_the_mirror_is(world: World)
     world.a.make("t")
     world.a.put("t", 0, numbers(0, 3))
     await world.once()
-    assert world.a.groups["g"][Place("t", 0)][0] == 3
-    world.a.groups.clear()
+    assert world.a.group_offsets["g"][Place("t", 0)][0] == 3
+    world.a.group_offsets.clear()
     await world.once(group=None)
-    assert world.a.groups == {}
+    assert world.a.group_offsets == {}
 
 
 async def test_books_of_another_program_stop_the_mirror(world: World) -> None:
@@ -421,7 +422,7 @@ async def test_a_dry_run_changes_nothing_and_says_what_would_be(world: World) ->
     world.a.make("__consumer_offsets")
     await world.once(dry_run=True, prefix="p_")
     assert world.b.made == {}
-    assert world.a.groups == {}
+    assert world.a.group_offsets == {}
     text = "\n".join(world.said)
     assert "t → p_t (2 partitions, to be made)" in text
     assert "topic t, partition 1: from 0 (new), 7 to mirror" in text

@@ -14,7 +14,7 @@ from fairlead.model.clock import SystemClock, SystemRandomness
 from tests.mirror.fake import FakeCluster
 from tests.mirror.joined import JoinedEngine
 
-QUICK = Paces(positions=0.01, commits=0.02, topics=0.02, progress=0.02, holder=0.02, drain=10.0)
+QUICK = Paces(positions=0.01, commits=0.02, groups=0.02, topics=0.02, progress=0.02, holder=0.02, drain=10.0)
 CLOCK = SystemClock()
 
 

@@ -112,6 +112,38 @@ def mirror(
     exactly_once: Annotated[
         bool, typer.Option("--exactly.once", help="in transactions of the destination: each record arrives once")
     ] = False,
+    groups: Annotated[
+        str, typer.Option("--groups", metavar="REGEX", help="consumer groups that go with their topics")
+    ] = ".*",
+    groups_exclude: Annotated[
+        str, typer.Option("--groups.exclude", metavar="REGEX", help="consumer groups that do not")
+    ] = "console-consumer-.*, connect-.*, __.*",
+    groups_rewind: Annotated[
+        bool, typer.Option("--groups.rewind", help="move groups backward too, as a failback may need it")
+    ] = False,
+    sync_group_offsets: Annotated[
+        str, typer.Option("--sync.group.offsets", metavar="[true|false]", help="commit groups' offsets there")
+    ] = "true",
+    sync_group_seconds: Annotated[
+        int, typer.Option("--sync.group.offsets.interval.seconds", help="how often groups are moved")
+    ] = 5,
+    sync_topic_configs: Annotated[
+        str, typer.Option("--sync.topic.configs", metavar="[true|false]", help="settings of topics follow their source")
+    ] = "true",
+    config_properties_exclude: Annotated[
+        str | None, typer.Option("--config.properties.exclude", metavar="REGEX", help="settings that do not")
+    ] = None,
+    use_defaults_from: Annotated[
+        str,
+        typer.Option(
+            "--use.defaults.from",
+            metavar="[source|target]",
+            help="whose defaults count for what is not set for a topic",
+        ),
+    ] = "target",
+    sync_topic_acls: Annotated[
+        bool, typer.Option("--sync.topic.acls", help="who may read a topic at the source, may read its copy")
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="mirror what is there now, then end")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="show what would be mirrored, and from where; change nothing")
@@ -175,6 +207,15 @@ def mirror(
         on_truncated=on_truncated,
         on_recreated=on_recreated,
         exactly_once=exactly_once,
+        groups=groups,
+        groups_exclude=groups_exclude,
+        groups_rewind=groups_rewind,
+        sync_group_offsets=sync_group_offsets,
+        sync_group_seconds=sync_group_seconds,
+        sync_topic_configs=sync_topic_configs,
+        config_properties_exclude=config_properties_exclude,
+        use_defaults_from=use_defaults_from,
+        sync_topic_acls=sync_topic_acls,
         once=once,
         dry_run=dry_run,
         takeover=takeover,

@@ -13,6 +13,8 @@ Fairlead is one that speaks Kafka.
     books/                     the topics in which mirrors keep their books: positions, holder, producers
     planning, configs          which topics go where, and from where on
     carrying/                  one partition on its way, and who carries it
+    groups/                    consumer groups go with their topics
+    following/                 settings and access rules of topics follow their source
     source, destination, holding, mirror           what is mirrored, and by whom
     files, mm2/                what property files say: of consumers and producers, or of MirrorMaker 2
     workers/, spark/           partitions carried by other processes, and Spark that runs these

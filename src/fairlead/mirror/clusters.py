@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Final
 
 from fairlead import kafka
-from fairlead.kafka import FetchSettings, OffsetAndEpoch, ProduceSettings, TopicPartition
+from fairlead.kafka import Acl, FetchSettings, OffsetAndEpoch, ProduceSettings, TopicPartition
 from fairlead.mirror.bytes.outgoing import Outgoing
-from fairlead.mirror.ports import CLUSTERS_OWN, LATEST, LOG_END, Answer, Place, Sender, Topic, Trouble
-from fairlead.model.errors import AlreadyExists
+from fairlead.mirror.configs import Setting
+from fairlead.mirror.ports import CLUSTERS_OWN, LATEST, LOG_END, Answer, Commit, Group, Place, Sender, Topic, Trouble
+from fairlead.model.errors import AlreadyExists, FairleadError
 
 _OFFSET_OUT_OF_RANGE: Final = 1
 _UNKNOWN: Final = frozenset({3, 100, 103})
@@ -49,12 +50,25 @@ class KafkaCluster:
         found = await self._cluster.offsets(asked, LATEST if at == LOG_END else at, committed=at == LATEST)
         return {Place(*place): offset.offset for place, offset in found.items()}
 
-    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, bool]]]:
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
         found = await self._cluster.describe_configs(topics)
         return {
-            topic: {name: (each.value, each.own) for name, each in values.items() if each.value is not None}
+            topic: {
+                name: Setting(each.value, each.own, each.of_broker)
+                for name, each in values.items()
+                if each.value is not None and not each.sensitive
+            }
             for topic, values in found.items()
         }
+
+    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, FairleadError]:
+        return await self._cluster.alter_configs(changes)
+
+    async def acls(self) -> Sequence[Acl]:
+        return await self._cluster.acls()
+
+    async def create_acls(self, acls: Sequence[Acl]) -> None:
+        await self._cluster.create_acls(acls)
 
     async def create(
         self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
@@ -73,6 +87,17 @@ class KafkaCluster:
         await self._cluster.commit(
             group, {TopicPartition(*place): OffsetAndEpoch(offset, epoch) for place, (offset, epoch) in offsets.items()}
         )
+
+    async def groups(self) -> Mapping[str, Group]:
+        return {name: Group(*found) for name, found in (await self._cluster.groups()).items()}
+
+    async def commits_of(self, groups: Mapping[str, Group]) -> Mapping[str, Mapping[Place, Commit] | FairleadError]:
+        found = await self._cluster.all_committed({name: group.node for name, group in groups.items()})
+        return {name: each if isinstance(each, FairleadError) else _commits(each) for name, each in found.items()}
+
+    async def commit_for(self, group: str, commits: Mapping[Place, Commit]) -> None:
+        offsets = {TopicPartition(*place): OffsetAndEpoch(at.offset, -1, at.metadata) for place, at in commits.items()}
+        await self._cluster.commit(group, offsets)
 
     def feed(self, *, committed: bool = True) -> KafkaFeed:
         return KafkaFeed(self._cluster.fetcher(self._fetching, committed=committed))
@@ -103,6 +128,10 @@ class KafkaCluster:
 
     async def close(self) -> None:
         await self._cluster.close()
+
+
+def _commits(found: Mapping[TopicPartition, OffsetAndEpoch]) -> Mapping[Place, Commit]:
+    return {Place(*place): Commit(at.offset, at.metadata) for place, at in found.items()}
 
 
 class KafkaFeed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from fairlead.mirror.books.book import (
     HOLDER_KEY,
@@ -21,7 +22,7 @@ from fairlead.mirror.books.origins import path_record, registry_record
 from fairlead.mirror.books.plain import outgoing_of
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import Outgoing
-from fairlead.mirror.configs import BOOK_CONFIGS, MESSAGE_BYTES_MAX, configs_for
+from fairlead.mirror.configs import BOOK_CONFIGS, MESSAGE_BYTES_MAX, Copied, Setting, configs_for
 from fairlead.mirror.exactly.lane import Ground
 from fairlead.mirror.exactly.lanes import Lanes
 from fairlead.mirror.lanes import LANES, Part, lane_of
@@ -30,6 +31,9 @@ from fairlead.mirror.ports import CLUSTERS_OWN, Cluster, Sender, Topic
 from fairlead.model.clock import Clock
 from fairlead.model.errors import InvalidValue
 
+BookRecords = Mapping[int, Sequence[tuple[bytes, bytes | None]]]
+"""Keys and values for the books, by lane."""
+NO_RECORDS: Final[BookRecords] = {}
 HOLDER_LANE = 0
 """The partition of the topic of positions in which the holder stands."""
 
@@ -88,9 +92,9 @@ class Destination:
         """The topics, as of the last look."""
         return self._topics
 
-    async def make(self, topic: str, partitions: int, source: Mapping[str, tuple[str, bool]]) -> Topic:
+    async def make(self, topic: str, partitions: int, source: Mapping[str, Setting], copied: Copied) -> Topic:
         """Make a topic like the source's. Raises: BadRequest, TryAgain."""
-        await self.cluster.create(topic, partitions, configs_for(source), self._replication)
+        await self.cluster.create(topic, partitions, configs_for(source, copied), self._replication)
         return await self._look(topic)
 
     async def grow(self, topic: str, partitions: int) -> Topic:
@@ -109,7 +113,7 @@ class Destination:
         missing = [topic for topic in topics if topic not in self._limits]
         for topic, configs in (await self.cluster.configs(missing) if missing else {}).items():
             most = configs.get(MESSAGE_BYTES_MAX)
-            self._limits[topic] = Limits() if most is None else Limits(message_bytes_max=int(most[0]))
+            self._limits[topic] = Limits() if most is None else Limits(message_bytes_max=int(most.value))
         return {topic: self._limits.get(topic, Limits()) for topic in topics}
 
     # ------------------------------------------------------------ exactly once
@@ -161,12 +165,12 @@ class Destination:
 
     # ------------------------------------------------------------ books
 
-    async def write_positions(self, positions: Mapping[Part, Position]) -> None:
-        """Write positions and wait until they are durable."""
+    async def write_positions(self, positions: Mapping[Part, Position], more: BookRecords = NO_RECORDS) -> None:
+        """Write positions, and other records of the books, and wait until they are durable."""
+        lanes: dict[int, list[tuple[bytes, bytes | None]]] = {lane: list(records) for lane, records in more.items()}
         if self._lanes is not None:
             await self._lanes.begin(positions)
-            return
-        lanes: dict[int, list[tuple[bytes, bytes]]] = {}
+            positions = {}
         for part, position in positions.items():
             lanes.setdefault(lane_of(part), []).append(position_record(part, position))
         topic = positions_topic(self.name)
@@ -180,7 +184,17 @@ class Destination:
         """Say before a topic is made through which clusters its records come."""
         await self._write(REGISTRY, 0, [path_record(topic, through)])
 
-    async def _write(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes]]) -> None:
+    async def open_topic(self, topic: str) -> None:
+        """Make a topic of one partition for records that are kept by their keys, if there is none. Raises: BadRequest,
+        TryAgain."""
+        if topic not in await self.cluster.topics([topic]):
+            await self.cluster.create(topic, 1, BOOK_CONFIGS)
+
+    async def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Write such records to such a topic, and wait until they are durable."""
+        await self._write(topic, 0, records)
+
+    async def _write(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         assert self._scribe is not None
         for first in range(0, len(records), _RECORDS_AT_ONCE):
             made: Outgoing = outgoing_of(records[first : first + _RECORDS_AT_ONCE], self._clock.wall_ms())

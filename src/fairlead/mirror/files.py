@@ -63,7 +63,7 @@ def flow_of(options: MirrorOptions, warn: Warn) -> Flow:
         sources.append(Labelled(path.name, read.settings))
         commit_seconds = _seconds(properties, COMMIT_INTERVAL, commit_seconds, path)
         topic_seconds = _seconds(properties, TOPICS_AGE, topic_seconds, path)
-    paces = Paces(commits=commit_seconds, topics=topic_seconds)
+    paces = Paces(commits=commit_seconds, topics=topic_seconds, groups=options.group_seconds)
     if options.commit_seconds is not None:
         paces = replace(paces, commits=options.commit_seconds, positions=options.commit_seconds)
     name = _name(options, [source.settings.group_id for source in sources])

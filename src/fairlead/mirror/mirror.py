@@ -18,6 +18,8 @@ from fairlead.mirror.books.heartbeats import beat
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.carrying.local import LocalEngine
 from fairlead.mirror.destination import Destination
+from fairlead.mirror.following.acls import Acls
+from fairlead.mirror.following.settings import Settings, shown
 from fairlead.mirror.holding import Holding
 from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.patience import insisting
@@ -29,6 +31,13 @@ from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import BadRequest, NotAllowed, TryAgain
 
 Say = Callable[[str], None]
+Follow = Callable[[Mapping[str, str]], Awaitable[None]]
+"""Brings what has changed of topics: source → destination."""
+_FOLLOWING = 20
+"""So many times as long as a look takes, is the pause behind it at least."""
+_LAST_MOVE_SECONDS = 5.0
+GROUPS_SHOWN_MAX = 100
+"""Names of groups in a dry run; beyond that only their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class Paces:
 
     positions: float = 1.0
     commits: float = 5.0
+    groups: float = 5.0
     topics: float = 10.0
     progress: float = 5.0
     holder: float = 10.0
@@ -85,6 +95,7 @@ class Mirror:
         self._begun: list[Source] = []
         """Those of them that are mirrored from."""
         self.paused = False
+        self._told: set[str] = set()
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
@@ -165,6 +176,8 @@ class Mirror:
             topics, planned = await source.plan(self._taken(source))
             source.claim(topics)
             self._say_plan(source, topics, planned)
+            await self._say_groups(source)
+            await self._say_changes(source, {each.source.name: each.to for each in topics.topics if not each.makes})
 
     def _say_plan(self, source: Source, topics: TopicPlan, planned: Sequence[Planned]) -> None:
         self._say(f"{source.label}: {len(topics.topics)} topics with {len(planned)} partitions")
@@ -178,6 +191,29 @@ class Mirror:
             self._say(f"  {each.part}: from {each.begin.offset} ({where}), {left:,} to mirror{stop}")
         for topic_name, why in sorted({**topics.refused, **topics.left_out}.items()):
             self._say(f"  {topic_name}: not mirrored: {why}")
+
+    async def _say_groups(self, source: Source) -> None:
+        if source.groups.wanted:
+            names = list(await source.groups.matching())
+            more = f" and {len(names) - GROUPS_SHOWN_MAX} more" if len(names) > GROUPS_SHOWN_MAX else ""
+            shown = ", ".join(names[:GROUPS_SHOWN_MAX]) + more
+            self._say(f"  {len(names)} groups go along{': ' if names else ''}{shown}")
+
+    async def _say_changes(self, source: Source, topics: Mapping[str, str]) -> None:
+        follows = self._options.follows
+        if follows.settings:
+            for to, changes in (await self._settings_of(source).differences(topics)).items():
+                for line in shown(to, changes):
+                    self._say(f"  {line}")
+        if follows.acls:
+            self._say(f"  {len(await self._acls_of(source).missing(topics))} ACLs to be added")
+
+    def _settings_of(self, source: Source) -> Settings:
+        there, here, copied = source.cluster, self._destination.cluster, self._options.follows.copied
+        return Settings(there, here, copied, self.tally, self._tell)
+
+    def _acls_of(self, source: Source) -> Acls:
+        return Acls(source.cluster, self._destination.cluster, self.tally)
 
     def _taken(self, source: Source) -> Mapping[str, str]:
         """The destination topics of the other sources."""
@@ -202,6 +238,7 @@ class Mirror:
                 self._spawn(self._start_later(upstream))
         self._spawn(self._write_positions())
         self._spawn(self._commit_groups())
+        self._spawn(self._move_groups())
         self._spawn(self._show_progress())
         if self._options.once:
             self._spawn(self._watch_for_the_end())
@@ -215,6 +252,7 @@ class Mirror:
         cluster = await upstream.open()
         upward = (upstream.label, cluster, upstream.group, upstream.aliases)
         source = Source(*upward, self._destination, self._options, self.tally, self._engine, self._give_up)
+        source.groups.told = self._tell
         self._sources.append(source)
         return source
 
@@ -238,6 +276,8 @@ class Mirror:
             self._spawn(work)
         if not self._options.once:
             self._spawn(self._keep_fresh(source))
+            for what, follow in self._followers(source).items():
+                self._spawn(self._follow(source, follow, what))
             self._emit_heartbeats(source)
 
     async def _start_later(self, upstream: Upstream) -> None:
@@ -292,6 +332,57 @@ class Mirror:
         except (NotAllowed, TryAgain) as error:
             source.trouble = f"{source.label}: {error}"
 
+    async def _move_groups(self) -> None:
+        while True:
+            await asyncio.sleep(self._paces.groups)
+            for source in self._sources:
+                await self._move_groups_of(source)
+
+    async def _move_groups_of(self, source: Source) -> None:
+        if not source.groups.wanted:
+            return
+        try:
+            await source.groups.round()
+        except (BadRequest, TryAgain) as error:
+            self._tell(f"{source.label}, consumer groups: {error}")
+
+    def _followers(self, source: Source) -> Mapping[str, Follow]:
+        found: dict[str, Follow] = {}
+        if self._options.follows.settings:
+            found["settings of topics"] = self._settings_of(source).round
+        if self._options.follows.acls:
+            found["ACLs of topics"] = self._acls_of(source).round
+        return found
+
+    async def _follow(self, source: Source, follow: Follow, what: str) -> None:
+        """Bring again and again what has changed of topics, so seldom that it takes a twentieth of the time at most."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            await self._followed(source, follow, what)
+            await asyncio.sleep(max(self._paces.topics, _FOLLOWING * (loop.time() - began)))
+
+    async def _followed(self, source: Source, follow: Follow, what: str) -> None:
+        try:
+            await follow(source.carried)
+        except BadRequest as error:
+            self._tell(f"{source.label}, {what} do not follow: {error}")
+        except TryAgain as error:
+            source.trouble = f"{source.label}: {error}"
+
+    async def _move_groups_once_more(self) -> None:
+        """For those whose records came last; a source that is away now does not hold up the end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_MOVE_SECONDS):
+                for source in self._sources:
+                    await self._move_groups_of(source)
+
+    def _tell(self, line: str) -> None:
+        """Say what goes on as it is and would be said again and again, once."""
+        if line not in self._told:
+            self._told.add(line)
+            self._say(line)
+
     async def _show_progress(self) -> None:
         loop = asyncio.get_running_loop()
         pace = Pace(loop.time())
@@ -313,6 +404,8 @@ class Mirror:
     async def _watch_for_the_end(self) -> None:
         for source in self._sources:
             await source.done()
+            for what, follow in self._followers(source).items():
+                await self._followed(source, follow, what)
         self.stop()
 
     # ------------------------------------------------------------ the end
@@ -339,6 +432,8 @@ class Mirror:
             async with asyncio.timeout(self._paces.drain):
                 for source in self._sources:
                     await source.drain()
+                await self._write_moved()
+                await self._move_groups_once_more()
                 await self._write_moved()
                 await self._holding.release()
         except TimeoutError:

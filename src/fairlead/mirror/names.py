@@ -23,6 +23,8 @@ POSITIONS: Final = "fairlead-mirror.{}.internal"
 """Name of the topic in which a mirror of that name keeps its positions."""
 REGISTRY: Final = "fairlead-mirror.producers.internal"
 """Name of the topic that says which producer ids of a cluster belong to mirrors, and from where they carry."""
+GROUPS_EXCLUDE: Final = "console-consumer-.*|connect-.*|__.*"
+"""MirrorMaker 2's."""
 _BOOKS: Final = re.compile(
     r"__.*"  # Kafka's own, and Confluent's by their custom
     r"|fairlead-mirror\..+\.internal"
@@ -36,9 +38,45 @@ def positions_topic(name: str) -> str:
     return POSITIONS.format(name)
 
 
+def is_positions_topic(topic: str) -> bool:
+    """Whether a mirror keeps its positions there, as its name says."""
+    start, end = POSITIONS.split("{}")
+    return topic.startswith(start) and topic.endswith(end) and topic != REGISTRY
+
+
 def keeps_books(topic: str) -> bool:
     """Whether the name is one of those by which a cluster or a mirror keeps its own books."""
     return _BOOKS.fullmatch(topic) is not None
+
+
+def expression_of(text: str, option: str) -> str:
+    """An expression as Kafka's tools read it: `|` for commas, without blanks and quotes. Raises: InvalidValue."""
+    expression = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    check_expression(expression, f"{option} {text!r}")
+    return expression
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenGroups:
+    """Which consumer groups go with their topics."""
+
+    include: str = ".*"
+    exclude: str = GROUPS_EXCLUDE
+    """Empty: none is left out."""
+
+    @classmethod
+    def of(cls, include: str, exclude: str) -> Self:
+        """As options say. Raises: InvalidValue."""
+        return cls(expression_of(include, "--groups"), expression_of(exclude, "--groups.exclude"))
+
+    def among(self, groups: Iterable[str]) -> list[str]:
+        """Those that go with their topics, in the order of their names."""
+        names = sorted(groups)
+        if not names:
+            return []
+        wanted = whole_matches(self.include, names).to_pylist()
+        unwanted = whole_matches(self.exclude, names).to_pylist() if self.exclude else [False] * len(names)
+        return [name for name, yes, no in zip(names, wanted, unwanted, strict=True) if yes and not no]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +99,7 @@ class Chosen:
         if len(given) != 1:
             raise InvalidValue("exactly one of --whitelist and --blacklist is needed")
         option = "--whitelist" if whitelist else "--blacklist"
-        expression = given[0].strip().replace(",", "|").replace(" ", "").strip("\"'")
-        check_expression(expression, f"{option} {given[0]!r}")
-        return cls(expression, excludes=not whitelist)
+        return cls(expression_of(given[0], option), excludes=not whitelist)
 
     def among(self, topics: Iterable[str]) -> list[str]:
         """Those that are to be carried, in the order of their names."""

@@ -10,7 +10,8 @@ from typing import Final
 
 from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.bytes.handled import Handler, handler_named
-from fairlead.mirror.names import NOTHING, Chosen
+from fairlead.mirror.configs import CONFIGS_EXCLUDE, Copied
+from fairlead.mirror.names import GROUPS_EXCLUDE, NOTHING, Chosen, ChosenGroups, expression_of
 from fairlead.mirror.ports import CLUSTERS_OWN
 from fairlead.mirror.whence import EARLIEST, From, parse_from
 from fairlead.model.addresses import Address, parse_address
@@ -25,6 +26,8 @@ QUEUE_RECORDS: Final = 10_000
 TARGET_ALIAS: Final = "target"
 """MirrorMaker 2's default."""
 REPLICATION_MAX: Final = 32_767
+GROUP_SECONDS: Final = 5
+"""Default of `--sync.group.offsets.interval.seconds`."""
 INTERVAL_MS_MIN: Final = 100
 """Of what is done again and again."""
 NAME_LENGTH_MAX: Final = 200
@@ -42,6 +45,32 @@ class GoesOn:
     """The source has lost records that were mirrored: go on where its log ends now."""
     recreated: bool = False
     """A topic was deleted at the source and made again: mirror the new one into the same topic, from its start."""
+
+
+ALL_GROUPS: Final = ChosenGroups()
+COPIED: Final = Copied()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """Which consumer groups go with their topics, and how."""
+
+    sync: bool = True
+    """Their offsets are committed at the destination."""
+    chosen: ChosenGroups = ALL_GROUPS
+    rewind: bool = False
+    """Also where they go backward by it."""
+    checkpoints: bool = True
+    """Written in MirrorMaker 2's form, if the source has an alias."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """What of a topic follows its source after it was made."""
+
+    settings: bool = True
+    copied: Copied = COPIED
+    acls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +136,10 @@ class MirrorOptions:
     goes_on: GoesOn = GoesOn()
     exactly_once: bool = False
     """Batches and positions go in transactions of the destination."""
+    groups: GroupOptions = GroupOptions()
+    follows: Follows = Follows()
+    group_seconds: float = GROUP_SECONDS
+    """How often groups are moved."""
     once: bool = False
     dry_run: bool = False
     takeover: bool = False
@@ -154,6 +187,15 @@ def checked(
     on_truncated: str = "stop",
     on_recreated: str = "stop",
     exactly_once: bool = False,
+    groups: str = ".*",
+    groups_exclude: str = GROUPS_EXCLUDE,
+    groups_rewind: bool = False,
+    sync_group_offsets: str = "true",
+    sync_group_seconds: int = GROUP_SECONDS,
+    sync_topic_configs: str = "true",
+    config_properties_exclude: str | None = None,
+    use_defaults_from: str = "target",
+    sync_topic_acls: bool = False,
     once: bool = False,
     dry_run: bool = False,
     takeover: bool = False,
@@ -195,6 +237,8 @@ def checked(
         raise InvalidValue(
             f"--offset.commit.interval.ms {commit_interval_ms}: write a number of milliseconds from {INTERVAL_MS_MIN}"
         )
+    if sync_group_seconds < 1:
+        raise InvalidValue(f"--sync.group.offsets.interval.seconds {sync_group_seconds}: write a number from 1")
     return MirrorOptions(
         consumer_configs=tuple(consumer_configs),
         producer_config=producer_config,
@@ -227,6 +271,20 @@ def checked(
             recreated=_goes_on("--on.recreated", on_recreated),
         ),
         exactly_once=exactly_once,
+        groups=GroupOptions(
+            sync=_is_true("--sync.group.offsets", sync_group_offsets),
+            chosen=ChosenGroups.of(groups, groups_exclude),
+            rewind=groups_rewind,
+        ),
+        follows=Follows(
+            settings=_is_true("--sync.topic.configs", sync_topic_configs),
+            copied=Copied(
+                _excluded(config_properties_exclude),
+                defaults_of_source=_of_source(use_defaults_from),
+            ),
+            acls=sync_topic_acls,
+        ),
+        group_seconds=sync_group_seconds,
         once=once,
         dry_run=dry_run,
         takeover=takeover,
@@ -311,6 +369,16 @@ def _goes_on(option: str, word: str) -> bool:
     if word not in ("stop", "continue"):
         raise InvalidValue(f"{option} {word!r}: write stop or continue")
     return word == "continue"
+
+
+def _excluded(text: str | None) -> str:
+    return CONFIGS_EXCLUDE if text is None else expression_of(text, "--config.properties.exclude")
+
+
+def _of_source(word: str) -> bool:
+    if word not in ("source", "target"):
+        raise InvalidValue(f"--use.defaults.from {word!r}: write source or target")
+    return word == "source"
 
 
 def _is_true(option: str, word: str | None) -> bool:

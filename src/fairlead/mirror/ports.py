@@ -7,7 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
+from fairlead.kafka.values import Acl
 from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.configs import Setting
+from fairlead.model.errors import FairleadError
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -34,6 +37,26 @@ class Topic(NamedTuple):
     """16 bytes; zeros of a cluster that has no topic ids."""
     partitions: int
     internal: bool
+
+
+class Group(NamedTuple):
+    """A consumer group, as its cluster lists it."""
+
+    node: int
+    """The broker that keeps it."""
+    protocol: str
+    """`consumer` for those that subscribe to topics; "" for one that never had members."""
+    state: str
+    """`Empty`, `Stable`, …; "" where the cluster does not say."""
+    kind: str
+    """`classic`, `consumer`, `share`, …; "" where the cluster does not say."""
+
+
+class Commit(NamedTuple):
+    """What a group has committed of a partition."""
+
+    offset: int
+    metadata: str = ""
 
 
 class Trouble(StrEnum):
@@ -157,8 +180,20 @@ class Cluster(Protocol):
         """EARLIEST, LATEST, LOG_END, or where the first record is not older than `at` ms (LATEST, if none is)."""
         ...
 
-    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, bool]]]:
-        """The settings of topics: value, and whether it was set for the topic itself."""
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
+        """The settings of topics."""
+        ...
+
+    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, FairleadError]:
+        """Set settings of topics, or with None let them have their defaults again; why topics were refused that."""
+        ...
+
+    async def acls(self) -> Sequence[Acl]:
+        """Who may do what with topics that are named. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
+        ...
+
+    async def create_acls(self, acls: Sequence[Acl]) -> None:
+        """Add to them. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
         ...
 
     async def create(
@@ -173,6 +208,18 @@ class Cluster(Protocol):
 
     async def commit(self, group: str, offsets: Mapping[Place, tuple[int, int]]) -> None:
         """Commit (offset, leader epoch) for a group without members. Raises: NotAllowed: it has members."""
+        ...
+
+    async def groups(self) -> Mapping[str, Group]:
+        """All consumer groups. Raises: NotAllowed."""
+        ...
+
+    async def commits_of(self, groups: Mapping[str, Group]) -> Mapping[str, Mapping[Place, Commit] | FairleadError]:
+        """All that each of them has committed, or why we may not know."""
+        ...
+
+    async def commit_for(self, group: str, commits: Mapping[Place, Commit]) -> None:
+        """Commit for a group without members. Raises: NotAllowed: it has members."""
         ...
 
     def feed(self, *, committed: bool = True) -> Feed: ...

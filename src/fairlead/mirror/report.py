@@ -25,6 +25,22 @@ class TopicTally:
 
 
 @dataclass(slots=True)
+class GroupTally:
+    """Counts of the consumer groups of one source."""
+
+    matched: int = 0
+    """Groups that go with their topics, as of the last look."""
+    moved: int = 0
+    """Offsets that were committed at the destination."""
+    busy: int = 0
+    """Groups that are not moved, since they have members at the destination, as of the last look."""
+    unknown: int = 0
+    """Offsets that cannot be translated, as of the last look."""
+    checkpoints: int = 0
+    """That were written."""
+
+
+@dataclass(slots=True)
 class Tally:
     """Counts of one run, and what somebody must look at."""
 
@@ -39,6 +55,11 @@ class Tally:
     """Gone at the source before they were mirrored."""
     stops: dict[str, str] = field(default_factory=dict)
     """Partition or topic → why it stands still."""
+    groups: dict[str, GroupTally] = field(default_factory=dict)
+    """By the source."""
+    settings_changed: int = 0
+    """Settings of topics that were carried after their topics were made."""
+    acls_made: int = 0
     notes: dict[str, str] = field(default_factory=dict)
     """Topic → what is worth knowing and is no failure."""
 
@@ -48,6 +69,10 @@ class Tally:
         if found is None:
             found = self.topics[topic] = TopicTally()
         return found
+
+    def groups_of(self, label: str) -> GroupTally:
+        """The counts of the groups of a source."""
+        return self.groups.setdefault(label, GroupTally())
 
     def mirrored(self, topic: str, outgoing: Outgoing) -> None:
         """A batch is durable at the destination."""
@@ -98,6 +123,11 @@ def _remarks(tally: Tally, left: int) -> Iterable[str]:
         yield f"left out: {tally.looped_records:,} records that had come from the destination"
     if tally.lost_offsets:
         yield f"LOST at the source before they were mirrored: {tally.lost_offsets:,} offsets"
+    yield from _of_groups(tally)
+    if tally.settings_changed:
+        yield f"settings of topics that followed their source: {tally.settings_changed:,}"
+    if tally.acls_made:
+        yield f"ACLs that followed their source: {tally.acls_made:,}"
     for what, note in sorted(tally.notes.items()):
         yield f"note: {what}: {note}"
     for number, (what, why) in enumerate(sorted(tally.stops.items())):
@@ -105,6 +135,15 @@ def _remarks(tally: Tally, left: int) -> Iterable[str]:
             yield f"STOPPED: {len(tally.stops) - number} more"
             return
         yield f"STOPPED: {what}: {why}"
+
+
+def _of_groups(tally: Tally) -> Iterable[str]:
+    for label, groups in sorted(tally.groups.items()):
+        if not groups.matched:
+            continue
+        busy = f", {groups.busy:,} of them have members at the destination" if groups.busy else ""
+        unknown = f"; {groups.unknown:,} offsets cannot be translated" if groups.unknown else ""
+        yield f"groups of {label}: {groups.matched:,}{busy}; {groups.moved:,} offsets committed{unknown}"
 
 
 def _batches(batches: Counter[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +19,8 @@ from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.carrying.engine import Engine, Load, Way
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.destination import Destination
+from fairlead.mirror.groups.syncing import GroupSync
+from fairlead.mirror.groups.tracks import Tracks, placed
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.patience import insisting
@@ -67,6 +70,12 @@ class Source:
         self._past: dict[Part, Position] = {}
         """How far topics were mirrored that are gone since."""
         self._changed: set[Standing] = set()
+        self._tracks = Tracks()
+        self.groups = GroupSync(
+            *(cluster, group, self._origins, self._tracks, destination, options.groups, tally.groups_of(label)),
+            countable=options.handler is None,
+            checkpoints=aliases.checkpoints_topic if aliases and options.groups.checkpoints else None,
+        )
         self._moved = asyncio.Event()
 
     # ------------------------------------------------------------ what is mirrored
@@ -75,6 +84,7 @@ class Source:
         """What would be mirrored, without a change of anything. Raises: BadRequest, TryAgain."""
         there = await self.cluster.topics(None)
         await self._origins.refresh()
+        self.groups.look(list(there))
         topics = self._plan_topics(there, taken)
         numbers = {topic.source.name: range(topic.source.partitions) for topic in topics.topics}
         return topics, await plan_partitions(
@@ -110,12 +120,12 @@ class Source:
     async def _make(self, topics: Iterable[PlannedTopic]) -> None:
         topics = [topic for topic in topics if topic.makes or topic.grows]
         made = [topic.source.name for topic in topics if topic.makes]
-        configs = await self.cluster.configs(made) if made else {}
+        configs, copied = await self.cluster.configs(made) if made else {}, self._options.follows.copied
         for topic in topics:
             if topic.makes:
                 if topic.to != topic.source.name:
                     await self._destination.enter_topic(topic.to, self._origins.path(topic.source.name))
-                await self._destination.make(topic.to, topic.partitions, configs.get(topic.source.name, {}))
+                await self._destination.make(topic.to, topic.partitions, configs.get(topic.source.name, {}), copied)
             else:
                 await self._destination.grow(topic.to, topic.partitions)
                 self._tally.notes[topic.source.name] = (
@@ -127,6 +137,8 @@ class Source:
         for topic in topics:
             self._known[topic.source.name] = topic.source
         limits = await self._destination.limits([topic.to for topic in topics])
+        ends = await self._ends(topics)
+        planned = [replace(each, begin=placed(each.begin, each.route, ends)) for each in planned]
         fresh = {each.part: each.begin for each in planned if not each.known and each.stop is None}
         # Before anything is fetched: whoever began at the end goes on from there, also if nothing came until a restart.
         await self._destination.write_positions(fresh)
@@ -139,7 +151,16 @@ class Source:
                 standing.stop(each.stop or "")
                 continue
             load = Load(each.part, each.to, each.route, limits[each.to], each.begin, each.end)
-            self.copies[each.part] = self._carrier.take(load)
+            copy = self.copies[each.part] = self._carrier.take(load)
+            self._tracks.begin(copy, each.route, self._destination.book, ends, fresh=not each.known)
+
+    async def _ends(self, topics: Iterable[PlannedTopic]) -> Mapping[Place, int]:
+        """Where the topics end at the destination; nothing of partitions that cannot be asked for that now."""
+        made = {Place(topic.to, number): 0 for topic in topics if topic.makes for number in range(topic.partitions)}
+        others = [Place(topic.to, number) for topic in topics if not topic.makes for number in range(topic.partitions)]
+        with suppress(TryAgain):
+            return {**made, **(await self._destination.cluster.offsets(others, LATEST) if others else {})}
+        return made
 
     def _note_others(self, plan: TopicPlan) -> None:
         for topic, why in plan.refused.items():
@@ -152,6 +173,7 @@ class Source:
         """Look for new topics, new partitions and topics that were made again. Raises: BadRequest, TryAgain."""
         there = await self.cluster.topics(None)
         await self._origins.refresh()
+        self.groups.look(list(there))
         plan = self._plan_topics(there, taken)
         self._note_others(plan)
         self.claim(plan)
@@ -197,7 +219,13 @@ class Source:
         if left > 0 and copy.stopped is None:
             copy.stop(f"the topic was deleted at the source, and up to {left:,} records of it were not mirrored")
         self._past[part] = copy.position
+        self._tracks.lose(part)
         del self.copies[part]
+
+    @property
+    def carried(self) -> Mapping[str, str]:
+        """Source topic → destination topic of what is mirrored now."""
+        return {name: self._names[name] for name in self._known if name in self._names}
 
     # ------------------------------------------------------------ trouble
 
@@ -263,10 +291,13 @@ class Source:
         """Write the positions that have moved, and wait until they are durable."""
         changed, self._changed = self._changed, set()
         moved = [(copy, copy.position) for copy in changed if copy.position != copy.recorded]
+        self._tracks.heard(changed)
+        news = self._tracks.take_news()
         try:
-            await self._destination.write_positions({copy.part: position for copy, position in moved})
+            await self._destination.write_positions({copy.part: position for copy, position in moved}, news.records)
         except BaseException:
             self._changed |= changed  # whoever was cut off has written nothing for sure
+            self._tracks.give_back(news)
             raise
         for copy, position in moved:
             copy.recorded = position

@@ -243,6 +243,38 @@ def test_how_often_is_mirrormaker_2s_where_it_is_said(read: Reading) -> None:
     assert read.one("refresh.topics.enabled = false\n").paces.topics > 1e8
 
 
+def test_groups_are_moved_as_mirrormaker_2_is_told(read: Reading) -> None:
+    """By default checkpoints alone."""
+    usual = read.one()
+    assert (usual.options.groups.sync, usual.options.groups.checkpoints, usual.paces.groups) == (False, True, 5)
+    names = ["orders", "console-consumer-1", "connect-x", "__x"]
+    assert usual.options.groups.chosen.among(names) == ["orders"]
+    asked = read.one(
+        "sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 9\n"
+        "groups = o.*, c.*\ngroups.exclude = connect.*\nemit.checkpoints.enabled = false\n",
+        groups_rewind=True,
+    )
+    groups = asked.options.groups
+    assert (groups.sync, groups.checkpoints, groups.rewind, asked.paces.groups) == (True, False, True, 9)
+    assert groups.chosen.among(names) == ["console-consumer-1", "orders"]
+    assert read.one("emit.checkpoints.interval.seconds = 60\n").paces.groups == 60
+
+
+def test_settings_and_acls_follow_as_mirrormaker_2_has_it(read: Reading) -> None:
+    """By default both do."""
+    usual = read.one().options.follows
+    assert (usual.settings, usual.acls, usual.copied.defaults_of_source) == (True, True, False)
+    assert usual.copied.excludes("min.insync.replicas")
+    asked = read.one(
+        "sync.topic.configs.enabled = false\nsync.topic.acls.enabled = false\nuse.defaults.from = source\n"
+        "config.properties.exclude = retention\\\\..*, flush\\\\.ms\n"
+    ).options.follows
+    assert (asked.settings, asked.acls, asked.copied.defaults_of_source) == (False, False, True)
+    assert [name for name in ("retention.ms", "flush.ms", "min.insync.replicas") if asked.copied.excludes(name)] == [
+        *("retention.ms", "flush.ms")
+    ]
+
+
 def test_where_partitions_begin_may_be_said_by_the_consumer(read: Reading) -> None:
     """`auto.offset.reset`; the command line wins, and `--from mm2` takes the alias of the flow."""
     latest = "A.consumer.auto.offset.reset = latest\n"

@@ -15,7 +15,9 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from fairlead.mirror.books.book import Position
+from fairlead.mirror.books.points import Segment
 from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.carrying.line import Line, Sent
 from fairlead.mirror.carrying.settled import Settled, Step
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.lanes import Part
@@ -44,6 +46,8 @@ class Made(NamedTuple):
     """Leader epoch of the last batch."""
     stop: str | None = None
     """Why the partition cannot go on after these sends."""
+    looped: int = 0
+    """Records of the answer that were left out, since they came from the destination."""
 
 
 class _Waiting(NamedTuple):
@@ -65,8 +69,13 @@ class Copy(Standing):
         tally: Tally,
         moved: Callable[[Standing], None],
         end: int = -1,
+        line: Line | None = None,
     ) -> None:
+        """`line` is of a partition that keeps its number."""
         super().__init__(part, to, begin, tally, moved, end)
+        self.frontier = begin.offset
+        self._line = line
+        self._looped = begin.looped
         self._settled = Settled(begin.offset, begin.epoch)
         self._senders = senders
         self._waiting: deque[_Waiting] = deque()
@@ -75,7 +84,12 @@ class Copy(Standing):
 
     @property
     def position(self) -> Position:
-        return Position(self._settled.offset, self._settled.epoch, self.part.topic, self.to, self.gone)
+        settled, looped = self._settled, self._looped + self._settled.looped
+        position = Position(settled.offset, settled.epoch, self.part.topic, self.to, self.gone, looped=looped)
+        return position if self._line is None else self._line.of(position)
+
+    def take_kept(self) -> Sequence[Segment]:
+        return () if self._line is None else self._line.take_kept()
 
     @property
     def idle(self) -> bool:
@@ -96,10 +110,13 @@ class Copy(Standing):
         if self.stopped is not None:
             return
         sends = iter(made.sends)
-        for count, until in made.steps:
-            step = self._settled.add(until, made.epoch, count)
+        for number, (count, until) in enumerate(made.steps, 1):
+            looped = made.looped if number == len(made.steps) else 0
+            step = self._settled.add(until, made.epoch, count, looped)
+            self.frontier = max(self.frontier or 0, until)
             for _ in range(count):
                 self._queue(*next(sends), step)
+        self._advanced()
         if made.stop is not None:
             self.stop(made.stop)
         self._pump()
@@ -108,7 +125,14 @@ class Copy(Standing):
     def skip(self, until: int, lost: int) -> None:
         self.gone += lost
         self._settled.add(until, -1, 0)
+        self.frontier = max(self.frontier or 0, until)
+        self._advanced()
         self._moved(self)
+
+    def _advanced(self) -> None:
+        """The position may have moved over what needed no send."""
+        if self._line is not None and self.stopped is None:
+            self._line.passed(self._settled.offset)
 
     def _queue(self, origin: str, partition: int, outgoing: Outgoing, step: Step) -> None:
         self.records_under_way += outgoing.records
@@ -137,9 +161,19 @@ class Copy(Standing):
             self.stop(f"the destination refused what lies at offsets {first} to {last}: {error}")
             return
         self._tally.mirrored(self.part.topic, item.outgoing)
+        self._tell(item.outgoing, item.partition, done.result())
         self._settled.acknowledged(item.step)
+        self._advanced()
         self._pump()
         self._moved(self)
+
+    def _tell(self, sent: Sent, partition: int, offset: int | None) -> None:
+        """Where a batch lies at the destination. What lands behind a refused one is sent again some day."""
+        if self._line is not None and self.stopped is None:
+            self._line.heard(sent, offset)
+        elif self._line is None and offset is not None:
+            end = offset + sent.records
+            self.ends[partition] = max(self.ends.get(partition, 0), end)
 
     def _forget_waiting(self) -> None:
         for item in self._waiting:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from fairlead.mirror.books.book import Position
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.carrying.copying import Copy, Made
+from fairlead.mirror.carrying.line import Line
 from fairlead.mirror.carrying.settled import Settled, Step
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.exactly.lane import Lane
@@ -23,6 +25,19 @@ from fairlead.mirror.lanes import Part
 from fairlead.mirror.ports import Sender
 from fairlead.mirror.report import Tally
 from fairlead.model.errors import BadRequest
+
+
+class _Sent(NamedTuple):
+    """A batch that was acknowledged, without its bytes."""
+
+    first_offset: int
+    last_offset: int
+    records: int
+    size_bytes: int
+    how: str
+    partition: int
+    at: int | None
+    """Its offset at the destination."""
 
 
 class _Portion:
@@ -36,8 +51,8 @@ class _Portion:
         self.step = step
         self.gone = False
         """It was dropped; answers that come later are nobody's."""
-        self.sent: list[tuple[int, int, str]] = []
-        """Records, bytes and kind of each batch that was acknowledged."""
+        self.sent: list[_Sent] = []
+        """Batches that were acknowledged."""
         self._copy = copy
         self._sends = sends
 
@@ -50,7 +65,7 @@ class _Portion:
         if self.gone or done.cancelled():
             return
         if error is None:
-            self._copy.acknowledged(self, send.outgoing)
+            self._copy.acknowledged(self, send, done.result())
         elif isinstance(error, BadRequest):
             self._copy.refuse(send.outgoing, error)
 
@@ -81,9 +96,10 @@ class ExactCopy(Copy):
         moved: Callable[[Standing], None],
         end: int,
         again: Callable[[ExactCopy], None],
+        line: Line | None = None,
     ) -> None:
         """`again` lets it be fetched again from its position."""
-        super().__init__(part, to, begin, _nobody, tally, moved, end)
+        super().__init__(part, to, begin, _nobody, tally, moved, end, line)
         self._lane = lane
         self._again = again
         self._origin = part.cluster
@@ -104,14 +120,15 @@ class ExactCopy(Copy):
         if self.stopped is not None:
             return
         sends = iter(made.sends)
-        for count, until in made.steps:
+        for number, (count, until) in enumerate(made.steps, 1):
             its = [next(sends) for _ in range(count)]
             if self._barrier is not None and any(each.last_offset >= self._barrier[0] for _, _, each in its):
                 self.refused = True
                 self.stop(self._barrier[1])
                 break
             origin = its[0][0] if its else (self._portions[-1].origin if self._portions else self._origin)
-            self._put(origin, [Send(self.to, number, each) for _, number, each in its], until, made.epoch)
+            looped = made.looped if number == len(made.steps) else 0
+            self._put(origin, [Send(self.to, to, each) for _, to, each in its], until, made.epoch, looped)
         else:
             if made.stop is not None:
                 self.stop(made.stop)
@@ -124,10 +141,11 @@ class ExactCopy(Copy):
         self._pump()
         self._moved(self)
 
-    def _put(self, origin: str, sends: Sequence[Send], until: int, epoch: int) -> None:
+    def _put(self, origin: str, sends: Sequence[Send], until: int, epoch: int, looped: int = 0) -> None:
+        self.frontier = max(self.frontier or 0, until)
         self.records_under_way += sum(send.outgoing.records for send in sends)
         self.bytes_under_way += sum(send.outgoing.size_bytes for send in sends)
-        self._portions.append(_Portion(self, origin, sends, self._settled.add(until, epoch, 1)))
+        self._portions.append(_Portion(self, origin, sends, self._settled.add(until, epoch, 1, looped)))
 
     def _pump(self) -> None:
         while self._portions and (self._open == 0 or self._portions[0].origin == self._origin):
@@ -138,10 +156,12 @@ class ExactCopy(Copy):
 
     # ------------------------------------------------------------ from portions
 
-    def acknowledged(self, portion: _Portion, outgoing: Outgoing) -> None:
+    def acknowledged(self, portion: _Portion, send: Send, at: int | None) -> None:
         """The destination has a batch, which counts with its commit."""
+        outgoing = send.outgoing
         self._land(outgoing)
-        portion.sent.append((outgoing.records, outgoing.size_bytes, str(outgoing.how)))
+        offsets, sizes = (outgoing.first_offset, outgoing.last_offset), (outgoing.records, outgoing.size_bytes)
+        portion.sent.append(_Sent(*offsets, *sizes, str(outgoing.how), send.partition, at))
         self._moved(self)
 
     def refuse(self, outgoing: Outgoing, error: BadRequest) -> None:
@@ -153,14 +173,17 @@ class ExactCopy(Copy):
 
     def position_behind(self, step: Step) -> Position:
         """The position once this step is committed."""
-        return Position(step.until, step.epoch, self.part.topic, self.to, self.gone)
+        looped = self._looped + self._settled.looped + step.looped
+        return Position(step.until, step.epoch, self.part.topic, self.to, self.gone, looped=looped)
 
     def commit(self, portion: _Portion) -> None:
         """A portion has taken effect."""
         self._open -= 1
-        for records, size, how in portion.sent:
-            self._tally.count(self.part.topic, records, size, how)
+        for sent in portion.sent:
+            self._tally.count(self.part.topic, sent.records, sent.size_bytes, sent.how)
+            self._tell(sent, sent.partition, sent.at)
         self._settled.acknowledged(portion.step)
+        self._advanced()
         self.recorded = self.position
         self._pump()
         self._moved(self)
@@ -188,5 +211,5 @@ class ExactCopy(Copy):
             portion.dropped()
         self._portions.clear()
         self._open = self.records_under_way = self.bytes_under_way = 0
-        self._settled = Settled(position.offset, position.epoch)
+        self._settled, self._looped = Settled(position.offset, position.epoch), position.looped
         self.gone, self.recorded = position.gone, position

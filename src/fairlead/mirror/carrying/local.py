@@ -10,6 +10,7 @@ from fairlead.mirror.bytes.handled import Handler
 from fairlead.mirror.carrying.copying import Copy
 from fairlead.mirror.carrying.engine import Load, Way
 from fairlead.mirror.carrying.exact_copy import ExactCopy
+from fairlead.mirror.carrying.line import Line
 from fairlead.mirror.carrying.making import Maker
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.carrying.stream import Carried, Stream
@@ -58,10 +59,10 @@ class LocalCarrier:
 
     def _copy(self, load: Load) -> Copy:
         way, lanes = self._way, self._way.destination.lanes
-        given = (load.part, load.to, load.begin)
+        given, line = (load.part, load.to, load.begin), None if load.route.by_key else Line(load.begin)
         if lanes is None:
-            return Copy(*given, way.destination.sender, way.tally, self._heard, load.end)
-        return ExactCopy(*given, lanes.of(load.part), way.tally, self._heard, load.end, self._back)
+            return Copy(*given, way.destination.sender, way.tally, self._heard, load.end, line)
+        return ExactCopy(*given, lanes.of(load.part), way.tally, self._heard, load.end, self._back, line)
 
     def _back(self, copy: ExactCopy) -> None:
         self._stream(copy).back(self._carried[copy.part])

@@ -19,6 +19,8 @@ class Step:
     epoch: int
     left: int
     """Sends without an answer."""
+    looped: int = 0
+    """Records below `until` that are left out, since they came from the destination."""
 
 
 class Settled:
@@ -28,6 +30,8 @@ class Settled:
         self.offset = offset
         """The position: everything below is settled."""
         self.epoch = epoch
+        self.looped = 0
+        """Records below the position that were left out so."""
         self._steps: deque[Step] = deque()
 
     @property
@@ -35,9 +39,9 @@ class Settled:
         """Whether nothing is under way."""
         return not self._steps
 
-    def add(self, until: int, epoch: int, sends: int) -> Step:
+    def add(self, until: int, epoch: int, sends: int, looped: int = 0) -> Step:
         """The next step; without sends it is settled once those before it are."""
-        step = Step(until, epoch, sends)
+        step = Step(until, epoch, sends, looped)
         self._steps.append(step)
         self._advance()
         return step
@@ -51,3 +55,4 @@ class Settled:
         while self._steps and self._steps[0].left == 0:
             step = self._steps.popleft()
             self.offset, self.epoch = step.until, step.epoch
+            self.looped += step.looped

@@ -181,7 +181,7 @@ class Stream:
             carried.offset = each.next_offset
             if what.sends:
                 self._busy.add(carried.copy)
-            carried.copy.take(what)
+            carried.copy.take(what._replace(looped=looped))
 
     # ------------------------------------------------------------ room for more
 

@@ -12,13 +12,14 @@ from fairlead.kafka.configuration.credentials import security_of
 from fairlead.kafka.configuration.entries import Entries
 from fairlead.kafka.configuration.settings import Security
 from fairlead.mirror.aliases import Aliases
+from fairlead.mirror.configs import CONFIGS_EXCLUDE, Copied
 from fairlead.mirror.files import Flow, Labelled, Warn, flow_of
 from fairlead.mirror.mirror import Paces
 from fairlead.mirror.mm2 import keys
 from fairlead.mirror.mm2.file import Mm2File, Pair
 from fairlead.mirror.mm2.unheeded import refuse_impossible, unheeded
-from fairlead.mirror.names import Chosen, check_expression
-from fairlead.mirror.options import Heartbeats, MirrorOptions, check_name, checked_engine
+from fairlead.mirror.names import GROUPS_EXCLUDE, Chosen, ChosenGroups, check_expression
+from fairlead.mirror.options import Follows, GroupOptions, Heartbeats, MirrorOptions, check_name, checked_engine
 from fairlead.mirror.ports import CLUSTERS_OWN
 from fairlead.mirror.whence import From
 from fairlead.model.errors import InvalidValue
@@ -113,6 +114,8 @@ class _Reading:
             begin=self._begin(consumer.settings.given.get("auto.offset.reset")),
             heartbeats=self._heartbeats(enabled),
             exactly_once=exactly_once,
+            groups=self._groups(),
+            follows=self._follows(),
         )
         name = check_name(self._name(alone=alone), "the name of the flow")
         return Flow(str(pair), name, options, sources, destination, self._paces())
@@ -184,6 +187,32 @@ class _Reading:
             return From("latest")
         return begin
 
+    # ------------------------------------------------------------ groups
+
+    def _groups(self) -> GroupOptions:
+        return GroupOptions(
+            sync=_truth(self._entries, "sync.group.offsets.enabled", default=False),
+            chosen=ChosenGroups(self._list("groups", ".*"), self._list("groups.exclude", GROUPS_EXCLUDE)),
+            rewind=self._options.groups.rewind,
+            checkpoints=_truth(self._entries, "emit.checkpoints.enabled", default=True),
+        )
+
+    def _follows(self) -> Follows:
+        """ACLs too, as MirrorMaker 2 has it; where a cluster has no authorizer, that is told."""
+        copied = Copied(
+            self._list("config.properties.exclude", CONFIGS_EXCLUDE),
+            defaults_of_source=self._entries.choice("use.defaults.from", ("source", "target"), "target") == "source",
+        )
+        return Follows(
+            settings=_truth(self._entries, "sync.topic.configs.enabled", default=True),
+            copied=copied,
+            acls=_truth(self._entries, "sync.topic.acls.enabled", default=True),
+        )
+
+    def _group_seconds(self) -> float:
+        usual = self._entries.number("emit.checkpoints.interval.seconds", int(Paces().groups), 1)
+        return float(self._entries.number("sync.group.offsets.interval.seconds", usual, 1))
+
     # ------------------------------------------------------------ MirrorMaker 2's own topics
 
     @property
@@ -215,9 +244,9 @@ class _Reading:
     # ------------------------------------------------------------ how often
 
     def _paces(self) -> Paces:
-        paces = Paces()
+        paces = Paces(groups=self._group_seconds())
         if not _truth(self._entries, "refresh.topics.enabled", default=True):
-            return replace(paces, topics=_NEVER_SECONDS)
+            return self._as_told(replace(paces, topics=_NEVER_SECONDS))
         seconds = self._entries.number("refresh.topics.interval.seconds", int(paces.topics), 1)
         return self._as_told(replace(paces, topics=float(seconds)))
 

@@ -33,18 +33,18 @@ READ: Final = _words(
     refresh.topics.enabled refresh.topics.interval.seconds
     emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.replication.enabled
     heartbeats.topic.replication.factor exactly.once.source.support
+    groups groups.exclude emit.checkpoints.enabled emit.checkpoints.interval.seconds
+    sync.group.offsets.enabled sync.group.offsets.interval.seconds
+    sync.topic.configs.enabled config.properties.exclude use.defaults.from sync.topic.acls.enabled
     """
 )
 """Keys of flows that are honoured."""
 
 NOT_YET: Final = _words(
     """
-    groups groups.exclude refresh.groups.enabled refresh.groups.interval.seconds
-    emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor
-    sync.group.offsets.enabled sync.group.offsets.interval.seconds
-    sync.topic.configs.enabled sync.topic.configs.interval.seconds config.properties.exclude use.defaults.from
-    use.incremental.alter.configs sync.topic.acls.enabled sync.topic.acls.interval.seconds
-    emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max
+    checkpoints.topic.replication.factor
+    emit.offset-syncs.enabled offset-syncs.topic.location
+    offset-syncs.topic.replication.factor offset.lag.max
     """
 )
 """Keys of what this program does not do yet."""
@@ -59,6 +59,12 @@ IDLE: Final[Mapping[str, str]] = {
         "consumer.poll.timeout.ms admin.timeout.ms add.source.alias.to.metrics tasks.max.enforce",
         "nothing here waits for it",
     ),
+    **_all(
+        "sync.topic.configs.interval.seconds sync.topic.acls.interval.seconds",
+        "they are looked for as often as topics, by refresh.topics.interval.seconds",
+    ),
+    **_all("use.incremental.alter.configs", "settings are always changed one by one"),
+    **_all("refresh.groups.enabled refresh.groups.interval.seconds", "groups are listed each time that they are moved"),
     **_all(
         """
         name connector.class connector.plugin.version config.action.reload enabled.connectors source.cluster.alias

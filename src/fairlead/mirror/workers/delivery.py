@@ -112,6 +112,7 @@ class Delivery:
                 each.stopped,
                 each.refused,
                 each in self._closed,
+                tuple((s.source, s.destination, s.run, s.sent) for s in each.take_kept()),
             )
             for each in changed
         ]

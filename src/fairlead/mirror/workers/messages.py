@@ -129,6 +129,8 @@ class PartProgress:
     """Whether that is since the destination refused something of it for good."""
     closed: bool
     """Whether nothing more of it is fetched."""
+    kept: tuple[tuple[int, int, int, int], ...] = ()
+    """Stretches of source and destination that belong together, since this was said last (`Segment`)."""
 
 
 @dataclass(frozen=True, slots=True)

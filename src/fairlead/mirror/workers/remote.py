@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from fairlead.mirror.books.points import Segment
 from fairlead.mirror.carrying.engine import Load, Way
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.lanes import streams_used
@@ -52,6 +53,11 @@ class RemoteStanding(Standing):
         self._free = asyncio.Event()
         """No worker fetches it."""
         self._free.set()
+        self._kept: list[Segment] = []
+
+    def take_kept(self) -> Sequence[Segment]:
+        kept, self._kept = self._kept, []
+        return kept
 
     @property
     def load(self) -> Load:
@@ -60,11 +66,13 @@ class RemoteStanding(Standing):
 
     def go_on_at(self, offset: int) -> None:
         """Nobody knows the epoch of the record before."""
-        self._begin = replace(self.position, offset=offset, epoch=-1)
+        since = offset if self.position.at >= 0 else -1
+        self._begin = replace(self.position, offset=offset, epoch=-1, since=since)
 
     def told(self, progress: PartProgress) -> None:
         """A worker says how far it is."""
         self._begin = progress.position
+        self._kept += [Segment(*each) for each in progress.kept]
         self.end = max(self.end, progress.end)
         self.records_under_way, self.bytes_under_way = progress.records_under_way, progress.bytes_under_way
         self.refused = progress.refused
@@ -85,6 +93,8 @@ class RemoteStanding(Standing):
 
     def nobody_has_it(self) -> None:
         """Its worker is gone: what was under way is not."""
+        if self.number is not None:
+            self.begun_again()
         self.number = None
         self.records_under_way = self.bytes_under_way = 0
         self._free.set()

@@ -1,0 +1,175 @@
+"""Where groups of one source would stand at the destination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fairlead.mirror.books.origins import Origins
+from fairlead.mirror.groups.counting import Counting, Stretch
+from fairlead.mirror.groups.facing import Facing
+from fairlead.mirror.groups.stepping import Steps, ends
+from fairlead.mirror.groups.tracks import DealtTopic, Track, Tracks, anchor_in
+from fairlead.mirror.groups.translating import Anchor, bounded
+from fairlead.mirror.lanes import Part
+from fairlead.mirror.ports import EARLIEST, Cluster, Commit, Place
+
+GroupCommits = Mapping[str, Mapping[Place, Commit]]
+"""Group → partition → commit."""
+
+
+class Reached(NamedTuple):
+    """A group's place in a partition of the destination."""
+
+    upstream: int | None
+    """What it has committed at the source; None: in several partitions."""
+    commit: Commit
+    """What that is at the destination."""
+
+
+@dataclass(slots=True)
+class Reach:
+    """What was found."""
+
+    places: dict[str, dict[Place, Reached]] = field(default_factory=dict)
+    """Group → partition of the destination."""
+    unknown: int = 0
+    """Commits of mirrored partitions that cannot be translated."""
+
+    def put(self, group: str, place: Place, reached: Reached) -> None:
+        self.places.setdefault(group, {})[place] = reached
+
+
+class _Found(NamedTuple):
+    """What became of a commit the last time."""
+
+    part: Part
+    offset: int
+    destination: int
+
+    def serves(self, part: Part, begin: int, end: int) -> bool:
+        """Whether it lies between these offsets."""
+        return self.part == part and begin <= self.offset <= end
+
+
+class _Loose(NamedTuple):
+    """A commit behind which records must be counted."""
+
+    group: str
+    place: Place
+    commit: Commit
+    anchor: Anchor
+
+
+class Reaching:
+    """Remembers what it has found, so that nothing is counted twice."""
+
+    def __init__(
+        self, cluster: Cluster, destination: Cluster, origins: Origins, tracks: Tracks, *, countable: bool
+    ) -> None:
+        """`countable`: no function of the user's leaves out records, so as many were sent as lie at the source."""
+        self.facing = Facing(cluster, destination.id)
+        self._destination = destination
+        self._cluster = cluster
+        self._tracks = tracks
+        self._counting = Counting(cluster, origins)
+        self._countable = countable
+        self._found: dict[tuple[str, Place], _Found] = {}
+
+    async def of(self, commits: GroupCommits) -> Reach:
+        """Where groups with these commits at the source stand at the destination.
+
+        Raises:
+            TryAgain; BadRequest: a book that lies at the source cannot be read.
+        """
+        await self.facing.refresh()
+        reach, loose = Reach(), list[_Loose]()
+        for group, places in commits.items():
+            for place, commit in places.items():
+                track = self._tracks.kept.get(place)
+                if track is not None:
+                    self._one(group, place, commit, track, reach, loose)
+        await self._count(loose, reach)
+        await self._dealt(commits, reach)
+        return reach
+
+    # ------------------------------------------------------------ partitions that keep their number
+
+    def _one(self, group: str, place: Place, commit: Commit, track: Track, reach: Reach, loose: list[_Loose]) -> None:
+        standing = track.standing
+        anchor = anchor_in(track, commit.offset)
+        if anchor is None:
+            reach.unknown += 1
+            return
+        before = self._found.get((group, place))
+        if anchor.left and before is not None and before.serves(standing.part, anchor.source, commit.offset):
+            anchor = Anchor(before.offset, before.destination, before.offset < commit.offset, anchor.until)
+        if anchor.left and self._countable:
+            loose.append(_Loose(group, place, commit, anchor))
+        else:
+            self._settle(group, place, commit, anchor.destination, reach)
+
+    async def _count(self, loose: Sequence[_Loose], reach: Reach) -> None:
+        counts = await self._counting.counts([self._stretch(each) for each in loose])
+        crossed = [each for each in loose if each.anchor.until is not None]
+        steps = {each: self._steps(each, counts[self._stretch(each)]) for each in crossed}
+        stepped = await ends(self._destination, list(steps.values()))
+        for each in loose:
+            if each in steps:
+                destination = stepped[steps[each]]
+            else:
+                destination = each.anchor.destination + counts[self._stretch(each)]
+            self._settle(each.group, each.place, each.commit, destination, reach)
+
+    def _steps(self, loose: _Loose, records: int) -> Steps:
+        anchor = loose.anchor
+        assert anchor.until is not None
+        return Steps(self._tracks.kept[loose.place].to, anchor.destination, records, anchor.until)
+
+    def _stretch(self, loose: _Loose) -> Stretch:
+        part = self._tracks.kept[loose.place].standing.part
+        return Stretch(loose.place, part.topic_id, loose.anchor.source, loose.commit.offset)
+
+    def _settle(self, group: str, place: Place, commit: Commit, destination: int, reach: Reach) -> None:
+        track = self._tracks.kept[place]
+        position = track.standing.position
+        if commit.offset <= position.offset:
+            self._found[group, place] = _Found(track.standing.part, commit.offset, destination)
+        if position.looped or self.facing.writes(place):
+            known = self.facing.read_until(place, commit.offset)
+            if known is None:
+                reach.unknown += 1
+                return
+            destination = bounded(destination, known, position, track.history)
+        reach.put(group, track.to, Reached(commit.offset, Commit(destination, commit.metadata)))
+
+    # ------------------------------------------------------------ topics that are dealt by key
+
+    async def _dealt(self, commits: GroupCommits, reach: Reach) -> None:
+        for name, topic in self._tracks.dealt.items():
+            groups = {
+                group: places for group, places in commits.items() if any(place.topic == name for place in places)
+            }
+            if not groups:
+                continue
+            both_ways = any(standing.position.looped for standing in topic.parts.values())
+            starts = await self._starts(name, topic, groups.values())
+            for group, places in groups.items():
+                offsets = {place.partition: commit.offset for place, commit in places.items() if place.topic == name}
+                numbers = range(max(topic.parts) + 1)
+                barrier = topic.barriers.passed([offsets.get(n, starts.get(n, 0)) for n in numbers])
+                if barrier is None or both_ways:
+                    reach.unknown += len(offsets)
+                    continue
+                for number, end in enumerate(barrier.destination):
+                    reach.put(group, Place(topic.to, number), Reached(None, Commit(end)))
+
+    async def _starts(
+        self, name: str, topic: DealtTopic, groups: Iterable[Mapping[Place, Commit]]
+    ) -> Mapping[int, int]:
+        """Where the partitions begin of which one of these groups has committed nothing: there it stands."""
+        places = [Place(name, number) for number in topic.parts]
+        missing = {place for place in places for commits in groups if place not in commits}
+        found = await self._cluster.offsets(missing, EARLIEST) if missing else {}
+        return {place.partition: offset for place, offset in found.items()}

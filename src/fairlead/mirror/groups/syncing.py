@@ -1,0 +1,171 @@
+"""Consumer groups of one source go with their topics: again and again, what they have committed there is committed at
+the destination too, at the offsets that the records have there.
+
+Only for a group without members at the destination, and only forward, unless it is told to rewind. A group that reads
+there has its own place from then on. Offsets of topics that are not mirrored are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from fairlead.mirror.books.origins import Origins
+from fairlead.mirror.destination import Destination
+from fairlead.mirror.groups.checkpoints import Checkpoint, checkpoint_record
+from fairlead.mirror.groups.reaching import Reach, Reached, Reaching
+from fairlead.mirror.groups.tracks import Tracks
+from fairlead.mirror.options import GroupOptions
+from fairlead.mirror.ports import EARLIEST, Cluster, Commit, Group, Place
+from fairlead.mirror.report import GroupTally
+from fairlead.model.errors import BadRequest, FairleadError, NotAllowed, TryAgain
+
+_WITHOUT_MEMBERS: Final = frozenset({"", "Empty", "Dead"})
+_KINDS: Final = frozenset({"", "classic", "consumer", "streams"})
+"""Kinds of groups that commit offsets; a share group does not."""
+_PROTOCOLS: Final = frozenset({"", "consumer", "streams"})
+_AT_ONCE: Final = 32
+
+
+class GroupSync:
+    """Of one source."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        own_group: str | None,
+        origins: Origins,
+        tracks: Tracks,
+        destination: Destination,
+        options: GroupOptions,
+        tally: GroupTally,
+        *,
+        countable: bool = True,
+        checkpoints: str | None = None,
+    ) -> None:
+        """`checkpoints`: the topic for them, if they are wanted."""
+        self.told: Callable[[str], None] = lambda line: None
+        """Hears once of each group whose offsets cannot be read or written."""
+        self._cluster = cluster
+        self._own_group = own_group
+        self._tracks = tracks
+        self._destination = destination
+        self._options = options
+        self._tally = tally
+        self._checkpoints = checkpoints
+        self._reaching = Reaching(cluster, destination.cluster, origins, tracks, countable=countable)
+        self._written: dict[tuple[str, Place], int] = {}
+        self._pointed: dict[tuple[str, Place], Reached] = {}
+        self._said: set[str] = set()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to do."""
+        return self._options.sync or self._checkpoints is not None
+
+    def look(self, topics: Sequence[str]) -> None:
+        """The source has these topics now."""
+        self._reaching.facing.look(topics)
+
+    async def matching(self) -> Mapping[str, Group]:
+        """The groups that go with their topics. Raises: NotAllowed, TryAgain."""
+        there = await self._cluster.groups()
+        subscribers = (
+            name
+            for name, group in there.items()
+            if name != self._own_group and group.kind in _KINDS and group.protocol in _PROTOCOLS
+        )
+        return {name: there[name] for name in self._options.chosen.among(subscribers)}
+
+    async def round(self) -> None:
+        """Bring all groups to where they stand now.
+
+        Raises:
+            TryAgain; BadRequest: groups cannot be listed, or a book at the source cannot be read.
+        """
+        self._tracks.remember_now()
+        groups = await self.matching()
+        commits: dict[str, Mapping[Place, Commit]] = {}
+        for name, found in (await self._cluster.commits_of(groups)).items():
+            if isinstance(found, FairleadError):
+                self._tell(name, found)
+            else:
+                commits[name] = found
+        reach = await self._reaching.of(commits)
+        self._tally.matched = len(groups)
+        self._tally.unknown = reach.unknown
+        if self._checkpoints is not None:
+            await self._point(self._checkpoints, reach)
+        if self._options.sync:
+            await self._move_all(reach)
+
+    def _tell(self, group: str, error: FairleadError) -> None:
+        line = f"group {group}: {error}"
+        if line not in self._said:
+            self._said.add(line)
+            self.told(line)
+
+    # ------------------------------------------------------------ checkpoints
+
+    async def _point(self, topic: str, reach: Reach) -> None:
+        new = {
+            (group, place): reached
+            for group, places in reach.places.items()
+            for place, reached in places.items()
+            if self._pointed.get((group, place)) != reached
+        }
+        if not new:
+            return
+        await self._destination.open_topic(topic)
+        records = [checkpoint_record(Checkpoint(*key, *reached)) for key, reached in new.items()]
+        await self._destination.write(topic, records)
+        self._pointed |= new
+        self._tally.checkpoints += len(new)
+
+    # ------------------------------------------------------------ commits
+
+    async def _move_all(self, reach: Reach) -> None:
+        waiting = {
+            group: {place: each.commit for place, each in places.items() if self._is_new(group, place, each)}
+            for group, places in reach.places.items()
+        }
+        waiting = {group: places for group, places in waiting.items() if places}
+        if not waiting:
+            self._tally.busy = 0
+            return
+        there = await self._destination.cluster.groups()
+        free = [group for group in waiting if group not in there or there[group].state in _WITHOUT_MEMBERS]
+        self._tally.busy = len(waiting) - len(free)
+        known = await self._destination.cluster.commits_of({group: there[group] for group in free if group in there})
+        for first in range(0, len(free), _AT_ONCE):
+            moves = [self._move(each, waiting[each], known.get(each, {})) for each in free[first : first + _AT_ONCE]]
+            await asyncio.gather(*moves)
+
+    def _is_new(self, group: str, place: Place, reached: Reached) -> bool:
+        return self._written.get((group, place)) != reached.commit.offset
+
+    async def _move(
+        self, group: str, wanted: Mapping[Place, Commit], known: Mapping[Place, Commit] | FairleadError
+    ) -> None:
+        """Commit for one group what is not committed yet."""
+        if isinstance(known, FairleadError):
+            self._tell(group, known)
+            return
+        try:
+            starts = await self._destination.cluster.offsets(wanted, EARLIEST)
+            moved = {}
+            for place, commit in wanted.items():
+                at, before = max(commit.offset, starts[place]), known.get(place)
+                if before is None or before.offset < at or (self._options.rewind and before.offset != at):
+                    moved[place] = Commit(at, commit.metadata)
+            if moved:
+                await self._destination.cluster.commit_for(group, moved)
+        except NotAllowed as error:
+            self._tally.busy += 1
+            self._tell(group, error)
+        except (BadRequest, TryAgain) as error:
+            self._tell(group, error)
+        else:
+            self._tally.moved += len(moved)
+            self._written |= {(group, place): commit.offset for place, commit in wanted.items()}

@@ -1,0 +1,152 @@
+"""What of a topic follows its source after it was made, between clusters in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.kafka import Acl
+from fairlead.mirror.configs import Copied, Setting
+from fairlead.mirror.following.acls import copy_of
+from fairlead.mirror.following.settings import changes_of
+from tests.mirror.fake import FakeCluster
+from tests.mirror.world import World
+from tests.support.waiting import until
+
+READ, WRITE, ALL, DESCRIBE = 3, 4, 2, 8
+DENY, ALLOW = 2, 3
+USER = "User:u"
+
+
+def setting(cluster: FakeCluster, name: str, topic: str = "t") -> Setting | None:
+    return cluster.made[topic].configs.get(name)
+
+
+# ---------------------------------------------------------------- settings
+
+
+async def test_settings_that_change_later_follow_their_source(world: World) -> None:
+    """Set, changed, and given their default again."""
+    world.a.make("t", retention_ms="1000")
+    async with world.running() as mirror:
+        await until(lambda: "t" in world.b.made)
+        assert setting(world.b, "retention.ms") == Setting("1000", True)
+        world.a.make_setting("t", "retention.ms", "2000")
+        world.a.make_setting("t", "segment.bytes", "777777")
+        await until(lambda: setting(world.b, "segment.bytes") == Setting("777777", True))
+        assert setting(world.b, "retention.ms") == Setting("2000", True)
+        world.a.make_setting("t", "retention.ms", None)
+        await until(lambda: setting(world.b, "retention.ms") == Setting("604800000", False))
+    assert mirror.tally.settings_changed == 3
+
+
+async def test_settings_of_a_topic_that_was_there_before_follow_too(world: World) -> None:
+    """But for those that belong to a place, and those that are excluded by the user."""
+    world.a.make("t", retention_ms="1000", min_insync_replicas="2", segment_ms="5")
+    world.b.make("t", retention_ms="9", min_insync_replicas="1", flush_ms="3")
+    await world.once(config_properties_exclude="segment.*, flush.*, min.*")
+    assert setting(world.b, "retention.ms") == Setting("1000", True)
+    assert setting(world.b, "min.insync.replicas") == Setting("1", True)
+    assert setting(world.b, "flush.ms") == Setting("3", True)
+    assert setting(world.b, "segment.ms") is None
+
+
+async def test_nothing_follows_when_that_is_asked_for(world: World) -> None:
+    world.a.make("t", retention_ms="1000")
+    world.b.make("t", retention_ms="9")
+    await world.once(sync_topic_configs="false")
+    assert setting(world.b, "retention.ms") == Setting("9", True)
+
+
+async def test_the_defaults_of_the_source_are_brought_when_that_is_asked_for(world: World) -> None:
+    """As settings of the topic."""
+    world.a.make("t")
+    world.a.made["t"].configs["retention.ms"] = Setting("5", False)
+    await world.once()
+    assert setting(world.b, "retention.ms") == Setting("604800000", False)
+    await world.once(use_defaults_from="source")
+    assert setting(world.b, "retention.ms") == Setting("5", True)
+
+
+async def test_what_is_equal_is_not_written_again(world: World) -> None:
+    world.a.make("t", retention_ms="1000")
+    await world.once()
+    world.b.altered.clear()
+    await world.once()
+    assert not world.b.altered
+
+
+async def test_a_setting_that_the_destination_refuses_is_told_once_and_the_others_follow(world: World) -> None:
+    """By name; it is no failure."""
+    world.a.make("t", retention_ms="1000", strange_setting="1")
+    world.b.make("t")
+    world.b.unknown_settings.add("strange.setting")
+    async with world.running() as mirror:
+        await until(lambda: setting(world.b, "retention.ms") == Setting("1000", True))
+        world.a.make_setting("t", "retention.ms", "2000")
+        await until(lambda: setting(world.b, "retention.ms") == Setting("2000", True))
+    told = [line for line in world.said if "strange.setting" in line]
+    assert len(told) == 1
+    assert "topic t does not get the source's strange.setting = 1: topic t: INVALID_CONFIG" in told[0]
+    assert mirror.tally.clean
+
+
+async def test_a_dry_run_shows_what_differs(world: World) -> None:
+    """And changes nothing."""
+    world.a.make("t", retention_ms="1000")
+    world.b.make("t", segment_ms="5")
+    await world.mirror(dry_run=True).run()
+    assert "  t: retention.ms = 1000" in world.said
+    assert "  t: segment.ms gets its default" in world.said
+    assert not world.b.altered
+
+
+def test_what_stands_in_a_brokers_file_is_no_default_of_a_source() -> None:
+    """As MirrorMaker 2 has it."""
+    there = {"a": Setting("1", False, True), "b": Setting("2", False)}
+    there["message.timestamp.after.max.ms"] = Setting("3", True)
+    assert changes_of(there, {}, Copied(defaults_of_source=True)) == {"b": "2"}
+
+
+# ---------------------------------------------------------------- access rules
+
+
+@pytest.mark.parametrize(
+    ("acl", "copy"),
+    [
+        (Acl("t", USER, "*", READ, ALLOW), Acl("a.t", USER, "*", READ, ALLOW)),
+        (Acl("t", USER, "*", WRITE, ALLOW), None),
+        (Acl("t", USER, "*", WRITE, DENY), Acl("a.t", USER, "*", WRITE, DENY)),
+        (Acl("t", USER, "h", ALL, ALLOW), Acl("a.t", USER, "h", READ, ALLOW)),
+        (Acl("t", USER, "*", ALL, DENY), Acl("a.t", USER, "*", ALL, DENY)),
+        (Acl("other", USER, "*", READ, ALLOW), None),
+        (Acl("*", USER, "*", READ, ALLOW), None),
+    ],
+)
+def test_rules_are_copied_as_mirrormaker_2_has_it(acl: Acl, copy: Acl | None) -> None:
+    """No right to write goes along; all rights become the right to read."""
+    assert copy_of(acl, {"t": "a.t"}) == copy
+
+
+async def test_access_rules_follow_when_that_is_asked_for(world: World) -> None:
+    """Each once, however often is looked."""
+    world.a.make("t")
+    world.a.known_acls = [Acl("t", USER, "*", ALL, ALLOW), Acl("t", USER, "*", READ, ALLOW)]
+    world.b.known_acls = []
+    await world.once(prefix="a.")
+    assert not world.b.known_acls
+    async with world.running(prefix="a.", sync_topic_acls=True) as mirror:
+        await until(lambda: world.b.known_acls == [Acl("a.t", USER, "*", READ, ALLOW)])
+        world.a.known_acls.append(Acl("t", USER, "*", DESCRIBE, DENY))
+        await until(lambda: len(world.b.known_acls or ()) == 2)
+    assert mirror.tally.acls_made == 2
+
+
+async def test_a_cluster_without_an_authorizer_is_told_once(world: World) -> None:
+    """The mirror goes on."""
+    world.a.make("t")
+    async with world.running(sync_topic_acls=True) as mirror:
+        await until(lambda: any("SECURITY_DISABLED" in line for line in world.said))
+        world.a.put("t", 0, [b"1"])
+        await until(lambda: world.b.values("t") == [b"1"])
+    assert len([line for line in world.said if "SECURITY_DISABLED" in line]) == 1
+    assert mirror.tally.clean
