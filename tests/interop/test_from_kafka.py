@@ -312,6 +312,48 @@ def leader_epochs(bootstrap: str, topic: str) -> list[int]:
     return asyncio.run(ask())
 
 
+def test_what_retention_overtakes_is_a_gap(pair: KafkaPair, tmp_path: Path) -> None:
+    """What is deleted while nobody reads never comes, and is told; what follows comes."""
+    old = pair.source.bootstrap
+    make_topic(old, "short", 1)
+    produce(old, "short", [(None, b"%d" % n) for n in range(10)])
+    with running(tmp_path) as site:
+        replica = Replica(site, tmp_path, old)
+        with Carrier(site):
+            replica.set_up("short")
+            wait_until(replica.in_step, "all is there")
+        for low, high in ((10, 25), (25, 30)):  # a batch each
+            produce(old, "short", [(None, b"%d" % n) for n in range(low, high)], linger_ms=200)
+        admin = AdminClient({"bootstrap.servers": old})
+        asked = TopicPartition("short", 0, 25)
+        assert admin.delete_records([asked])[asked].result(WAIT_SECONDS).low_watermark == 25
+        with Carrier(site):
+            wait_until(lambda: bool(replica.row["isUptodate"]), "the rest is there")
+        assert replica.row["gapsTotal"] == 1
+        found = read_all(site.kafka, ["short"], prefix=f"{STREAM}:")
+        assert sorted(place.offset for place in found if place.offset >= 10) == [25, 26, 27, 28, 29]
+        assert read_all(old, ["short"], prefix="").items() <= found.items()
+
+
+def rolled(bootstrap: str, topic: str) -> int:
+    """Write a record more, since only segments that are no more written to are compacted; how many are left."""
+    produce(bootstrap, topic, [(b"last", b"1")])
+    return len(read_all(bootstrap, [topic], prefix=""))
+
+
+def test_what_compaction_has_removed_is_a_hole(pair: KafkaPair, tmp_path: Path) -> None:
+    """The others stand at the same offsets."""
+    old = pair.source.bootstrap
+    make_topic(old, "holes", 1, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
+    produce(old, "holes", [(b"%d" % (n % 60), b"%d" % n) for n in range(100)], linger_ms=200)
+    wait_until(lambda: rolled(old, "holes") < 100, "the topic is compacted", every_seconds=0.3)
+    with running(tmp_path) as site, Carrier(site):
+        replica = Replica(site, tmp_path, old)
+        replica.set_up("holes")
+        wait_until(replica.in_step, "all is there")
+        assert read_all(site.kafka, ["holes"], prefix=f"{STREAM}:") == read_all(old, ["holes"], prefix="")
+
+
 @pytest.mark.parametrize("seed", [1])
 def test_kills_lose_and_double_nothing(pair: KafkaPair, tmp_path: Path, seed: int) -> None:
     """Records and transactions are written all the time. The server and what carries are killed, and Kafka is away
